@@ -1,7 +1,7 @@
 //! Devices by name: `flex`, `ndarray`, `wgpu[:i]`, `vulkan[:i]`, `cuda[:i]`.
 //!
-//! Which of them exist is decided when the binary is built; asking for another one names the feature. What a GPU's kernels
-//! were tuned to is kept in the user's cache folder, for the next process.
+//! The features of the build decide which devices exist; asking for another one names the missing feature. Tuning results of a
+//! GPU's kernels are kept in the user's cache folder, for later processes.
 
 #[cfg(feature = "gpu")]
 mod gpu;
@@ -14,14 +14,14 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A device's family.
+/// A device family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// The CPU, in pure Rust.
     Flex,
     /// The CPU, through the ndarray crate.
     Ndarray,
-    /// A GPU through WebGPU's shading language.
+    /// A GPU through WebGPU and its shading language.
     Wgpu,
     /// A GPU through Vulkan and SPIR-V.
     Vulkan,
@@ -45,19 +45,19 @@ pub const ALL: [Backend; 5] = [
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Gpu {
-    /// The family of devices.
+    /// The device family.
     pub backend: String,
-    /// The device's name of itself.
+    /// The name that the device reports.
     pub adapter: String,
-    /// Its kernels are compiled for this.
+    /// The target that its kernels are compiled for.
     pub compiled_for: String,
     /// Whether element-wise operations are fused.
     pub fusion: bool,
-    /// The file that keeps which kernels were the fastest.
+    /// The file with the results of kernel tuning.
     pub tuning: String,
-    /// Whether it was there before this process.
+    /// Whether that file existed before this process.
     pub tuned_before: bool,
-    /// Whether linear maps, attention and losses multiply 32-bit numbers as TF32.
+    /// Whether linear maps, attention and losses multiply float32 numbers as TF32.
     pub tf32: bool,
 }
 
@@ -73,7 +73,7 @@ impl Backend {
         }
     }
 
-    /// Whether this binary has it.
+    /// Whether this binary includes the family.
     pub fn compiled_in(self) -> bool {
         match self {
             Self::Flex => cfg!(feature = "flex"),
@@ -85,12 +85,12 @@ impl Backend {
     }
 }
 
-/// A device that was asked for and that this binary can open.
+/// A device that was requested and that this binary can open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceName {
     /// The family.
     pub backend: Backend,
-    /// Which of several GPUs.
+    /// The index among several GPUs.
     pub index: Option<usize>,
 }
 
@@ -146,16 +146,16 @@ impl FromStr for DeviceName {
 }
 
 impl DeviceName {
-    /// The text of a flag, when it names a device that this binary can open; the reason why not as text.
+    /// Checks the text of a flag: returns it if it names a device that this binary can open, else the reason why not.
     ///
     /// # Errors
-    /// As those of parsing.
+    /// As in parsing.
     pub fn of_flag(text: &str) -> std::result::Result<String, String> {
         let parsed: Result<Self> = text.parse();
         parsed.map(|_| text.to_owned()).map_err(|e| e.to_string())
     }
 
-    /// The same; of several GPUs that with this number, where none was named.
+    /// Returns the device with this GPU index if it is `cuda` and has no index yet.
     #[must_use]
     pub fn at(self, gpu: Option<usize>) -> Self {
         match self.backend {
@@ -167,7 +167,7 @@ impl DeviceName {
         }
     }
 
-    /// Whether its memory is the machine's.
+    /// Whether the device is a CPU, whose memory is the machine's.
     pub fn is_cpu(self) -> bool {
         matches!(self.backend, Backend::Flex | Backend::Ndarray)
     }
@@ -175,7 +175,7 @@ impl DeviceName {
     /// Opens the device.
     ///
     /// # Errors
-    /// The build has no such backend, or the machine no such GPU or nothing that compiles for it.
+    /// If the build has no such backend, or the machine has no such GPU or cannot compile for it.
     pub fn open(self) -> Result<Device> {
         let device = self.named()?;
         #[cfg(feature = "gpu")]
@@ -191,7 +191,7 @@ impl DeviceName {
         Ok(device)
     }
 
-    /// The device as Burn names it, whether the machine has it or not.
+    /// Returns Burn's device, whether the machine has it or not.
     fn named(self) -> Result<Device> {
         match self.backend {
             #[cfg(feature = "flex")]
@@ -213,7 +213,7 @@ impl DeviceName {
         }
     }
 
-    /// What is written down about a GPU; none of a CPU. Opens it.
+    /// Opens a GPU and describes it for the records of a run; `None` for a CPU.
     pub fn gpu(self) -> Option<Gpu> {
         #[cfg(feature = "gpu")]
         if !self.is_cpu() {
@@ -224,8 +224,8 @@ impl DeviceName {
 }
 
 impl Backend {
-    /// The devices of this family on this machine: the name to ask for each, and the name that it has of itself. Empty
-    /// where the binary has not the family.
+    /// Lists the devices of this family on this machine: for each, the name to request it by and the name that it reports. Empty
+    /// if the binary does not include the family.
     pub fn found(self) -> Vec<(String, String)> {
         match self {
             Self::Flex | Self::Ndarray if self.compiled_in() => {
@@ -240,8 +240,8 @@ impl Backend {
     }
 }
 
-/// The device of work that belongs to no run's device: plans, tables that are put together, states that are read from files.
-/// Burn's default is the first GPU that it was compiled for, whether the machine has one or not; this is the CPU.
+/// The device for work that belongs to no run's device: plans, tables that are assembled, states that are read from files.
+/// It is the CPU; Burn's default would be the first GPU that it was compiled for, whether the machine has one or not.
 pub fn host() -> Device {
     #[cfg(feature = "flex")]
     {

@@ -1,12 +1,12 @@
-//! SHA-256 sums and how they are written down.
+//! SHA-256 sums and their hexadecimal form.
 
 use sha2::{Digest, Sha256};
 use std::io::Read;
 
-/// SHA-256 of all that can be read, and its length in bytes.
+/// Computes the SHA-256 of everything that the reader gives, and its length in bytes.
 ///
 /// # Errors
-/// The reader's.
+/// If the reader fails.
 pub fn of(mut reader: impl Read) -> std::io::Result<([u8; 32], u64)> {
     let mut hash = Sha256::new();
     let mut block = vec![0; 1 << 20];
@@ -22,7 +22,7 @@ pub fn of(mut reader: impl Read) -> std::io::Result<([u8; 32], u64)> {
     }
 }
 
-/// Bytes in lower-case hexadecimal.
+/// Formats bytes as lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

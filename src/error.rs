@@ -1,26 +1,26 @@
-//! Errors that a person reads: what is wrong, where, and what would be right.
+//! Errors for users: what is wrong, where, and what would be right.
 //!
-//! Programmers' mistakes are assertions, never values of this type.
+//! Mistakes of programmers are assertions, never values of this type.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The result of everything that can fail because of a file, a flag or the machine.
+/// The result of an operation that can fail because of a file, a flag or the machine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// One fault of an experiment file or a command line, with its place when it has one.
+/// One fault of an experiment file or a command line, with its place if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The file that holds the fault, as the user named it.
     pub file: Option<PathBuf>,
     /// Line of the faulty key, counted from 1.
     pub line: Option<usize>,
-    /// What is wrong, what is allowed and the nearest valid thing.
+    /// What is wrong, what is allowed, and the nearest valid value.
     pub message: String,
 }
 
 impl Fault {
-    /// A fault without a place.
+    /// Creates a fault without a place.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             file: None,
@@ -29,7 +29,7 @@ impl Fault {
         }
     }
 
-    /// A fault at a line of a file.
+    /// Creates a fault at a line of a file.
     pub fn at(file: impl Into<PathBuf>, line: usize, message: impl Into<String>) -> Self {
         Self {
             file: Some(file.into()),
@@ -52,7 +52,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A text from a file as one line that a terminal shows as it is: control characters are written out, `\u{1b}`.
+/// Makes text from a file safe to print on one line of a terminal: control characters are escaped, as in `\u{1b}`.
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -64,7 +64,7 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
-/// A path as one word of a shell's command line: quoted where a shell would read it otherwise.
+/// Formats a path as one word of a shell command, quoted if necessary.
 pub fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_alphanumeric() || "-_./+:,@%=".contains(c);
@@ -74,7 +74,7 @@ pub fn shell_word(path: &Path) -> String {
     }
 }
 
-/// Everything that can go wrong for a user.
+/// An error that is reported to the user.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The experiment or the command line is wrong; nothing was run (exit status 2).
@@ -86,7 +86,7 @@ pub enum Error {
     /// A file could not be read or written (exit status 1).
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {
-        /// What was tried: "read", "write", "create" …
+        /// The attempted action: "read", "write", "create" …
         doing: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -104,33 +104,33 @@ pub enum Error {
         /// The run folder that holds the checkpoint.
         run: PathBuf,
     },
-    /// As [`Error::Interrupted`], for something made of several runs (exit status 130).
+    /// As [`Error::Interrupted`], for a command that consists of several runs (exit status 130).
     #[error("{0}")]
     Stopped(String),
-    /// Another process of the run has failed, and says why.
+    /// Another process of the run has failed, and reports the reason.
     #[error("{message}")]
     Elsewhere {
-        /// Its number among the run's processes.
+        /// Its rank among the run's processes.
         rank: usize,
-        /// The status that all of them end with.
+        /// The exit status of all processes.
         status: u8,
-        /// What it says.
+        /// Its error message.
         message: String,
     },
 }
 
 impl Error {
-    /// One fault without a place: a wrong flag or argument.
+    /// Creates an error with one fault without a place: a wrong flag or argument.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::Invalid(vec![Fault::new(message)])
     }
 
-    /// A failure of a run that started rightly.
+    /// Creates an error for a failure of a run whose input was right.
     pub fn run(message: impl Into<String>) -> Self {
         Self::Run(message.into())
     }
 
-    /// The same failure while nothing has run yet: what the user gave, or where it is to run, is wrong.
+    /// Converts a failure that happens before anything has run: what the user gave, or the place where it should run, is wrong.
     #[must_use]
     pub fn before_running(self) -> Self {
         match self {
@@ -150,7 +150,7 @@ impl Error {
         }
     }
 
-    /// The status that the process ends with.
+    /// The exit status of the process.
     pub fn exit_status(&self) -> u8 {
         match self {
             Self::Invalid(_) => 2,
@@ -161,7 +161,7 @@ impl Error {
     }
 }
 
-/// The faults, one a line; the caller prefixes `error: ` to each line.
+/// Joins the faults, one per line; the caller prefixes `error: ` to each line.
 fn lines(faults: &[Fault]) -> String {
     faults
         .iter()
@@ -170,7 +170,7 @@ fn lines(faults: &[Fault]) -> String {
         .join("\n")
 }
 
-/// Names that other programs and papers have for what has one name here.
+/// Names in other programs and papers, with the names used here.
 const ALIASES: &[(&str, &str)] = &[
     ("rope", "rotary"),
     ("t5", "relative_bias"),
@@ -228,7 +228,7 @@ fn is_alias(word: &str, ours: &str) -> bool {
     ALIASES.contains(&(lower.as_str(), ours))
 }
 
-/// The candidate that `word` is another name of, or the nearest to it when it is near enough to be what was meant.
+/// Returns the candidate that `word` is an alias of, or else the nearest candidate that is near enough to be what was meant.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates {
@@ -236,10 +236,10 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
             return Some(candidate);
         }
         let distance = strsim::damerau_levenshtein(word, candidate);
-        // Half of a short word may be another word: `rope` is not `none`.
+        // In a short word, changing half of the letters gives another word: `rope` is not `none`.
         let shortest = candidate.len().min(word.len());
         let near = distance <= if shortest <= 4 { 1 } else { 1 + shortest / 4 };
-        // Words that begin otherwise and have another difference are mostly two words: `lines` is not `files`.
+        // Words with different first letters and a further difference are mostly different words: `lines` is not `files`.
         let akin = distance <= 1
             || word.chars().next() == candidate.chars().next()
             || candidate.contains(word)
@@ -251,8 +251,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best.map(|(_, candidate)| candidate)
 }
 
-/// The candidate that begins with `word` and that all others which do so begin with; words of fewer than three characters begin
-/// too many.
+/// Returns the candidate that starts with `word`, if all other candidates that do so start with this candidate. Words of fewer
+/// than three characters start too many.
 fn completed<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.chars().count() < 3 {
         return None;
@@ -267,10 +267,10 @@ fn completed<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> O
     unique.then_some(shortest)
 }
 
-/// Allowed values that a message lists before it only counts them.
+/// Maximum number of allowed values that a message lists; it counts the others.
 const MOST_LISTED: usize = 40;
 
-/// `; did you mean …?` when something is near, else the list of what is allowed.
+/// Returns `; did you mean …?` if some allowed value is near, else a list of the allowed values.
 pub fn suggestion<'a>(word: &str, allowed: impl IntoIterator<Item = &'a str> + Clone) -> String {
     let mut aliased = allowed
         .clone()

@@ -1,20 +1,20 @@
-//! Faults of sense: values that no run can have, each with its keys and the rule. A variant says its own faults; their
-//! lines are found where files are read.
+//! Faults in the values of an experiment: values that no run can have, each with its keys and the violated rule. Each config type
+//! reports its own faults; their lines are looked up where files are read.
 
-/// What is wrong with an experiment, as far as values alone tell.
+/// The faults of an experiment, as far as its values alone show them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// Each fault's dotted keys, the first one naming its table, and the rule with its remedy.
+    /// Each fault's dotted keys, of which the first names the table, and the violated rule with its remedy.
     pub found: Vec<(Vec<String>, String)>,
 }
 
-/// Of any vector inside a model.
+/// Maximum width of any vector inside a model.
 pub const WIDEST: usize = 1 << 24;
-/// Positions of any table or input.
+/// Maximum number of positions of any table or input.
 pub const LONGEST: usize = 1 << 24;
 
 impl Faults {
-    /// The faults of a table, `model.attention` say.
+    /// Returns a collector of the faults of a table, for example `model.attention`.
     pub fn of<'a>(&'a mut self, table: &'a str) -> TableFaults<'a> {
         TableFaults {
             faults: self,
@@ -23,8 +23,8 @@ impl Faults {
     }
 }
 
-/// A table as a reader names it: `[model.position]`; one of a list by its number from 1, `[[model.layers]] 2`, and a table
-/// inside of it by `[[model.layers]] 2 attention`. In a dotted name the number is that of the item from 0.
+/// Formats a table's name for users: `[model.position]`; an item of a list by its number from 1, `[[model.layers]] 2`, and a table
+/// inside the item as `[[model.layers]] 2 attention`. In a dotted name, the number counts from 0.
 pub fn header(table: &str) -> String {
     let parts: Vec<&str> = table.split('.').collect();
     let number = |part: &&str| part.parse::<usize>().ok();
@@ -41,7 +41,7 @@ pub fn header(table: &str) -> String {
     }
 }
 
-/// A text about a table, with its name before it.
+/// Prefixes a text with the name of the table that it is about.
 pub fn about(table: &str, text: &str) -> String {
     let header = header(table);
     match (table, header.starts_with("[[")) {
@@ -51,7 +51,7 @@ pub fn about(table: &str, text: &str) -> String {
     }
 }
 
-/// Gathers the faults of one table. Keys are short names of the table's own, or dotted ones of others.
+/// A collector of the faults of one table. Keys are short names within the table, or dotted names of other tables.
 #[derive(Debug)]
 pub struct TableFaults<'a> {
     faults: &'a mut Faults,
@@ -64,12 +64,12 @@ impl TableFaults<'_> {
         self.table
     }
 
-    /// The table as a reader names it.
+    /// Returns the table's name as shown to users.
     pub fn header(&self) -> String {
         header(self.table)
     }
 
-    /// A key's dotted name.
+    /// Returns a key's dotted name.
     pub fn key(&self, name: &str) -> String {
         match name.contains('.') || self.table.is_empty() {
             true => name.to_string(),
@@ -77,19 +77,19 @@ impl TableFaults<'_> {
         }
     }
 
-    /// A table inside this one.
+    /// Runs `work` with a collector for a table inside this one.
     pub fn within<T>(&mut self, table: &str, work: impl FnOnce(&mut TableFaults) -> T) -> T {
         let table = format!("{}.{table}", self.table);
         work(&mut self.faults.of(&table))
     }
 
-    /// A fault about some keys.
+    /// Adds a fault about some keys.
     pub fn fault(&mut self, keys: &[&str], rule: impl Into<String>) {
         let keys = keys.iter().map(|key| self.key(key)).collect();
         self.faults.found.push((keys, rule.into()));
     }
 
-    /// A number of things: from 1 to `most`. Returns whether it is.
+    /// Checks that a count is between 1 and `most`; returns whether it is.
     pub fn count(&mut self, key: &str, value: usize, most: usize) -> bool {
         let fine = (1..=most).contains(&value);
         if !fine {
@@ -102,7 +102,7 @@ impl TableFaults<'_> {
         fine
     }
 
-    /// A number above 0 that 32 bits hold.
+    /// Checks that a number is above 0 and fits a 32-bit float.
     pub fn positive(&mut self, key: &str, value: f64) {
         if !(value > 0.0 && value.is_finite()) {
             self.fault(&[key], format!("{} = {value:?} must be above 0", last(key)));
@@ -111,7 +111,7 @@ impl TableFaults<'_> {
         }
     }
 
-    /// A number that is not 0 and is to be neither 0 nor infinite as 32 bits hold it.
+    /// Checks that a nonzero number is neither 0 nor infinite as a 32-bit float.
     fn held(&mut self, key: &str, value: f64) {
         if value != 0.0 && !(value as f32).is_normal() {
             let rule = format!(
@@ -122,7 +122,7 @@ impl TableFaults<'_> {
         }
     }
 
-    /// A number that is 0 or more.
+    /// Checks that a number is 0 or more.
     pub fn not_negative(&mut self, key: &str, value: f64) {
         if !(value >= 0.0 && value.is_finite()) {
             let rule = format!("{} = {value:?} must be 0 or more", last(key));
@@ -132,7 +132,7 @@ impl TableFaults<'_> {
         }
     }
 
-    /// A probability below 1.
+    /// Checks that a probability is at least 0 and below 1.
     pub fn probability(&mut self, key: &str, value: f64) {
         if !(0.0..1.0).contains(&value) {
             let rule = format!("{} = {value:?} must be at least 0 and below 1", last(key));
@@ -141,7 +141,7 @@ impl TableFaults<'_> {
     }
 }
 
-/// The last part of a dotted key.
+/// Returns the last part of a dotted key.
 fn last(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }

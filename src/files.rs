@@ -1,8 +1,8 @@
-//! Files that are there whole or not at all, and locks between processes.
+//! Atomic writing of files, and locks between processes.
 //!
-//! A file is written beside its place under a name that no other process draws, brought to the disk and renamed:
-//! a reader finds the old content or all of the new one, whatever ended the process or the machine meanwhile. So is a folder
-//! (`folder`). Not here: the folders of checkpoints (`train::checkpoint`), journals that grow (`train::journal`).
+//! A file is written beside its target under a unique name, synced to disk and renamed: a reader finds either the old content or
+//! all of the new one, even if the process or the machine stops in between. Folders are written in the same way
+//! (`folder`). Folders of checkpoints are handled in `train::checkpoint`, journals that grow in `train::journal`.
 
 mod folder;
 pub mod json;
@@ -24,14 +24,14 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How the names of files end that are not in their place yet.
+/// Suffix of the names of files that are not yet in their place.
 const TEMPORARY: &str = ".tmp";
-/// Hexadecimal digits of what is drawn for such a name.
+/// Number of random hexadecimal digits in such a name.
 const DRAWN: usize = 16;
-/// Between two tries of a lock.
+/// Pause between two attempts to take a lock.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A file on its way to its place; dropped before it is put there, it leaves nothing.
+/// A file that is being written and will be moved to its target; if it is dropped before that, it is deleted.
 #[derive(Debug)]
 pub struct Partial {
     file: File,
@@ -40,10 +40,10 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// Begins a file whose place will be `target`.
+    /// Creates a temporary file whose target is `target`.
     ///
     /// # Errors
-    /// A file that cannot be made.
+    /// If the file cannot be created.
     pub fn beside(target: &Path) -> io::Result<Self> {
         let path = drawn_beside(target);
         let file = OpenOptions::new()
@@ -57,31 +57,31 @@ impl Partial {
         })
     }
 
-    /// Where it lies until it is put into its place.
+    /// Returns the temporary path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The open file; it outlives this value, and so does a lock on it.
+    /// Returns a handle of the open file, which outlives this value, as does a lock on it.
     ///
     /// # Errors
-    /// No further file can be open.
+    /// If no further file can be opened.
     pub fn file(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
-    /// Brings what was written to the disk.
+    /// Syncs the written data to disk.
     ///
     /// # Errors
-    /// The disk's.
+    /// If syncing fails.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_all()
     }
 
-    /// Brings it to the disk and puts it into its place.
+    /// Syncs the file and moves it to its target.
     ///
     /// # Errors
-    /// The disk's; what was in its place is then still there, unless only the folder's list of names failed.
+    /// If the disk fails. The target then still has its old content, unless only syncing the folder's list of names failed.
     pub fn place(self) -> io::Result<()> {
         self.sync()?;
         fs::rename(&self.path, &self.target)?;
@@ -107,15 +107,16 @@ impl Seek for Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // In its place it has this name no more. Else the error that led here is the one that matters.
+        // After a move to the target, the temporary name no longer exists. Otherwise, the error that led here is the one that
+        // matters.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file atomically.
 ///
 /// # Errors
-/// The disk's; the message names the file itself.
+/// If the disk fails; the message names the file itself.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     Partial::beside(path)
         .and_then(|mut part| {
@@ -125,10 +126,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         .map_err(Error::io("write", path))
 }
 
-/// An error where a command would write its results, the file of one flag, over what it reads, the file of another.
+/// Checks that a command does not write its results, the file of one flag, over its input, the file of another flag.
 ///
 /// # Errors
-/// Both are one file.
+/// If both are the same file.
 pub fn require_other(
     (output_flag, output): (&str, &Path),
     (input_flag, input): (&str, &Path),
@@ -143,10 +144,10 @@ pub fn require_other(
     }
 }
 
-/// An error where a result could not be written, since the folder of its file is not there.
+/// Checks that the folder of a result file exists.
 ///
 /// # Errors
-/// There is no such folder.
+/// If the folder does not exist.
 pub fn require_folder_of(path: &Path) -> Result<()> {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
@@ -159,13 +160,13 @@ pub fn require_folder_of(path: &Path) -> Result<()> {
     }
 }
 
-/// Writes a result where a person wants it: as [`write`] does where a file is or nothing yet, whichever links lead
-/// there; into it where it is a pipe or a device.
+/// Writes a result to the place that a user named. Regular and new files are written as by [`write`], through any links; pipes and
+/// devices are written to directly.
 ///
 /// # Errors
-/// The disk's, or the reader's.
+/// If the disk or the reader of the pipe fails.
 pub fn write_result(path: &Path, bytes: &[u8]) -> Result<()> {
-    // What a process has open already is appended to: another may have written to it.
+    // Files that a process has open already are appended to: another process may have written to them.
     let open = is_open_file(path);
     match fs::metadata(path) {
         Ok(found) if !found.is_dir() && (open || !found.is_file()) => OpenOptions::new()
@@ -185,20 +186,20 @@ pub fn write_result(path: &Path, bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Whether a path names what a process has open, such as `/dev/stdout`, whatever kind of file that is. Other files below
-/// `/dev`, such as those of `/dev/shm`, are files like any.
+/// Whether a path names a file that a process has open, such as `/dev/stdout`. Other files below `/dev`, such as those of
+/// `/dev/shm`, are ordinary files.
 fn is_open_file(path: &Path) -> bool {
     let named = ["/dev/stdin", "/dev/stdout", "/dev/stderr"];
     let descriptors = path.starts_with("/proc") || path.starts_with("/dev/fd");
     descriptors || named.iter().any(|name| path == Path::new(name))
 }
 
-/// Brings a file that was written under another name to the disk and puts it into its place in the same folder.
+/// Syncs a file that was written under another name and moves it to its target in the same folder.
 ///
 /// # Errors
-/// The disk's.
+/// If the disk fails.
 pub fn place(part: &Path, target: &Path) -> Result<()> {
-    // For writing: not every system brings a file to the disk for who can only read it.
+    // Opened for writing, because not every system syncs a file that is open only for reading.
     OpenOptions::new()
         .write(true)
         .open(part)
@@ -208,35 +209,35 @@ pub fn place(part: &Path, target: &Path) -> Result<()> {
         .map_err(Error::io("write", target))
 }
 
-/// Brings a folder's list of names to the disk.
+/// Syncs a folder's list of names.
 ///
 /// # Errors
-/// The disk's.
+/// If the disk fails.
 pub fn sync_folder(folder: &Path) -> Result<()> {
     sync_names(folder).map_err(Error::io("write", folder))
 }
 
-/// Deletes a file, if it is there.
+/// Deletes a file, if it exists.
 ///
 /// # Errors
-/// The disk's.
+/// If the disk fails.
 pub fn delete(path: &Path) -> Result<()> {
     gone(fs::remove_file(path), path)
 }
 
-/// Deletes a folder with all that is in it, if it is there.
+/// Deletes a folder with its contents, if it exists.
 ///
 /// # Errors
-/// The disk's.
+/// If the disk fails.
 pub fn delete_folder(path: &Path) -> Result<()> {
     gone(fs::remove_dir_all(path), path)
 }
 
-/// Deletes the unfinished files that dead processes left beside those files of a folder that `ours` knows. The caller
-/// makes sure that no process writes one of these meanwhile.
+/// Deletes unfinished files that dead processes left in a folder beside target files for which `ours` holds. The caller
+/// ensures that no process is writing one of them.
 ///
 /// # Errors
-/// The disk's.
+/// If the disk fails.
 pub fn delete_leftovers(folder: &Path, ours: impl Fn(&str) -> bool) -> Result<()> {
     for entry in fs::read_dir(folder).map_err(Error::io("read", folder))? {
         let entry = entry.map_err(Error::io("read", folder))?;
@@ -249,8 +250,8 @@ pub fn delete_leftovers(folder: &Path, ours: impl Fn(&str) -> bool) -> Result<()
     Ok(())
 }
 
-/// The file beside which a file of this name was written; none when it is no such name. Links that are renamed into
-/// their place have nothing drawn in their names.
+/// Returns the target's name for the name of a temporary file; `None` for other names. The temporary names of links have
+/// no random part.
 pub fn target_of(name: &str) -> Option<&str> {
     let name = name.strip_suffix(TEMPORARY)?;
     let drawn = |end: &str| end.len() == DRAWN && end.bytes().all(|b| b.is_ascii_hexdigit());
@@ -260,11 +261,11 @@ pub fn target_of(name: &str) -> Option<&str> {
     }
 }
 
-/// Opens a file that is there to be locked; it is made where it is missing. For writing: over NFS the lock is one of the
+/// Opens a file that serves as a lock, creating it if necessary. It is opened for writing: over NFS a lock is a lock on the
 /// file's bytes, which a reader cannot take.
 ///
 /// # Errors
-/// A file that cannot be opened.
+/// If the file cannot be opened.
 pub fn open_lock(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .create(true)
@@ -274,19 +275,19 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Opens a file to ask for its lock, if the file is there.
+/// Opens an existing file in order to take its lock.
 ///
 /// # Errors
-/// A file that is not there or cannot be opened.
+/// If the file does not exist or cannot be opened.
 pub fn open_there(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path)
 }
 
-/// Locks a file, unless another holds it for longer than `patience`. The system takes the lock back from a process that
-/// ends.
+/// Locks a file, unless another process holds the lock for longer than `patience`. The system releases the lock of a process
+/// that ends.
 ///
 /// # Errors
-/// Another holds it; locks that cannot be had.
+/// If another process holds the lock, or the system provides no locks.
 pub fn lock_within(file: &File, patience: Duration) -> Result<(), TryLockError> {
     let begun = Instant::now();
     loop {
@@ -297,8 +298,8 @@ pub fn lock_within(file: &File, patience: Duration) -> Result<(), TryLockError> 
     }
 }
 
-/// A name beside `target` that no other process draws: process numbers repeat in containers and on other machines that
-/// share the folder, keys of hash maps are drawn by the system for each process.
+/// Returns a unique name beside `target`. Process ids repeat in containers and on other machines that
+/// share the folder; the keys of hash maps, used here, are drawn by the system for each process.
 fn drawn_beside(target: &Path) -> PathBuf {
     let drawn = RandomState::new().build_hasher().finish();
     let mut name = target.file_name().unwrap_or_default().to_os_string();
@@ -320,7 +321,7 @@ fn sync_names(folder: &Path) -> io::Result<()> {
     }
     use ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
     match File::open(folder).and_then(|folder| folder.sync_all()) {
-        // A file system that has no such request, or a folder whose names may not be listed.
+        // The file system does not support this, or the folder may not be listed.
         Err(e) if [InvalidInput, Unsupported, PermissionDenied].contains(&e.kind()) => Ok(()),
         synced => synced,
     }
@@ -333,7 +334,7 @@ fn gone(removed: io::Result<()>, path: &Path) -> Result<()> {
     }
 }
 
-/// The folder of the user's caches, as the environment says; that of temporary files where it says none.
+/// Returns the user's cache folder according to the environment, or the folder of temporary files if there is none.
 pub fn user_caches() -> PathBuf {
     let set = |name: &str| {
         let folder = std::env::var_os(name).map(PathBuf::from);

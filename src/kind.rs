@@ -1,14 +1,15 @@
-//! One row of a family's table: what `list`, the README, diagnostics and the contract tests iterate.
+//! A kind: an entry in the list of values of a `kind` key, which `list`, the README, diagnostics and the contract tests iterate
+//! over.
 
 /// One kind of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// The value of the `kind` key.
     pub kind: &'static str,
-    /// One line that says what it is.
+    /// One-line description.
     pub summary: &'static str,
-    /// Where it comes from: authors, year, section.
+    /// Its origin: authors, year, section.
     pub source: &'static str,
-    /// What selects it in an experiment file.
+    /// The text that selects it in an experiment file.
     pub example: &'static str,
 }

@@ -1,14 +1,14 @@
 //! Formwork: a training framework for every transformer.
 //!
 //! A TOML experiment picks architecture, positions, attention, norm placement and objective; one binary
-//! trains it, resumes it bit for bit, and compares it with others. The floors, from the ground up:
+//! trains it, resumes it bit for bit, and compares it with others. The modules in layers, from the bottom up:
 //! [`error`], [`rng`] and [`collective`], [`kernel`] and [`tokenizer`], [`nn`], [`stack`] and [`data`], [`model`],
 //! [`task`], [`train`], [`generate`] and [`interop`], [`plan`], [`evaluate`], [`report`] and [`inspect`], [`experiment`],
 //! [`watch`], [`ablation`], [`cli`].
-//! A file uses only floors below its own.
+//! A file uses only modules below its own.
 //!
-//! Networks are Burn modules and configs are plain data, so that both serve in a program without experiments: `examples/modules.rs` has
-//! a decoder under Burn's optimizer and a loop of its own.
+//! Networks are Burn modules and configs are plain data, so both can be used in a program without experiments:
+//! `examples/modules.rs` trains a decoder with Burn's optimizer and its own loop.
 
 pub mod ablation;
 pub mod cli;

@@ -1,7 +1,7 @@
-//! Two sets of keys in one TOML table: those that many kinds share, and those of one kind.
+//! Two sets of keys in one TOML table: the keys that many kinds share, and those of one kind.
 //!
-//! Serde's `flatten` forgets which key was wrong and cannot refuse unknown ones. Here a table is buffered, each key goes
-//! to the set that has a field of its name, and an unknown key is refused with the names of both.
+//! Serde's `flatten` loses the name of a wrong key and cannot refuse unknown ones. Here a table is buffered, each key goes
+//! to the struct that has a field of its name, and an unknown key is refused with a list of both structs' keys.
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{self, Deserialize, Deserializer, Error, IntoDeserializer, Visitor};
@@ -12,21 +12,22 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Mutex;
 
-/// Whether a key has the value that it has when absent, so that it is not written: `skip_serializing_if`.
+/// Whether a key has its default value and so need not be written: for `skip_serializing_if`.
 pub fn is_usual<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The same of a key that is true when absent.
+/// The same check for a key whose default is true.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 pub fn is_true(value: &bool) -> bool {
     *value
 }
 
-/// Reads a word that may stand as a whole number, as the number of a step: `deserialize_with`. Its schema has both types.
+/// Reads a word that may also be written as a whole number, such as a step number: for `deserialize_with`. Its schema has both
+/// types.
 ///
 /// # Errors
-/// Another value.
+/// If the value is of another type.
 pub fn word_or_number<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
     struct Word;
     impl Visitor<'_> for Word {
@@ -55,8 +56,8 @@ pub fn word_or_number<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>,
     d.deserialize_any(Word)
 }
 
-/// Serde for a struct whose field `$part` of the type `$type` stands in the struct's own table. The struct derives both
-/// traits with `#[serde(remote = "Self")]` and skips the field. `$hidden` names the keys that are not written.
+/// Implements serde's traits for a struct whose field `$part` of type `$type` is written into the struct's own table. The struct
+/// derives both traits with `#[serde(remote = "Self")]` and skips the field. `$hidden` names the keys that are not written.
 macro_rules! one_table {
     ($config:ident, $part:ident: $type:ty, $hidden:expr) => {
         impl<'de> serde::Deserialize<'de> for $config {
@@ -85,7 +86,7 @@ macro_rules! one_table {
 }
 pub(crate) use one_table;
 
-/// The names of a struct's fields, from `read`, which is to read the struct from the deserializer that it is given.
+/// Returns the names of a struct's fields; `read` must deserialize the struct from the given deserializer.
 pub fn fields(read: impl FnOnce(Probe) -> Result<(), Fields>) -> &'static [&'static str] {
     match read(Probe) {
         Err(Fields(names)) => names,
@@ -93,10 +94,11 @@ pub fn fields(read: impl FnOnce(Probe) -> Result<(), Fields>) -> &'static [&'sta
     }
 }
 
-/// The keys of `P` out of a table, and a deserializer of the others, which are the fields `own` of another struct.
+/// Splits a table into the keys of `P`, which are deserialized, and a deserializer of the other keys, the fields `own` of another
+/// struct.
 ///
 /// # Errors
-/// A key that is in neither, and what `P` says of its own.
+/// If a key belongs to neither, or `P` refuses its keys.
 pub fn read<'de, D: Deserializer<'de>, P: Deserialize<'de>>(
     d: D,
     own: &'static [&'static str],
@@ -122,7 +124,7 @@ pub fn read<'de, D: Deserializer<'de>, P: Deserialize<'de>>(
 /// Writes two structs as one table, without the keys `hidden`.
 ///
 /// # Errors
-/// A value that TOML cannot hold.
+/// If TOML cannot represent a value.
 pub fn write<S: Serializer>(
     s: S,
     own: &impl Serialize,
@@ -135,7 +137,7 @@ pub fn write<S: Serializer>(
     table.serialize(s)
 }
 
-/// The names of two sets as one list that lives as long as the program: one list for each pair of sets.
+/// Joins two lists of names into one that lives as long as the program; it is built once for each pair of lists.
 fn both(own: &'static [&'static str], part: &'static [&'static str]) -> &'static [&'static str] {
     type Lists = BTreeMap<Vec<&'static str>, &'static [&'static str]>;
     static LISTS: Mutex<Lists> = Mutex::new(BTreeMap::new());
@@ -147,7 +149,7 @@ fn both(own: &'static [&'static str], part: &'static [&'static str]) -> &'static
         .or_insert_with(|| Box::leak(all.into_boxed_slice()))
 }
 
-/// A deserializer that a struct asks for its fields and that answers with their names as its error.
+/// A deserializer that answers a struct's request for its fields with an error that holds their names.
 pub struct Probe;
 
 /// The names of a struct's fields.
@@ -190,7 +192,7 @@ impl<'de> Deserializer<'de> for Probe {
     }
 }
 
-/// A value of a configuration file.
+/// A buffered value of a configuration file.
 enum Value {
     Bool(bool),
     Integer(i64),
@@ -201,7 +203,7 @@ enum Value {
     Map(Vec<(String, Value)>),
 }
 
-/// Reads any value.
+/// A visitor that buffers any value.
 struct Buffer;
 
 impl<'de> de::DeserializeSeed<'de> for Buffer {
@@ -256,7 +258,7 @@ impl<'de> Visitor<'de> for Buffer {
     }
 }
 
-/// Reads a buffered value back, with the errors of the deserializer that it came from.
+/// A deserializer of a buffered value, with the error type of the deserializer that it came from.
 pub struct Buffered<E> {
     value: Value,
     error: PhantomData<E>,

@@ -1,10 +1,9 @@
-//! The cost of a model before it is trained: parameters by part, FLOPs by item, memory by part.
+//! The cost of a model before training: parameters by part, FLOPs per item, memory by part.
 //!
-//! Nothing is allocated: a model's parameters are drawn when they are first used. What a forward pass multiplies is said by
-//! the layers, networks and tasks themselves (`products`): two FLOPs for each multiplication of a product, without a
-//! discount for the causal mask (Chowdhery et al. 2022, PaLM, appendix B), and none for what is looked up or computed
-//! element by element. A training step costs three forward passes: gradients of inputs and of weights are two products
-//! for each of the forward pass.
+//! Nothing is allocated: a model's parameters are drawn at their first use. Layers, networks and tasks report the multiplications
+//! of a forward pass themselves (`products`). Each counts as two FLOPs, without a discount for the causal mask (Chowdhery et al.
+//! 2022, PaLM, appendix B); lookups and element-wise operations are not counted. A training step costs three forward passes: the
+//! gradients of inputs and of weights take two products for each product of the forward pass.
 
 mod count;
 mod flops;
@@ -26,37 +25,37 @@ use flops::flops;
 pub use flops::{FORWARDS, forward_flops, written};
 use std::collections::BTreeMap;
 
-/// The model that is planned, and how it will be trained.
+/// The model to plan, and how it will be trained.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// The network.
     pub model: &'a ModelConfig,
-    /// The task, whose heads are then counted; the network alone when absent.
+    /// The task, whose heads are counted too; only the network is planned when absent.
     pub task: Option<&'a TaskConfig>,
-    /// Vocabulary, longest input, image size.
+    /// Vocabulary size, longest input, image size.
     pub shape: &'a Shape,
-    /// Items that are in memory at once.
+    /// Number of items that are in memory at once.
     pub micro_batch_size: usize,
-    /// The values that the optimizer keeps, in 32-bit floats.
+    /// Number of float32 values that the optimizer keeps for each parameter.
     pub moments: Moments,
-    /// The pattern of the matrices that the optimizer orthogonalises, where it updates them otherwise than the rest.
+    /// The pattern of the matrices that the optimizer orthogonalises, if it updates these differently from the rest.
     pub matrices: Option<&'a str>,
-    /// The longest dimension that the optimizer has a preconditioner of, where it has some.
+    /// The maximum length of a dimension for which the optimizer keeps a preconditioner, if it keeps some.
     pub max_precond_dim: Option<usize>,
-    /// Whether averaged weights are kept.
+    /// Whether averaged weights are kept (EMA).
     pub ema: bool,
-    /// Bytes of a weight, gradient or activation.
+    /// Bytes per weight, gradient or activation.
     pub value_bytes: usize,
-    /// The adapters that are trained in place of the weights.
+    /// The adapters that are trained instead of the weights.
     pub lora: Option<&'a LoraConfig>,
     /// Patterns of parameters that are frozen.
     pub freeze: &'a [String],
-    /// Whether blocks keep their input alone and compute all else anew.
+    /// Whether blocks keep only their input and recompute the rest.
     pub recompute: bool,
 }
 
 impl<'a> Question<'a> {
-    /// A network by itself, one item at a time, in float32 under an optimizer that keeps two values of each parameter.
+    /// Asks for a network by itself, one item at a time, in float32, with an optimizer that keeps two values for each parameter.
     pub fn of(model: &'a ModelConfig, shape: &'a Shape) -> Self {
         Self {
             model,
@@ -81,40 +80,40 @@ impl<'a> Question<'a> {
 /// The cost of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelCost {
-    /// Parameters in all.
+    /// Number of all parameters.
     pub params: usize,
-    /// Those that stay when the model is used: fewer than all where training has heads of its own.
+    /// Number of parameters that remain when the model is used, without heads that only training has.
     pub kept: usize,
-    /// Parameters that learn: fewer than all with adapters, or where some are frozen.
+    /// Number of trainable parameters: fewer than all with adapters, or if some are frozen.
     pub trained: usize,
-    /// Parameters that a token uses: fewer than all where a router chooses some of many experts.
+    /// Number of parameters that a single token uses: fewer than all if a router chooses among experts.
     pub active: usize,
-    /// Parameters by part.
+    /// Number of parameters in each part.
     pub parts: BTreeMap<&'static str, usize>,
-    /// FLOPs of a training step for each item.
+    /// FLOPs of a training step per item.
     pub flops_per_item: f64,
     /// The unit of an item: `token`, `image` or `recording`.
     pub item: &'static str,
-    /// Bytes by part; activations are an estimate.
+    /// Bytes of memory of each part; activations are an estimate.
     pub memory_bytes: BTreeMap<&'static str, u64>,
-    /// Bytes of the values of a checkpoint: weights, their average, the optimizer's moments of what learns.
+    /// Bytes of a checkpoint's values: weights, their average, and the optimizer's moments of trainable parameters.
     pub checkpoint_bytes: u64,
-    /// The largest parameters that learn.
+    /// Sizes of the largest trainable parameters.
     pub largest: Largest,
 }
 
 impl ModelCost {
-    /// Bytes in all.
+    /// Bytes of memory in total.
     pub fn memory(&self) -> u64 {
         let parts = self.memory_bytes.values();
         parts.fold(0, |sum, part| sum.saturating_add(*part))
     }
 }
 
-/// Plans a model on `device`, which is not used.
+/// Plans a model; `device` is not used.
 ///
 /// # Errors
-/// A model that cannot learn the task.
+/// If the model cannot learn the task.
 pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     let inputs = ModelInputs {
         shape: question.shape,
@@ -122,7 +121,7 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
         device,
     };
     let mut count = Count::default();
-    // One that is no regular expression is refused where optimizers are built.
+    // A pattern that is no regular expression is refused where optimizers are built.
     let pattern = question.matrices;
     count.matrices = pattern.and_then(|pattern| ParamGroup::from_regex(pattern).ok());
     let frozen = question.freeze.iter();
@@ -186,7 +185,7 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     })
 }
 
-/// Bytes that a step keeps of its networks.
+/// Bytes of activations that a training step keeps for all networks.
 fn activations(question: &Question, beside: Option<&ModelConfig>) -> u128 {
     let networks = question.model.networks().into_iter();
     let own = networks.map(|model| kept::activations(&Question { model, ..*question }));
@@ -201,7 +200,7 @@ fn activations(question: &Question, beside: Option<&ModelConfig>) -> u128 {
         .saturating_add(once.saturating_mul(question.value_bytes as u128))
 }
 
-/// Sizes beyond every memory are all alike.
+/// Converts a number of bytes; sizes that exceed 64 bits become the maximum.
 fn bytes(bytes: u128) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
@@ -269,25 +268,25 @@ mod tests {
         });
         let one = planned(DecoderConfig::default(), 128, |_| {});
         assert_eq!(pairs.params, one.params);
-        // Half of the row is scored against the 100 tokens of the vocabulary.
+        // Logits of the 100 vocabulary entries are computed for half of the row only.
         let unscored = 6.0 * (100 * 128 / 2) as f64;
         assert_eq!(one.flops_per_item - pairs.flops_per_item, unscored);
     }
 
-    /// Of the products of both stacks a token takes half: it goes through one of them.
+    /// A token costs half of the products of both stacks, because it goes through one of them.
     #[test]
     fn an_encoder_decoder_reads_one_side_in_each_stack() {
         let model = ModelConfig::EncoderDecoder(EncoderDecoderConfig::default());
         let pairs = |context| planned_model(&model, context, |q| q.task = Some(&TRANSLATION));
         let (short, long) = (pairs(64), pairs(128));
-        // Four layers that read, four that write, four that look from one to the other.
+        // Four encoder layers, four decoder layers, four cross-attentions.
         let products = 12.0 * (12 * 128 * 64) as f64;
         assert_eq!(long.flops_per_item - short.flops_per_item, products / 2.0);
         let sides = |task| written(task, 64);
         assert_eq!((sides(None), sides(Some(&TRANSLATION))), (None, Some(64)));
     }
 
-    /// Of 70 tokens 10 are written, with 3 sentinels and an end mark.
+    /// Of 70 tokens, 10 are target tokens, plus 3 sentinels and an end token.
     #[test]
     fn a_target_may_be_shorter_than_its_source() {
         let config = EncoderDecoderConfig::default();

@@ -2,16 +2,16 @@
 //!
 //! Philox 4×32 with 10 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011,
 //! section 5.3). There is no state to save: a run that resumes at step n draws what it would have drawn,
-//! whatever the number of workers, the prefetch or the micro-batches.
+//! independent of the number of workers, prefetching and micro-batches.
 
-/// What a draw is for. Two purposes never share a stream.
+/// The purpose of a draw. Two purposes never share a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Initial weights: coordinates (matrix of a part, part, 0).
+    /// Initial weights: (matrix of a part, part, 0).
     Init = 1,
     /// Order of the items of an epoch: (epoch, 0, 0).
     Order = 2,
-    /// Start of a random window: (sample, 0, 0); the corpus of a mixture that it lies in: (sample, 1, 0).
+    /// Start of a random window: (sample, 0, 0); choice of a corpus in a mixture for the window: (sample, 1, 0).
     Window = 3,
     /// Dropout: (step, row of the batch, part of the network).
     Dropout = 4,
@@ -25,29 +25,30 @@ pub enum Purpose {
     Split = 8,
     /// Masking for masked language models: (sample, draw, split), or (sample, copy, 8 + split) for static masks.
     Masking = 9,
-    /// Augmentation of images: (draw, 0 for the image or 1 for the one it is mixed with or 2 for how, 0); of their views: (draw, view, 1).
+    /// Augmentation of images: (draw, n, 0), where n is 0 for the image, 1 for the one it is mixed with and 2 for the mixing; of
+    /// their views: (draw, view, 1).
     Augment = 10,
     /// Samples drawn by a task inside a step: (step, row of the batch, part of the network).
     Sampled = 11,
-    /// Corruption of texts that become pairs: (sample, draw, split).
+    /// Corruption of texts into source-target pairs: (sample, draw, split).
     Corrupting = 12,
     /// Random features of attention: (number of the draw, part of the network, 0).
     Features = 17,
     /// Values of the arms of a random search: (draw, name of the key, 0).
     Ablation = 15,
-    /// Pairs of segments: (sample, draw, split); how documents are cut into chunks: (document, 2⁶⁴ − 1, split).
+    /// Pairs of segments: (sample, draw, split); chunking of documents: (document, 2⁶⁴ − 1, split).
     Pairing = 14,
-    /// Random blocks that attention shows, as structure: (layer, head, block of queries).
+    /// Random blocks of block-sparse attention, a fixed structure: (layer, head, block of queries).
     Blocks = 16,
-    /// Rotations of hashing: (step, 0, part of the network).
+    /// Rotations for hashing: (step, 0, part of the network).
     Hashing = 18,
-    /// Coordinates of patches in training: (step, 0, part of the network).
+    /// Perturbation of patch coordinates in training: (step, 0, part of the network).
     Coordinates = 19,
     /// Bootstrap resamples of statistics: (0, 0, 0).
     Resampling = 20,
 }
 
-/// One block of Philox 4×32-10: four words from a counter and a key.
+/// Computes one block of Philox 4×32-10: four words from a counter and a key.
 #[inline]
 pub fn philox(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     const M0: u64 = 0xD251_1F53;
@@ -68,7 +69,7 @@ pub fn philox(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     c
 }
 
-/// A 64-bit mix (SplitMix64's finalizer): folds seed and purpose, or wide coordinates, into a key.
+/// Mixes 64 bits (SplitMix64's finalizer), to fold seed and purpose, or wide coordinates, into a key.
 #[inline]
 pub fn mix(mut z: u64) -> u64 {
     z = z.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -77,15 +78,15 @@ pub fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A part of a part of a network as a coordinate: the path of names, folded from the outermost in (0) name by name.
+/// The coordinate of a part of a network: its path of names, folded from the outermost part (0) inwards, name by name.
 pub fn part(outer: u64, name: &str) -> u64 {
-    // The length tells "a", "bc" from "ab", "c".
+    // Including the length distinguishes "a", "bc" from "ab", "c".
     let start = mix(outer ^ name.len() as u64);
     name.bytes()
         .fold(start, |hash, byte| mix(hash ^ u64::from(byte)))
 }
 
-/// The stream of draws at one coordinate.
+/// The stream of random numbers at one coordinate.
 #[derive(Clone, Debug)]
 pub struct Stream {
     key: [u32; 2],
@@ -96,7 +97,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The stream for `purpose` at the coordinates `(a, b, c)`.
+    /// Creates the stream for `purpose` at the coordinates `(a, b, c)`.
     pub fn new(seed: u64, purpose: Purpose, (a, b, c): (u64, u64, u64)) -> Self {
         let key = mix(mix(mix(seed) ^ purpose as u64) ^ a);
         let at = mix(mix(b) ^ c.rotate_left(32));
@@ -109,7 +110,7 @@ impl Stream {
         }
     }
 
-    /// Block `index` of the stream: four words, without moving the stream. Parallel fills use it.
+    /// Returns block `index` of the stream, four words, without advancing the stream. Parallel fills use it.
     #[inline]
     pub fn block(&self, index: u64) -> [u32; 4] {
         philox(
@@ -118,14 +119,14 @@ impl Stream {
         )
     }
 
-    /// What [`Self::block`] gives to Philox: the key, and the upper half of the counter. For fills that run
+    /// Returns the arguments of Philox in [`Self::block`]: the key and the upper half of the counter. For fills that run
     /// the rounds in registers.
     #[inline]
     pub fn key_and_counter(&self) -> ([u32; 2], [u32; 2]) {
         (self.key, self.at)
     }
 
-    /// The next 32 bits.
+    /// Returns the next 32 bits.
     #[inline]
     pub fn next_u32(&mut self) -> u32 {
         if self.used == 4 {
@@ -137,24 +138,24 @@ impl Stream {
         self.words[self.used - 1]
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         u64::from(self.next_u32()) << 32 | u64::from(self.next_u32())
     }
 
-    /// Uniform in [0, 1) with 24 bits.
+    /// Returns a uniform number in [0, 1) with 24 bits.
     #[inline]
     pub fn uniform(&mut self) -> f32 {
         unit(self.next_u32())
     }
 
-    /// Uniform in [0, n); `n` must not be 0. Bias below 2⁻⁶⁴·n (Lemire's product).
+    /// Returns a uniform integer in [0, n); `n` must not be 0. The bias is below 2⁻⁶⁴·n (Lemire's product).
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "an empty range has no element");
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
-    /// Standard normal (Box and Muller).
+    /// Returns a standard normal number (Box and Muller).
     pub fn normal(&mut self) -> f32 {
         let u = (f64::from(self.next_u32()) + 1.0) / (f64::from(u32::MAX) + 2.0);
         let v = f64::from(self.next_u32()) / (f64::from(u32::MAX) + 1.0);
@@ -169,14 +170,14 @@ impl Stream {
     }
 }
 
-/// 32 random bits as a uniform number in [0, 1).
+/// Converts 32 random bits to a uniform number in [0, 1).
 #[inline]
 pub fn unit(bits: u32) -> f32 {
     (bits >> 8) as f32 * (1.0 / 16_777_216.0)
 }
 
 /// A random permutation of `0..len` that is computed one element at a time, without a table: a balanced
-/// Feistel network over the next power of four, walked until it falls inside. Seeking is O(1).
+/// Feistel network over the next power of four, repeated until the result is below `len`. Seeking is O(1).
 #[derive(Clone, Debug)]
 pub struct Permutation {
     len: u64,
@@ -185,7 +186,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The permutation of the items of `epoch`.
+    /// Creates the permutation of the items of `epoch`.
     pub fn new(seed: u64, epoch: u64, len: u64) -> Self {
         let mut stream = Stream::new(seed, Purpose::Order, (epoch, 0, 0));
         let bits = 64 - len.saturating_sub(1).leading_zeros();
@@ -196,7 +197,7 @@ impl Permutation {
         }
     }
 
-    /// Where element `i` goes; `i` must be below the length.
+    /// Returns the position of element `i`; `i` must be below the length.
     pub fn at(&self, i: u64) -> u64 {
         assert!(i < self.len, "index {i} of a permutation of {}", self.len);
         let mut x = i;

@@ -1,10 +1,11 @@
-//! Requests to save and end: SIGINT, SIGTERM, SIGUSR1, SIGHUP, and the end of the input that a sweep holds open.
+//! Requests to save and end: SIGINT, SIGTERM, SIGUSR1, SIGHUP, and the end of the input pipe that a sweep holds open.
 //!
-//! The first SIGINT or SIGTERM asks, the second ends the process at once. SIGUSR1, which `mpirun` hands on to all processes of
-//! a run without ending them or itself, SIGHUP, which comes when a terminal or a connection closes, and the end of the input
-//! ask too, but no signal counts as the second after them: who stops a sweep with SIGTERM to all of its processes, as SLURM
-//! does, closes a run's input and signals it, in any order, and the run saves. Under `nohup`, which has SIGHUP ignored, it
-//! stays so; where a system other than Linux does not say whether it is, SIGHUP ends a run as it always did.
+//! The first SIGINT or SIGTERM asks the run to save and end; the second ends the process at once. SIGUSR1, SIGHUP and the end of
+//! the input ask too. SIGUSR1 is passed on by `mpirun` to all processes of a run without ending them or itself; SIGHUP comes when
+//! a terminal or a connection closes. After these three, no signal counts as the second. So a sweep can be stopped with SIGTERM
+//! to all of its processes, as SLURM does: a run then gets both the signal and the end of its input, in any order, and still
+//! saves. Under `nohup`, SIGHUP stays ignored. On systems other than Linux, which do not tell whether it is ignored, SIGHUP ends
+//! a run as usual.
 
 use crate::error::{Error, Result};
 #[cfg(unix)]
@@ -15,22 +16,22 @@ use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The status of a process that was interrupted.
+/// The exit status of a process that was interrupted.
 pub const INTERRUPTED: i32 = 130;
 
-/// Whether the run was asked to end.
+/// A flag that says whether the run was asked to end.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
-/// The flag of this process, once a run listens.
+/// The flag of this process, once a run listens to it.
 static LISTENING: Mutex<Option<Stop>> = Mutex::new(None);
 
 impl Stop {
-    /// The flag that the signals raise, one for the process. A signal after another one ends the process with status
+    /// Returns the process's flag, which the signals raise. A SIGINT or SIGTERM after another one ends the process with status
     /// 130, without waiting for anything.
     ///
     /// # Errors
-    /// When the system refuses a handler.
+    /// If the system refuses a handler.
     pub fn on_signals() -> Result<Self> {
         let mut listening = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stop) = &*listening {
@@ -39,7 +40,7 @@ impl Stop {
         let stop = Self::default();
         let signalled = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // In this order: the first signal must find its flag down.
+            // The order matters: the first signal must find its flag down.
             flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&signalled))
                 .and_then(|_| flag::register(signal, Arc::clone(&signalled)))
                 .and_then(|_| flag::register(signal, Arc::clone(&stop.0)))
@@ -58,7 +59,7 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Raises the flag: another part of the program asks the run to end.
+    /// Raises the flag, for another part of the program that asks the run to end.
     pub fn raise(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -68,7 +69,7 @@ impl Stop {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// An error when the flag is up: the work that it interrupts is left and made again.
+    /// Fails if the flag is up; the interrupted work is dropped and repeated later.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -80,7 +81,7 @@ impl Stop {
     }
 }
 
-/// Whether whatever began this process has a signal ignored, where the system says so (Linux).
+/// Whether the parent process left a signal ignored, if the system tells (Linux).
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> Option<bool> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -91,15 +92,15 @@ fn is_ignored(signal: i32) -> Option<bool> {
     Some(mask >> (signal - 1) & 1 == 1)
 }
 
-/// Has a write beyond the limit of a file's size (`ulimit -f`) fail with the system's error, in place of the signal that ends
-/// the process without a word. Where the system refuses the handler, the signal stays.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail with the system's error instead of a signal that ends
+/// the process without a message. If the system refuses the handler, the signal stays.
 pub fn file_size_limit_as_error() {
     #[cfg(unix)]
     let _ = flag::register(SIGXFSZ, Arc::default());
 }
 
-/// Asks this process to save and end when standard input comes to its end. Before a run listens nothing is to be saved,
-/// and the process ends.
+/// Asks this process to save and end when standard input ends. Before a run listens, there is nothing to save,
+/// and the process ends at once.
 pub fn with_input() {
     std::thread::spawn(|| {
         let mut block = [0; 4096];

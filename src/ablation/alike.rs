@@ -4,15 +4,15 @@ use crate::ablation::prepared::Prepared;
 use crate::ablation::settings::ArmSettings;
 use std::collections::btree_map::{BTreeMap, Entry};
 
-/// Such arms that are named one by one.
+/// Number of arms that are named one by one in notes.
 const NAMED: usize = 5;
 
-/// What is said of arms that have the settings of an earlier one, a sentence each.
+/// Returns notes, one sentence each, about arms that have the settings of an earlier arm.
 pub(super) fn notes(arms: &[Prepared]) -> Vec<String> {
     let mut seen: BTreeMap<ArmSettings, &str> = BTreeMap::new();
     let mut notes = Vec::new();
     for arm in arms {
-        // A fault of its paths is told where the arm is planned.
+        // A fault of the arm's paths is reported when the arm is planned.
         let Ok(settings) = ArmSettings::of(&arm.loaded) else {
             continue;
         };

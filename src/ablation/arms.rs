@@ -1,4 +1,4 @@
-//! The arms of an `[ablation]`: named arms × grid of axes × random draws, each with a name a person reads.
+//! The arms of an `[ablation]`: named arms × grid of axes × random draws, each with a readable name.
 
 use crate::experiment::ablation::{AblationConfig, RandomConfig, RangeConfig};
 use crate::experiment::inline;
@@ -6,24 +6,24 @@ use crate::report::analyse::arms::shortest;
 use crate::rng::{Purpose, Stream, mix};
 use toml::Value;
 
-/// A name and what it sets.
+/// A name and the settings that it stands for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arm {
-    /// `norm_placement=pre, n_layers=4`.
+    /// Name of the arm, such as `norm_placement=pre, n_layers=4`.
     pub name: String,
     /// Values by dotted key, in the order of the file.
     pub sets: Vec<(String, Value)>,
 }
 
 impl Arm {
-    /// The settings as `--set` takes them.
+    /// Returns the settings as `--set` takes them.
     pub fn overrides(&self) -> Vec<String> {
         let set = |(key, value): &(String, Value)| format!("{key}={}", inline(value));
         self.sets.iter().map(set).collect()
     }
 }
 
-/// All arms, in the order of the file: the last axis varies fastest.
+/// Returns all arms, in the order of the file: the last axis varies fastest.
 pub fn arms(config: &AblationConfig) -> Vec<Arm> {
     let named: Vec<Arm> = config
         .arms
@@ -50,7 +50,7 @@ fn product(left: &[Arm], right: &[Arm]) -> Vec<Arm> {
         .collect()
 }
 
-/// Every combination of the values of the axes.
+/// Returns every combination of the values of the axes.
 fn grid(config: &AblationConfig) -> Vec<Arm> {
     let keys: Vec<String> = config.axes.keys().cloned().collect();
     let axis = |(key, values): (&String, &Value)| -> Vec<Arm> {
@@ -74,7 +74,7 @@ fn grid(config: &AblationConfig) -> Vec<Arm> {
         .unwrap_or_default()
 }
 
-/// The values of an axis in short: a table by its kind where that tells it from the others.
+/// Returns short names of the values of an axis: a table is named by its kind if that is unique.
 fn names(values: &[Value]) -> Vec<String> {
     let kind = |value: &Value| match value {
         Value::String(text) => text.clone(),
@@ -96,7 +96,7 @@ fn names(values: &[Value]) -> Vec<String> {
         .collect()
 }
 
-/// Draw number n of a key depends on the seed, n and the key's name alone.
+/// Returns the random arms. Draw number n of a key depends only on the seed, n and the key's name.
 fn random(config: Option<&RandomConfig>) -> Vec<Arm> {
     let Some(config) = config else {
         return Vec::new();
@@ -139,7 +139,7 @@ fn between(stream: &mut Stream, min: f64, max: f64) -> f64 {
     min + (max - min) * unit
 }
 
-/// Four significant digits: enough for a knob, and short enough for a table.
+/// Rounds to four significant digits: enough for a setting, and short enough for a table.
 fn rounded(x: f64) -> f64 {
     format!("{x:.3e}").parse().unwrap_or(x)
 }

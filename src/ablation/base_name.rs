@@ -1,8 +1,9 @@
-//! A sweep whose file has no name has that of the file that it is laid over, and with it the folder of that file's run.
+//! Detects a sweep file without a name: it takes the name of the file that it extends, and with it the folder of that
+//! file's run.
 
 use crate::experiment::{Loaded, Origin};
 
-/// The message about a name that is another file's.
+/// Returns the message about a name that comes from another file.
 pub fn note(sweep: &Loaded) -> Option<String> {
     let Origin::File { path, .. } = sweep.origin("name") else {
         return None;

@@ -1,7 +1,8 @@
-//! One cell's process: `formwork train` on the arm's experiment with the cell's seed, with `--resume`.
+//! The process of one cell: `formwork train` on the arm's experiment with the cell's seed and `--resume`.
 //!
-//! The process's standard input is a pipe that the sweep holds open. When it closes, because the sweep stops or was
-//! killed, the process saves and exits: a child never outlives its sweep. Its output goes to a file beside its run.
+//! The process's standard input is a pipe that the sweep holds open. When the pipe closes, because the sweep stops or
+//! was killed, the process saves and exits, so that no child outlives its sweep. Its output goes to a file beside its
+//! run.
 
 use crate::ablation::full_disk;
 use crate::ablation::halving::Goal;
@@ -17,18 +18,18 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 /// A cell that a process trains.
 #[derive(Debug)]
 pub struct Cell {
-    /// Which arm of the plan.
+    /// Number of its arm in the plan.
     pub arm: usize,
-    /// Its seed.
+    /// Seed of its run.
     pub seed: u64,
-    /// This process's claim on it.
+    /// This process's claim on the cell.
     pub claim: Claim,
-    /// The rung at which it is to pause.
+    /// The rung at which it pauses, if any.
     pub goal: Option<Goal>,
-    /// Its run folder.
+    /// Run folder of the cell.
     pub run: PathBuf,
     log: PathBuf,
-    /// Where this attempt's part of the log begins.
+    /// Byte at which this attempt's part of the log begins.
     log_from: u64,
     child: Option<Child>,
 }
@@ -36,20 +37,20 @@ pub struct Cell {
 /// How a cell's process ended.
 #[derive(Debug)]
 pub enum CellExit {
-    /// It has ended the cell, one way or another.
+    /// The process has ended the cell: done, diverged or failed.
     Ended(Ending),
-    /// It is at the rung that it trained to.
+    /// The process has reached its rung.
     Paused(Goal),
-    /// It was killed from outside: the cell is resumed from its checkpoint.
+    /// The process was killed from outside; the cell will be resumed from its checkpoint.
     Killed(String),
-    /// It was asked to stop and has saved.
+    /// The process was asked to stop and has saved.
     Stopped,
-    /// It met a full disk, and said so in these words: the cell is resumed from its checkpoint once there is room.
+    /// The process met a full disk, with this message; the cell will be resumed from its checkpoint once there is room.
     NoRoom(String),
 }
 
 impl Cell {
-    /// A cell whose process is not started yet.
+    /// Builds a cell whose process is not started yet.
     pub fn new(
         sweep: &SweepFolder,
         (arm, seed): (usize, u64),
@@ -69,10 +70,11 @@ impl Cell {
         }
     }
 
-    /// Starts the process, unless the run's folder is held by one that is about to end. Whether it was started.
+    /// Starts the process, unless the run's folder is locked by a process that is about to end. Returns whether it was
+    /// started.
     ///
     /// # Errors
-    /// A program or a log that cannot be opened.
+    /// If the program cannot be found or run, or the log cannot be opened.
     pub fn start(&mut self, sweep: &SweepFolder, threads: usize) -> Result<bool> {
         if run_dir::is_busy(&self.run) {
             return Ok(false);
@@ -102,14 +104,15 @@ impl Cell {
         if let Some(goal) = self.goal {
             command.args(["--pause-at", &goal.step.to_string()]);
         }
-        // Ctrl-C in a terminal is for the sweep, which then closes the pipe: a second signal would cut the saving short.
+        // Ctrl-C in a terminal is meant for the sweep, which then closes the pipe: a second signal would cut the saving
+        // short.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         self.child = Some(command.spawn().map_err(Error::io("run", &program))?);
         Ok(true)
     }
 
-    /// Whether its process runs.
+    /// Returns whether the process has been started.
     pub fn is_started(&self) -> bool {
         self.child.is_some()
     }
@@ -121,19 +124,19 @@ impl Cell {
         }
     }
 
-    /// Ends the process at once: another one has taken the cell over.
+    /// Kills the process at once, because another one has taken over the cell.
     pub fn kill(&mut self) {
         if let Some(child) = &mut self.child {
-            // It may have ended by itself; either way nothing is left of it.
+            // The process may have ended by itself; either way it is gone.
             drop(child.kill());
             drop(child.wait());
         }
     }
 
-    /// How the process ended; none while it runs.
+    /// Returns how the process ended; `None` while it runs.
     ///
     /// # Errors
-    /// A process that cannot be asked.
+    /// If the state of the process cannot be queried.
     pub fn poll(&mut self) -> Result<Option<CellExit>> {
         let Some(child) = &mut self.child else {
             return Ok(None);
@@ -144,7 +147,7 @@ impl Cell {
         Ok(status.map(|status| self.outcome(status)))
     }
 
-    /// Whether its run has taken its last step, or ended before it by itself.
+    /// Returns whether the run has taken its last step, or has ended early by itself.
     fn is_done(&self) -> bool {
         run::read(&self.run).is_ok_and(|run| run.done())
     }
@@ -174,12 +177,12 @@ impl Cell {
                     .as_ref()
                     .is_some_and(|r| r.starts_with(&run_dir::in_use(&self.run)))
                 {
-                    // An earlier process still holds the run's folder: the cell is tried again.
+                    // An earlier process still holds the run's folder: the cell will be tried again.
                     return CellExit::Stopped;
                 }
                 let is_full = match &named {
                     Some(reason) => full_disk::is_named(reason),
-                    // A log on a full disk says nothing.
+                    // On a full disk nothing can be written to the log.
                     None => self.log.parent().is_some_and(full_disk::is_at),
                 };
                 let rest = || format!("exit status {code}; {} has the rest", self.log.display());
@@ -194,13 +197,13 @@ impl Cell {
     }
 }
 
-/// The file that a cell's process writes what it says to.
+/// Returns the file that holds the output of a cell's process.
 pub fn log_of(sweep: &SweepFolder, arm: &PlannedArm, seed: u64) -> PathBuf {
     let folder = sweep.path.join(CELLS).join(&arm.folder);
     folder.join(format!("seed-{seed}.log"))
 }
 
-/// The last error that a process named, in one line; none where it named none.
+/// Returns the last error message in a process's log after byte `from`, in one line; `None` if there is none.
 fn reason(log: &Path, from: u64) -> Option<String> {
     let text = fs::read(log).unwrap_or_default();
     let from = usize::try_from(from).unwrap_or(usize::MAX);
@@ -221,7 +224,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::time::Duration;
 
-    /// The exit of a cell whose process failed with this error.
+    /// Returns the exit of a cell whose process failed with this error.
     fn failed(folder: &Path, run: &Path, error: &str) -> CellExit {
         let log = folder.join("seed-1.log");
         fs::write(&log, format!("step 1\nerror: {error}\n")).unwrap();

@@ -1,4 +1,4 @@
-//! `--fresh`: a sweep's own files are deleted, once no process trains in them.
+//! `--fresh`: deletes a sweep's own files, once no process trains in them.
 
 use crate::ablation::folders;
 use crate::ablation::ledger::{Ledger, Standing, cells};
@@ -15,18 +15,19 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long a process that is about to end may take.
+/// Time that a process on this machine gets to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(500);
 /// The folder that `report` writes.
 const REPORT: &str = "report";
-/// What is to be deleted lies here first.
+/// Files are moved to this folder before they are deleted.
 const CLEARED: &str = "cleared";
 
-/// Deletes the plan, the ledger, the cells and the report of a sweep; nothing else that lies in its folder.
+/// Deletes the plan, the ledger, the cells and the report of a sweep; other files in its folder are kept.
 ///
 /// # Errors
-/// Cells that a process trains; an experiment file inside of what would be deleted; what cannot be deleted.
+/// If a process trains a cell, if the experiment file lies inside a folder that would be deleted, or if a file cannot
+/// be deleted.
 pub fn clear(folder: &Path, experiment: &Path, lease: Duration) -> Result<()> {
     if !SweepFolder::is_one(folder) {
         return Ok(());
@@ -42,25 +43,25 @@ pub fn clear(folder: &Path, experiment: &Path, lease: Duration) -> Result<()> {
             experiment.display()
         )));
     }
-    // No plan is settled meanwhile.
+    // Keeps other processes from planning meanwhile.
     let _planning = folders::planning(folder)?;
     let sweep = SweepFolder::read(folder)?;
     let claims = unused(&sweep, lease)?;
     aside(&sweep, &claims)?;
     files::delete_folder(&folder.join(REPORT))?;
-    // The plan last: a clearing that is cut short can be begun again.
+    // The plan is deleted last, so that an interrupted clearing can be started again.
     for file in [SCRIPT, PLAN] {
         files::delete(&folder.join(file))?;
     }
     Ok(())
 }
 
-/// Deletes the cells and the ledger under other names, once it is certain that no process came to one between the look at
-/// them and that. What a process begins after it lies in folders of their own names and stays.
+/// Moves the cells and the ledger aside and deletes them, after checking that no process took a cell since `known` was
+/// read. Processes that start later work in folders with the original names, which are kept.
 fn aside(sweep: &SweepFolder, known: &BTreeSet<OsString>) -> Result<()> {
     let away = sweep.path.join(CLEARED);
     if away.exists() {
-        // Of a clearing that was cut short.
+        // Left over from a clearing that was interrupted.
         require_idle(sweep, &away, known)?;
         files::delete_folder(&away)?;
     }
@@ -84,7 +85,7 @@ fn aside(sweep: &SweepFolder, known: &BTreeSet<OsString>) -> Result<()> {
     files::delete_folder(&away)
 }
 
-/// The claims of a ledger.
+/// Returns the file names of the claims in a ledger.
 fn claims(ledger: &Path) -> Result<BTreeSet<OsString>> {
     let entries = match fs::read_dir(ledger) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(BTreeSet::new()),
@@ -97,7 +98,7 @@ fn claims(ledger: &Path) -> Result<BTreeSet<OsString>> {
     Ok(names)
 }
 
-/// An error when a claim was made that is not known, in a ledger that was moved, or a process trains in a run that was.
+/// Fails if the moved ledger has a claim that is not in `known`, or if a process trains in a moved run.
 fn require_idle(sweep: &SweepFolder, away: &Path, known: &BTreeSet<OsString>) -> Result<()> {
     let all = cells(sweep);
     let now = claims(&away.join(LEDGER))?;
@@ -119,8 +120,8 @@ fn require_idle(sweep: &SweepFolder, away: &Path, known: &BTreeSet<OsString>) ->
     }
 }
 
-/// Waits until no process holds a cell or trains in its folder: a moment for those of this machine, a lease for those of
-/// others, of which there is only the heartbeat. The claims of that moment.
+/// Waits until no process holds a cell or trains in its folder, and returns the claims at that moment. It waits briefly
+/// for processes of this machine, and for a lease for those of other machines, of which it sees only the heartbeat.
 fn unused(sweep: &SweepFolder, lease: Duration) -> Result<BTreeSet<OsString>> {
     let all = cells(sweep);
     let names: Vec<String> = all.iter().map(|(_, _, name)| name.clone()).collect();
@@ -176,7 +177,7 @@ mod tests {
         }
     }
 
-    /// Between the look at the claims and the move of the folders.
+    /// A cell is taken between the reading of the claims and the moving of the folders.
     #[test]
     fn what_is_taken_meanwhile_is_put_back() {
         let folder = tempfile::tempdir().unwrap();

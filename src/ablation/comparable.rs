@@ -1,5 +1,5 @@
-//! Whether the arms of a search can be ranked: a halving keeps the arms with the best values, which must be of one measure and of
-//! the same examples.
+//! Checks that the arms of a search can be ranked: halving keeps the arms with the best values, so these must measure
+//! the same quantity on the same examples.
 
 use toml::{Table, Value};
 
@@ -11,13 +11,14 @@ use crate::report::analyse::examples::{self, Made};
 use crate::report::analyse::measures;
 use crate::report::read::resolved::flatten;
 
-/// The split by whose values arms are ranked.
+/// The split on whose values arms are ranked.
 const SPLIT: &str = "valid";
 
-/// Holds the arms of a halving against each other.
+/// Compares the arms of a halving with each other.
 ///
 /// # Errors
-/// Arms whose values of the metric are of another measure or of other examples, with the keys that make them so.
+/// If the metric measures different quantities or uses different examples in some arms; the error names the keys that
+/// make the difference.
 pub(super) fn require(base: &Loaded, arms: &[Prepared], metric: &str) -> Result<()> {
     let settings = arms.iter().map(settings).collect::<Result<Vec<_>>>()?;
     let made = settings.iter().map(|settings| Made {
@@ -42,7 +43,7 @@ pub(super) fn require(base: &Loaded, arms: &[Prepared], metric: &str) -> Result<
     )]))
 }
 
-/// Every setting of an arm by its dotted key, as its runs write them.
+/// Returns all settings of an arm by dotted key, as its runs record them.
 fn settings(arm: &Prepared) -> Result<Vec<(String, String)>> {
     let table = Table::try_from(&arm.loaded.experiment)
         .map_err(|e| Error::run(format!("cannot spell out the arm of a sweep: {e}")))?;

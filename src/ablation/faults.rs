@@ -1,11 +1,11 @@
-//! Faults of an arm, at the line of the setting that they are about.
+//! Faults of an arm, reported at the line of the setting that causes them.
 
 use crate::error::{Error, Fault, Result};
 use crate::experiment::{self, Loaded, Origin};
 
 use super::prepared::{Prepared, Settings};
 
-/// An arm that a fault is told of.
+/// An arm whose faults are reported.
 #[derive(Clone, Copy)]
 pub struct OfArm<'a> {
     /// The experiment with `[ablation]`.
@@ -17,7 +17,7 @@ pub struct OfArm<'a> {
 }
 
 impl<'a> OfArm<'a> {
-    /// An arm that is ready.
+    /// Takes name and settings from a prepared arm.
     pub fn of(base: &'a Loaded, arm: &'a Prepared) -> Self {
         Self {
             base,
@@ -26,7 +26,8 @@ impl<'a> OfArm<'a> {
         }
     }
 
-    /// A fault at the line where the arm sets the key, or that of `[ablation]`; without the arm's name.
+    /// Places a fault at the line where the arm sets the key, or else at the line of `[ablation]`. The message lacks
+    /// the arm's name.
     fn placed(self, fault: &Fault) -> Fault {
         let own = self.settings.iter().find_map(|(key, value)| {
             let told = fault
@@ -38,7 +39,7 @@ impl<'a> OfArm<'a> {
         placed(origin, told.into())
     }
 
-    /// An error with the arm's name.
+    /// Adds the arm's name to an error.
     pub fn error(self, error: Error) -> Error {
         match error {
             Error::Invalid(wrong) => {
@@ -51,7 +52,7 @@ impl<'a> OfArm<'a> {
         }
     }
 
-    /// Where a file has the arm's value of a key: in the arm's own table, an axis or a range.
+    /// Returns the place in a file where the arm's value of a key is written: the arm's own table, an axis or a range.
     fn written(self, key: &str) -> Option<&'a Origin> {
         let named = self.base.experiment.ablation.as_ref().map(|c| &c.arms);
         let named = named.into_iter().flatten().enumerate();
@@ -68,7 +69,7 @@ impl<'a> OfArm<'a> {
     }
 }
 
-/// Faults of several arms: what is wrong in many of them alike is told once.
+/// Faults of several arms; the same fault in many arms is reported once.
 #[derive(Default)]
 pub struct OfArms(Vec<(Fault, Vec<String>)>);
 
@@ -83,7 +84,7 @@ impl OfArms {
         }
     }
 
-    /// Each with the name of the first arm that has it.
+    /// Returns all faults, each with the name of the first arm that has it.
     pub fn all(self) -> Vec<Fault> {
         let named = |(fault, names): (Fault, Vec<String>)| {
             let others = match names.len() {
@@ -100,10 +101,10 @@ impl OfArms {
         self.0.into_iter().map(named).collect()
     }
 
-    /// Nothing, where no arm has a fault.
+    /// Succeeds if no arm has a fault.
     ///
     /// # Errors
-    /// The faults of all arms.
+    /// If an arm has a fault; the error lists the faults of all arms.
     pub fn none(self) -> Result<()> {
         match self.0.is_empty() {
             true => Ok(()),
@@ -112,7 +113,7 @@ impl OfArms {
     }
 }
 
-/// A fault at the line of a key of `base`.
+/// Returns a fault at the line of a key of `base`.
 pub fn at(base: &Loaded, key: &str, message: String) -> Fault {
     placed(base.origin(key), message)
 }
@@ -124,10 +125,10 @@ fn placed(origin: &Origin, message: String) -> Fault {
     }
 }
 
-/// Checks the arms again, now that they have their steps.
+/// Checks the arms again, now that their number of steps is known.
 ///
 /// # Errors
-/// The faults of all arms.
+/// If an arm has a fault; the error lists the faults of all arms.
 pub fn of_steps(arms: &[Prepared], base: &Loaded) -> Result<()> {
     let mut faults = OfArms::default();
     for arm in arms {

@@ -1,5 +1,5 @@
-//! The arms of a sweep in their folders, and a sweep's folder that grows: arms that did not change keep the folder
-//! that they have, whatever they are called since another axis was added.
+//! The folders of a sweep's arms, also in a sweep that grows: unchanged arms keep their folders, even if their names
+//! have changed because an axis was added.
 
 use crate::ablation::placing::put_whole;
 use crate::ablation::prepared::{Prepared, Sweep};
@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Held while a plan is settled.
+/// Lock file that is held while a plan is made.
 const LOCK: &str = "planning.lock";
 
-/// Locks the planning of a sweep's folder for as long as the result lives; other processes wait. Two sweeps
-/// that begin together would otherwise both measure how many steps a budget of time allows.
+/// Locks the planning of a sweep's folder for as long as the returned file lives; other processes wait. Otherwise two
+/// sweeps that start together would both measure how many steps a budget of time allows.
 ///
 /// # Errors
-/// A folder that cannot be made or locked.
+/// If the folder cannot be created or locked.
 pub fn planning(folder: &Path) -> Result<fs::File> {
     fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
     let path = folder.join(LOCK);
@@ -40,21 +40,21 @@ pub fn planning(folder: &Path) -> Result<fs::File> {
 pub struct Before {
     /// The plan.
     pub plan: Option<SweepPlan>,
-    /// The file of the first rung's decision, where it is decided.
+    /// File of the first rung's decision, if that rung is decided.
     decided: Option<PathBuf>,
-    /// The end of a cell that was trained to its end, of a sweep without rungs.
+    /// File of the ending of a cell that was trained to its end, if the sweep has no rungs.
     whole: Option<PathBuf>,
-    /// The arms by their folders, those that have left the plan included.
+    /// Settings of the arms by folder, including arms that are no longer in the plan.
     arms: BTreeMap<String, ArmSettings>,
     /// The folder.
     path: PathBuf,
 }
 
 impl Before {
-    /// Reads what is there.
+    /// Reads the present content of the folder.
     ///
     /// # Errors
-    /// A folder that holds something else than a sweep; a plan or an arm that is none.
+    /// If the folder holds something other than a sweep, or if its plan or an arm's file is invalid.
     pub fn read(folder: &Path) -> Result<Self> {
         if !SweepFolder::is_one(folder) {
             return foreign(folder).map(|()| Self::default());
@@ -92,12 +92,12 @@ impl Before {
         })
     }
 
-    /// The settings of the arm in a folder.
+    /// Returns the settings of the arm in a folder.
     pub(super) fn arm(&self, folder: &str) -> Option<&ArmSettings> {
         self.arms.get(folder)
     }
 
-    /// An error where the folder is another sweep's, whose plan this one would take the place of.
+    /// Fails if the folder holds another sweep, whose plan this one would replace.
     fn require_same_name(&self, name: &str) -> Result<()> {
         match &self.plan {
             Some(was) if was.name != name => Err(Error::usage(format!(
@@ -110,8 +110,8 @@ impl Before {
         }
     }
 
-    /// An error when a rung was decided among other arms than the plan's, or by another rule, or when rungs come to a sweep
-    /// whose arms were trained past them.
+    /// Fails if a rung was decided with other arms than the plan's or by another rule, or if the plan adds rungs to a
+    /// sweep whose arms were already trained past them.
     fn require_undecided(&self, now: &SweepPlan) -> Result<()> {
         if let (Some(file), Some(_)) = (&self.whole, &now.halving) {
             return Err(Error::usage(format!(
@@ -145,9 +145,9 @@ impl Before {
         }
     }
 
-    /// The plan, with the cells that are there held against what is to be trained beside them; with `retry`, cells that failed
-    /// are to be trained, too. Where none is left, nothing is asked, and the arms keep the costs that they were planned with:
-    /// their data may be another since then.
+    /// Compares the existing cells with those still to train, which must use the same data and weights; with `retry`,
+    /// failed cells are to be trained too. If no cell is left, nothing is checked, and the arms keep the costs of the
+    /// previous plan, since their data may have changed since.
     fn held_against(&self, plan: SweepPlan, sweep: &Sweep, retry: bool) -> Result<SweepPlan> {
         let Some(was) = &self.plan else {
             return Ok(plan);
@@ -170,7 +170,7 @@ impl Before {
         Ok(plan)
     }
 
-    /// The steps of an arm that is there, when they were found by the same budget.
+    /// Returns the number of steps of an existing arm with the same settings, if it was found with the same budget.
     pub fn steps_of(&self, arm: &Loaded, budget: &str) -> Option<u64> {
         self.plan.as_ref().filter(|plan| plan.budget == budget)?;
         let wanted = ArmSettings::of(arm).ok()?;
@@ -180,7 +180,7 @@ impl Before {
     }
 }
 
-/// Refuses a folder that holds something else than what a sweep leaves when it is killed while it begins.
+/// Refuses a folder that holds anything other than what a sweep leaves behind when it is killed at its start.
 fn foreign(folder: &Path) -> Result<()> {
     let ours = |name: &str| {
         let file = [PLAN, SCRIPT, LOCK]
@@ -202,11 +202,13 @@ fn foreign(folder: &Path) -> Result<()> {
     }
 }
 
-/// Plans a sweep in a folder, beside what is there; nothing is written. Also what each arm's file is to hold.
+/// Plans a sweep in a folder, taking its present content into account; nothing is written. Also returns the folder and
+/// file content of each arm.
 ///
 /// # Errors
-/// A folder of a sweep with another name; an arm whose cells were trained as something else; while cells are left to train, failed ones among them with `retry`, also
-/// one whose cells were made from other data or weights. A file of the ledger that is none.
+/// If the folder holds a sweep with another name, if an arm's cells were trained with other settings, or if a file of
+/// the ledger is invalid. While cells are left to train (failed ones included with `retry`), also if an arm's cells
+/// were made from other data or weights.
 pub fn planned(
     sweep: &Sweep,
     before: &Before,
@@ -250,8 +252,8 @@ pub fn planned(
     Ok((before.held_against(plan, sweep, retry)?, files))
 }
 
-/// The folder of each arm: the one under its name when it has not changed, else one that holds the same arm under
-/// another name, else a new one.
+/// Returns the folder of each arm: its folder in the previous plan if the arm has not changed, else one that holds the
+/// same arm under another name, else a new one.
 fn folders(sweep: &Sweep, before: &Before) -> Result<Vec<String>> {
     let known: &[PlannedArm] = before.plan.as_ref().map_or(&[], |plan| &plan.arms);
     let named = |arm: &Prepared| known.iter().find(|a| a.name == arm.name).map(|a| &a.folder);
@@ -260,7 +262,7 @@ fn folders(sweep: &Sweep, before: &Before) -> Result<Vec<String>> {
     for arm in &sweep.arms {
         own.push(ArmSettings::of(&arm.loaded)?);
         let same = |folder: &&String| {
-            // A file that was deleted is written anew.
+            // A file that was deleted is written again.
             before
                 .arms
                 .get(*folder)
@@ -288,14 +290,14 @@ fn folders(sweep: &Sweep, before: &Before) -> Result<Vec<String>> {
     Ok(found.into_iter().flatten().collect())
 }
 
-/// An arm's experiment as its folder holds it.
+/// Returns an arm's experiment as its folder stores it.
 fn arm_toml(arm: &Prepared, folder: &str) -> Result<String> {
     let mut experiment = arm.loaded.experiment.anchored(&arm.loaded.places())?;
     experiment.name = folder.into();
     Ok(resolved_toml(&experiment))
 }
 
-/// A folder for an arm's name: what paths can hold of it, with a number where that is not enough.
+/// Returns a new folder for an arm's name: its characters that are safe in paths, with a number if that name is taken.
 fn fresh_folder(name: &str, is_free: &dyn Fn(&str) -> bool) -> String {
     const LONGEST: usize = 60;
     let plain = |c: char| match c {
@@ -320,10 +322,11 @@ fn fresh_folder(name: &str, is_free: &dyn Fn(&str) -> bool) -> String {
         .unwrap_or(stem)
 }
 
-/// Writes a plan into its folder, what is there already left as it is; the plan itself last, in one step.
+/// Writes a plan and its arms' files into the folder, without touching other files; the plan itself is written last, in
+/// one step.
 ///
 /// # Errors
-/// Files that cannot be written.
+/// If a file cannot be written.
 pub fn write(folder: &Path, plan: &SweepPlan, files: &[(String, String)]) -> Result<SweepFolder> {
     for (arm, text) in files {
         let arm = folder.join(CELLS).join(arm);

@@ -1,5 +1,5 @@
-//! Failures that are the disk's: no room is left on it, or the user's quota is used up. Every other cell of a sweep would
-//! fail alike, and none would once there is room.
+//! Failures because the disk is full or the user's quota is used up. Every other cell of the sweep would fail in the
+//! same way, and none would fail once there is room.
 
 use crate::error::{Error, shell_word};
 use crate::files::Partial;
@@ -7,14 +7,14 @@ use crate::report::read::sweep::{PlannedArm, SweepFolder};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
-/// Bytes that a disk with room takes: more than a block, far less than a checkpoint.
+/// Bytes to write when probing for room: more than a block, far less than a checkpoint.
 const PROBE: usize = 1 << 16;
 
 fn is_of_room(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
-/// Whether what a process says names a full disk or a used quota: `No space left on device (os error 28)`.
+/// Returns whether a message names a full disk or a used-up quota: `No space left on device (os error 28)`.
 pub fn is_named(text: &str) -> bool {
     let numbers = text.split("(os error ").skip(1);
     let numbers = numbers.filter_map(|rest| rest.split_once(')')?.0.parse().ok());
@@ -23,7 +23,7 @@ pub fn is_named(text: &str) -> bool {
         .any(is_of_room)
 }
 
-/// Whether the disk of a folder takes no more: a process whose log is on it cannot say so.
+/// Returns whether the disk of a folder is full; a process whose log is on that disk cannot report it.
 pub fn is_at(folder: &Path) -> bool {
     let probe = || -> io::Result<()> {
         let mut file = Partial::beside(&folder.join("room"))?;
@@ -33,7 +33,8 @@ pub fn is_at(folder: &Path) -> bool {
     probe().is_err_and(|error| is_of_room(error.kind()))
 }
 
-/// The end of a sweep that has met a full disk; `told` is what said so, after the name of the cell where it was one's process.
+/// Returns the error that ends a sweep on a full disk. `told` is the message that reported it, after the cell's name if
+/// it came from a cell's process.
 pub fn end(sweep: &SweepFolder, told: &str) -> Error {
     let is_open = |(arm, seed): &(&PlannedArm, u64)| !sweep.ending_file(arm, *seed).exists();
     let (left, all) = (sweep.cells().filter(is_open).count(), sweep.cells().count());

@@ -1,13 +1,13 @@
-//! Successive halving (Jamieson and Talwalkar 2016, algorithm 1; Li et al. 2018, "Hyperband", section 2): which arms of a
-//! sweep train, and to which step.
+//! Successive halving (Jamieson and Talwalkar 2016, algorithm 1; Li et al. 2018, "Hyperband", section 2): decides which
+//! arms of a sweep train, and to which step.
 //!
-//! With `first = 100` and `eta = 3`, 27 arms train to step 100, the best 9 of them on to step 300, the best 3 on to step
-//! 900, and the best one to its end. An arm that is not among them keeps its run as it paused.
+//! With `first = 100` and `eta = 3`, 27 arms train to step 100, the best 9 of them to step 300, the best 3 to step 900,
+//! and the best one to its end. The run of an arm that is not promoted stays as it paused.
 //!
-//! A rung is decided when every cell of its arms has come to it or has ended, from their journals alone: the arms that go
-//! on depend neither on time nor on which process looks. Several processes may decide a rung, and write the same.
-//! Equal values, also those that the rounding of means over seeds tells apart, go by the order of the plan. An arm with a run
-//! that diverged or failed is not promoted.
+//! A rung is decided once every cell of its arms has reached it or has ended. The decision uses only the cells'
+//! journals, so that it depends neither on time nor on which process makes it. Several processes may decide a rung, and
+//! write the same result. Equal values are ranked by the order of the plan, also if means over seeds differ only by
+//! rounding. An arm with a run that diverged or failed is not promoted.
 
 use crate::ablation::ledger::{AllMarks, Ledger, cell_name};
 use crate::ablation::placing::put_whole;
@@ -20,28 +20,28 @@ use crate::report::read::rungs::{Decision, Ranked, Rung, Rungs};
 use crate::report::read::sweep::{EndState, Ending, SweepFolder};
 use crate::train::run_dir;
 
-/// Error of a mean over seeds that rounding may make, in parts of it: the mean of 0.1 and 0.2 is not that of 0 and 0.3.
+/// Relative rounding error of a mean over seeds: in floating point, the mean of 0.1 and 0.2 is not that of 0 and 0.3.
 const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
-/// What a sweep has to train now.
+/// The part of a sweep that is to be trained now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// The arms, as numbers of the plan.
+    /// Indices of the arms in the plan.
     pub arms: Vec<usize>,
-    /// The rung that they train to; their last step when there is none.
+    /// The rung that the arms train to; `None` for their last step.
     pub rung: Option<Goal>,
 }
 
 /// A rung that cells train to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Goal {
-    /// Its number, from 1.
+    /// Number of the rung, counted from 1.
     pub number: usize,
-    /// Its step.
+    /// Step of the rung.
     pub step: u64,
 }
 
-/// The rungs of arms that all train for `steps`: as long as there is an arm to leave.
+/// Computes the rungs for `arms` arms that all train for `steps` steps, as long as a rung can drop an arm.
 pub fn rungs(config: &HalvingConfig, arms: usize, steps: u64) -> Vec<Rung> {
     let eta = usize::try_from(config.eta).unwrap_or(usize::MAX).max(2);
     let (mut step, mut left) = (config.first, arms);
@@ -54,11 +54,11 @@ pub fn rungs(config: &HalvingConfig, arms: usize, steps: u64) -> Vec<Rung> {
     rungs
 }
 
-/// The rungs of these arms.
+/// Computes the rungs of these arms.
 ///
 /// # Errors
-/// Arms of other lengths, a rung at which an arm is not evaluated, no rung at all; the arm, where it is one's, and a
-/// clause that follows it.
+/// If arms train for different numbers of steps, if an arm is not evaluated at a rung, or if there is no rung at all.
+/// Returns the name of the arm, if the error is about one, and a clause that describes the error.
 pub fn planned(
     config: &HalvingConfig,
     arms: &[Prepared],
@@ -99,7 +99,7 @@ pub fn planned(
     })
 }
 
-/// Steps of a sweep with these rungs, and of the same arms trained to their end.
+/// Returns the total steps of a sweep with these rungs, and of the same arms without halving.
 pub fn steps(halving: &Rungs, arms: usize, seeds: usize, last: u64) -> (u64, u64) {
     let (mut left, mut from, mut sum) = (arms as u64, 0, 0);
     for rung in &halving.rungs {
@@ -110,10 +110,11 @@ pub fn steps(halving: &Rungs, arms: usize, seeds: usize, last: u64) -> (u64, u64
     (sum * seeds as u64, arms as u64 * last * seeds as u64)
 }
 
-/// What there is to train now. Rungs whose cells have all arrived are decided, and what is left behind is ended.
+/// Determines what is to be trained now. Decides rungs whose cells have all arrived, and ends the cells that are not
+/// promoted.
 ///
 /// # Errors
-/// A ledger or a run that cannot be read or written.
+/// If a ledger or a run cannot be read or written.
 pub fn stage(
     sweep: &SweepFolder,
     ledger: &Ledger,
@@ -146,7 +147,7 @@ pub fn stage(
     Ok(Stage { arms, rung: None })
 }
 
-/// Whether all cells of these arms are at a rung or have ended before it.
+/// Returns whether all cells of these arms have reached a rung or have ended before it.
 fn arrived(sweep: &SweepFolder, marks: &AllMarks, arms: &[usize], rung: usize) -> bool {
     arms.iter().all(|&arm| {
         let folder = &sweep.plan.arms[arm].folder;
@@ -155,7 +156,7 @@ fn arrived(sweep: &SweepFolder, marks: &AllMarks, arms: &[usize], rung: usize) -
     })
 }
 
-/// Ranks arms by their values at a rung; the best `keep` of those that have one are promoted.
+/// Ranks arms by their values at a rung; the best `keep` of the arms that have a value are promoted.
 fn decide(sweep: &SweepFolder, arms: &[usize], goal: Goal, keep: usize) -> Result<Decision> {
     let mut values = Vec::new();
     for &arm in arms {
@@ -174,7 +175,7 @@ fn decide(sweep: &SweepFolder, arms: &[usize], goal: Goal, keep: usize) -> Resul
     })
 }
 
-/// Arms with their values, the best first: arm, value, whether it is promoted.
+/// Ranks arms by their values, the best first. Returns each arm, its value, and whether it is promoted.
 fn ranked(
     mut values: Vec<(usize, Option<f64>)>,
     keep: usize,
@@ -182,12 +183,12 @@ fn ranked(
 ) -> Vec<(usize, Option<f64>, bool)> {
     let sign = if more { -1.0 } else { 1.0 };
     let key = |value: Option<f64>| value.map_or(f64::INFINITY, |v| sign * v);
-    // Those without a value last.
+    // Arms without a value come last.
     values.sort_by(|(_, x), (_, y)| {
         let by_value = key(*x).total_cmp(&key(*y));
         x.is_none().cmp(&y.is_none()).then(by_value)
     });
-    // Within a tie the order of the plan decides.
+    // Ties keep the order of the plan.
     for tied in values.chunk_by_mut(|(_, x), (_, y)| is_tie(*x, *y)) {
         tied.sort_by_key(|(arm, _)| *arm);
     }
@@ -196,7 +197,7 @@ fn ranked(
         .collect()
 }
 
-/// Whether two means over seeds are one number but for their rounding.
+/// Returns whether two means over seeds are equal except for rounding.
 fn is_tie(a: Option<f64>, b: Option<f64>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => (a - b).abs() <= ROUNDING * a.abs().max(b.abs()),
@@ -205,8 +206,8 @@ fn is_tie(a: Option<f64>, b: Option<f64>) -> bool {
     }
 }
 
-/// The value of an arm at a step: the mean over its seeds of the last evaluation up to there (a run that stopped early
-/// has none later). None when a run has no number there.
+/// Returns the value of an arm at a step: the mean over its seeds of the last evaluation up to that step (a run that
+/// stopped early has none later). `None` if a run has no finite value there.
 fn value(sweep: &SweepFolder, arm: usize, step: u64) -> Result<Option<f64>> {
     let planned = &sweep.plan.arms[arm];
     let mut sum = 0.0;
@@ -234,7 +235,7 @@ fn write(sweep: &SweepFolder, decision: &Decision) -> Result<()> {
     put_whole(&sweep.decision_file(decision.rung), &format!("{text}\n"))
 }
 
-/// Ends the cells that are not promoted from a rung and have not ended by themselves.
+/// Ends the cells of arms that are not promoted from a rung, unless they have ended by themselves.
 fn leave(
     sweep: &SweepFolder,
     ledger: &Ledger,
@@ -310,7 +311,7 @@ mod tests {
             [(0, true), (2, true), (3, true), (1, false)]
         );
         assert_eq!(order(vec![(0, None)], 1, false), [(0, false)]);
-        // 0.1 and 0.2 correct as well as 0 and 0.3: the later arm is better by a rounding error alone.
+        // 0.1 and 0.2 correct, or 0 and 0.3: the later arm is better only by a rounding error.
         let means = vec![(0, Some(0.3 / 2.0)), (1, Some((0.1 + 0.2) / 2.0))];
         assert_ne!(means[0].1, means[1].1);
         assert_eq!(order(means.clone(), 1, true), [(0, true), (1, false)]);

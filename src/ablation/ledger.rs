@@ -1,4 +1,5 @@
-//! Who trains which cell, on disk, so that it survives the death of any process and is shared by several machines.
+//! The ledger of a sweep: which process trains which cell. It is kept on disk, so that it survives the death of any
+//! process and is shared by several machines.
 //!
 //! ```text
 //! ledger/CELL.claim.N   the N-th attempt and who made it: linked into place whole, so that one process wins
@@ -8,8 +9,9 @@
 //! ledger/CELL.end.json  how the cell ended
 //! ```
 //!
-//! A cell is open when it has not ended and its last claim was given back or its holder is gone. Nothing is ever
-//! unlocked by deleting: a takeover is claim N + 1, which can be made once. Linking is what NFS, too, does as one step.
+//! A cell is open if it has not ended and if its last claim was given back or its holder is gone. No lock is ever
+//! released by deleting a file: a takeover is claim N + 1, which can be made only once. Hard links are atomic even on
+//! NFS.
 
 use crate::ablation::liveness::{Holder, Watch};
 use crate::ablation::placing::{put_once, put_whole};
@@ -21,7 +23,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The claims of a sweep, as one process sees and makes them.
+/// The ledger of a sweep, as one process sees and changes it.
 #[derive(Debug)]
 pub struct Ledger {
     folder: PathBuf,
@@ -30,7 +32,8 @@ pub struct Ledger {
     watch: Watch,
 }
 
-/// The number of claims on a cell that its files show, how many were given back, and whether it has ended.
+/// What a cell's files show: how many claims were made and given back, the rung it has reached, and whether it has
+/// ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     claimed: u32,
@@ -40,17 +43,17 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Whether the cell has come to a rung of the halving, or will come no further.
+    /// Returns whether the cell has reached a rung of the halving, or has ended before it.
     pub fn at_rung(self, rung: usize) -> bool {
         self.ended || self.rung as usize >= rung
     }
 
-    /// Whether it has ended.
+    /// Returns whether the cell has ended.
     pub fn has_ended(self) -> bool {
         self.ended
     }
 
-    /// Number of times that the run was started or resumed.
+    /// Returns how often the cell's run was started or resumed.
     pub fn attempts(self) -> u32 {
         self.claimed
     }
@@ -59,34 +62,34 @@ impl Marks {
 /// The marks of all cells by name.
 pub type AllMarks = BTreeMap<String, Marks>;
 
-/// A cell that this process holds.
+/// A claim of this process on a cell.
 #[derive(Debug)]
 pub struct Claim {
-    /// The cell.
+    /// Name of the cell.
     pub cell: String,
-    /// Which attempt this is, from 1.
+    /// Number of the attempt, counted from 1.
     pub attempt: u32,
     beats: u64,
-    /// Locked as long as this process lives and holds the cell.
+    /// Lock on the claim's file, held as long as this process lives and holds the cell.
     _lock: Option<File>,
 }
 
-/// Where a cell stands.
+/// State of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// No process trains it.
+    /// The cell has not ended, and no process trains it.
     Open,
-    /// A process trains it.
+    /// A process trains the cell.
     Held(Holder),
-    /// It has ended.
+    /// The cell has ended.
     Ended,
 }
 
 impl Ledger {
-    /// The ledger of a sweep; `lease` is how long a heartbeat from another machine may stand still.
+    /// Opens the ledger of a sweep; `lease` is how long a heartbeat from another machine may stand still.
     ///
     /// # Errors
-    /// A folder that cannot be made.
+    /// If the folder cannot be created.
     pub fn open(sweep: &Path, lease: Duration) -> Result<Self> {
         let folder = sweep.join(LEDGER);
         fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
@@ -98,19 +101,19 @@ impl Ledger {
         })
     }
 
-    /// Where each of the named cells stands.
+    /// Returns the state of each of the named cells.
     ///
     /// # Errors
-    /// A ledger that cannot be read.
+    /// If the ledger cannot be read.
     pub fn standings(&mut self, cells: &[String]) -> Result<Vec<Standing>> {
         let marks = self.marks()?;
         self.standings_by(&marks, cells)
     }
 
-    /// The same by marks that were read.
+    /// Returns the state of each of the named cells by marks that were already read.
     ///
     /// # Errors
-    /// A claim that cannot be read.
+    /// If a claim cannot be read.
     pub fn standings_by(&mut self, marks: &AllMarks, cells: &[String]) -> Result<Vec<Standing>> {
         let standing = |cell: &String| {
             let marks = marks.get(cell).copied().unwrap_or_default();
@@ -119,10 +122,10 @@ impl Ledger {
         cells.iter().map(standing).collect()
     }
 
-    /// All marks, from one listing.
+    /// Reads the marks of all cells from one listing of the folder.
     ///
     /// # Errors
-    /// A ledger that cannot be read.
+    /// If the ledger cannot be read.
     pub fn marks(&self) -> Result<AllMarks> {
         let mut all = AllMarks::new();
         let entries = fs::read_dir(&self.folder).map_err(Error::io("read", &self.folder))?;
@@ -162,8 +165,8 @@ impl Ledger {
         }
         let claim = self.file(cell, "claim", marks.claimed);
         let text = fs::read_to_string(&claim).map_err(Error::io("read", &claim))?;
-        // Where files cannot be linked, a claim that is there may be written only in part, by a process that lives or by
-        // one that died: it is given a lease.
+        // If the file system has no hard links, a claim file may be only partly written, by a process that is alive or
+        // by one that died: it is given a lease.
         let holder = serde_json::from_str::<Holder>(&text).unwrap_or_else(|_| Holder::unknown());
         let beat = self.file(cell, "beat", marks.claimed);
         let beat = fs::read_to_string(beat).unwrap_or_default();
@@ -177,15 +180,15 @@ impl Ledger {
         })
     }
 
-    /// Whether a holder is a process of this machine.
+    /// Returns whether a holder is a process of this machine.
     pub fn is_here(&self, holder: &Holder) -> bool {
         holder.is_local_to(&self.me)
     }
 
-    /// Takes a cell when it is open; none when it is not, or another process was quicker.
+    /// Claims a cell if it is open; returns `None` if it is not, or if another process was faster.
     ///
     /// # Errors
-    /// A ledger that cannot be read or written.
+    /// If the ledger cannot be read or written.
     pub fn claim(&mut self, cell: &str) -> Result<Option<Claim>> {
         let marks = self.marks()?.get(cell).copied().unwrap_or_default();
         if self.standing(cell, marks)? != Standing::Open {
@@ -200,7 +203,7 @@ impl Ledger {
         let Some(lock) = put_once(&claim, Holder::me())? else {
             return Ok(None);
         };
-        // A process that ended the cell between our look and our claim has written its end to disk.
+        // A process that ended the cell between our check and our claim has written its end to disk.
         if self.file_of_end(cell).exists() {
             self.mark(cell, "free", attempt, "")?;
             return Ok(None);
@@ -214,62 +217,62 @@ impl Ledger {
         Ok(Some(claim))
     }
 
-    /// Shows that the holder of a claim lives. False when another process has taken the cell over meanwhile.
+    /// Writes a heartbeat for a claim. Returns false if another process has taken over the cell meanwhile.
     ///
     /// # Errors
-    /// A ledger that cannot be written.
+    /// If the ledger cannot be written.
     pub fn beat(&self, claim: &mut Claim) -> Result<bool> {
         claim.beats += 1;
         self.mark(&claim.cell, "beat", claim.attempt, &claim.beats.to_string())?;
         Ok(self.holds(claim))
     }
 
-    /// Whether no other process has taken the cell over.
+    /// Returns whether no other process has taken over the cell.
     pub fn holds(&self, claim: &Claim) -> bool {
         !self.file(&claim.cell, "claim", claim.attempt + 1).exists()
     }
 
-    /// Gives a cell back, unfinished.
+    /// Gives an unfinished cell back.
     ///
     /// # Errors
-    /// A ledger that cannot be written.
+    /// If the ledger cannot be written.
     pub fn free(&self, claim: Claim) -> Result<()> {
         self.mark(&claim.cell, "free", claim.attempt, "")
     }
 
-    /// Writes that a cell has come to a rung, and gives it back: its run is paused.
+    /// Records that a cell has reached a rung, and gives it back: its run is paused.
     ///
     /// # Errors
-    /// A ledger that cannot be written.
+    /// If the ledger cannot be written.
     pub fn pause(&self, claim: Claim, rung: usize) -> Result<()> {
         put_whole(&self.folder.join(format!("{}.rung.{rung}", claim.cell)), "")?;
         self.free(claim)
     }
 
-    /// Writes how a cell ended.
+    /// Records how a cell ended.
     ///
     /// # Errors
-    /// A ledger that cannot be written.
+    /// If the ledger cannot be written.
     pub fn end(&self, claim: Claim, ending: &Ending) -> Result<()> {
         self.write_end(&claim.cell, ending)?;
-        // Should the end be taken back, the cell is open though this process lives.
+        // If the end is later revoked, the cell is open even while this process lives.
         self.free(claim)
     }
 
-    /// Writes how a cell ended that this process need not hold: it stays as it is.
+    /// Records how a cell ended that this process need not hold; its run stays as it is.
     ///
     /// # Errors
-    /// A ledger that cannot be written.
+    /// If the ledger cannot be written.
     pub fn write_end(&self, cell: &str, ending: &Ending) -> Result<()> {
         let text = serde_json::to_string(ending)
             .map_err(|e| Error::run(format!("cannot write how a cell ended: {e}")))?;
         put_whole(&self.file_of_end(cell), &format!("{text}\n"))
     }
 
-    /// Opens a cell that had ended.
+    /// Reopens a cell that had ended.
     ///
     /// # Errors
-    /// A file that cannot be deleted.
+    /// If the file cannot be deleted.
     pub fn reopen(&self, cell: &str) -> Result<()> {
         files::delete(&self.file_of_end(cell))
     }
@@ -287,13 +290,13 @@ impl Ledger {
     }
 }
 
-/// The name of a cell in the ledger.
+/// Returns the name of a cell in the ledger.
 pub fn cell_name(arm_folder: &str, seed: u64) -> String {
     format!("{arm_folder}.seed-{seed}")
 }
 
-/// All cells of a sweep by name, in the order of the plan: arm by arm of the first seed, then of the second, so that
-/// a sweep that is cut short has compared all arms.
+/// Returns all cells of a sweep by name, in the order of training: all arms with the first seed, then with the second
+/// and so on, so that even an interrupted sweep compares all arms.
 pub fn cells(sweep: &SweepFolder) -> Vec<(usize, u64, String)> {
     let arms = || sweep.plan.arms.iter().enumerate();
     let seeds = sweep.plan.seeds.iter();
@@ -325,7 +328,7 @@ mod tests {
         let mut other = Ledger::open(folder.path(), lease).unwrap();
         let claim = ledger.claim("a").unwrap().unwrap();
         assert!(other.claim("a").unwrap().is_none());
-        // As when the process ends: its files are closed, and nothing is given back.
+        // As if the process ended: its files are closed, and nothing is given back.
         drop(claim);
         assert_eq!(other.claim("a").unwrap().unwrap().attempt, 2);
     }

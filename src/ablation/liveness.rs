@@ -1,11 +1,11 @@
-//! Who holds a cell, and whether they still live.
+//! Detects which process holds a cell, and whether it is still alive.
 //!
-//! On the same machine the system knows: the holder keeps its claim locked, and the system takes the lock back from a
-//! process that ends, whatever namespaces it and the reader are in. Where files cannot be locked, a process is its
-//! number, its start time, and the boot and the PID namespace that these belong to, if the reader's `/proc` is of
-//! that namespace and shows all of it. From another machine, and where neither can be asked, there is only the heartbeat:
-//! the holder rewrites a file, and who sees it unchanged for a lease, by a clock of its own, takes the holder for
-//! dead. No two clocks are compared.
+//! On the same machine the system knows: the holder keeps its claim file locked, and the system releases the lock when
+//! the process ends, in whatever namespaces it and the reader are. If files cannot be locked, a process is identified
+//! by its number, its start time, and the boot and PID namespace that they belong to; this needs a `/proc` of that
+//! namespace that shows all processes. From another machine, and if neither works, there is only the heartbeat: the
+//! holder rewrites a file, and a reader that sees it unchanged for a lease, by the reader's own clock, takes the holder
+//! for dead. Clocks of different machines are never compared.
 
 use crate::files;
 use serde::{Deserialize, Serialize};
@@ -18,23 +18,23 @@ use std::time::{Duration, Instant};
 /// A process that holds a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// The machine, for a person.
+    /// Name of the machine, for messages.
     pub host: String,
-    /// The boot and the PID namespace that `pid` belongs to; empty where the system names none.
+    /// The boot and the PID namespace that `pid` belongs to; empty if the system names none.
     pub system: String,
     /// Process number.
     pub pid: u32,
-    /// When the process was started, in clock ticks since boot.
+    /// Start time of the process, in clock ticks since boot.
     pub started: u64,
-    /// Tells claims of one process apart.
+    /// Number that distinguishes several claims of one process.
     pub serial: u64,
-    /// Whether it keeps its claim locked.
+    /// Whether the process keeps its claim file locked.
     #[serde(default)]
     pub locks: bool,
 }
 
 impl Holder {
-    /// This process, for one more claim.
+    /// Describes this process, with a new serial number for one more claim.
     pub fn me() -> Self {
         static CLAIMS: AtomicU64 = AtomicU64::new(0);
         let pid = std::process::id();
@@ -59,7 +59,7 @@ impl Holder {
         }
     }
 
-    /// Of a claim that is not written yet, or never will be.
+    /// Returns the holder of a claim that has not been written yet, or never will be.
     pub fn unknown() -> Self {
         Self {
             host: "an unknown machine".into(),
@@ -71,49 +71,50 @@ impl Holder {
         }
     }
 
-    /// Whether it was started on the same machine since it was booted, in any namespace.
+    /// Returns whether the process was started on the same machine since its last boot, in any namespace.
     pub fn is_local_to(&self, me: &Self) -> bool {
         let boot = |holder: &Self| holder.system.split(' ').next().map(str::to_owned);
         !me.system.is_empty() && boot(self) == boot(me)
     }
 
-    /// Whether `/proc` tells if it lives: it is of the same namespace, which `/proc` shows, with processes of others.
+    /// Returns whether `/proc` shows if the process is alive: both are in the same namespace, and `/proc` shows it with
+    /// the processes of others.
     fn is_shown_to(&self, me: &Self) -> bool {
         let shown = start_of(me.pid) == Some(me.started) && me.started > 0 && start_of(1).is_some();
         shown && !me.system.is_empty() && self.system == me.system
     }
 }
 
-/// Whether no process holds the lock of a claim; none where that cannot be asked.
+/// Returns whether no process holds the lock of a claim; `None` if locks cannot be queried.
 fn is_unlocked(claim: &Path) -> Option<bool> {
     let file = files::open_there(claim).ok()?;
     match file.try_lock() {
-        // Closing the file gives it back.
+        // Closing the file releases the lock.
         Ok(()) => Some(true),
         Err(TryLockError::WouldBlock) => Some(false),
         Err(TryLockError::Error(_)) => None,
     }
 }
 
-/// When a process was started; none when there is none.
+/// Returns the start time of a process; `None` if there is no such process.
 fn start_of(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command's name stands in brackets and may hold anything; field 22 is the 20th after it.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    // A zombie holds nothing any more.
+    // A zombie no longer holds anything.
     if fields.first() == Some(&"Z") {
         return None;
     }
     fields.get(19)?.parse().ok()
 }
 
-/// The heartbeats of other machines, as they were last seen.
+/// The heartbeats of other machines, as last seen.
 #[derive(Debug, Default)]
 pub struct Watch(HashMap<String, (String, Instant)>);
 
 impl Watch {
-    /// Whether the holder of the claim in a file is gone: its lock was taken back, its process is not there, or its
-    /// heartbeat stood still for a lease.
+    /// Returns whether the holder of the claim in a file is gone: its lock was released, its process no longer exists,
+    /// or its heartbeat did not change for a lease.
     pub fn is_gone(
         &mut self,
         holder: &Holder,
@@ -185,7 +186,8 @@ mod tests {
         assert!(watch.is_gone(&other, &me, claim, "2", lease));
     }
 
-    /// As seen where `/proc` is another namespace's, or hides the processes of others: the number means nothing there.
+    /// `/proc` belongs to another namespace or hides the processes of others, so that the process number means nothing
+    /// there.
     #[test]
     fn a_holder_that_locks_its_claim_lives_whatever_proc_shows() {
         let folder = tempfile::tempdir().unwrap();
@@ -211,7 +213,7 @@ mod tests {
         assert!(!gone(&elsewhere) && !gone(&hidden));
         drop(locked);
         assert!(gone(&elsewhere) && gone(&hidden));
-        // Of another namespace, and without a lock: there is only the heartbeat.
+        // In another namespace and without a lock, there is only the heartbeat.
         let unlocked = Holder {
             locks: false,
             ..elsewhere

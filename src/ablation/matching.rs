@@ -1,5 +1,5 @@
-//! What is held equal between arms: how many steps a budget buys, and which feed-forward width gives an arm the
-//! baseline's number of parameters.
+//! Makes arms comparable: how many steps a budget buys, and which feed-forward width gives an arm the baseline's number
+//! of parameters.
 
 use crate::ablation::prepared::Settings;
 use crate::experiment::ablation::{AblationConfig, BudgetConfig, Matched};
@@ -7,43 +7,43 @@ use crate::experiment::ablation::{AblationConfig, BudgetConfig, Matched};
 /// The cost of an arm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// `train.steps` of its experiment.
+    /// Value of `train.steps` in the arm's experiment.
     pub steps: u64,
-    /// Parameters.
+    /// Number of parameters.
     pub params: usize,
-    /// FLOPs of training for each token or image.
+    /// Training FLOPs for each token or image.
     pub flops_per_item: f64,
-    /// Tokens or images of a step, of pairs on both sides; where examples differ in length, the most there can be.
+    /// Tokens or images of a step; for pairs, on both sides; if examples differ in length, the maximum.
     pub items_per_step: f64,
-    /// Milliseconds of a step, where they were measured.
+    /// Milliseconds of a step, if measured.
     pub step_ms: Option<f64>,
 }
 
 impl Cost {
-    /// FLOPs of a step.
+    /// Returns the FLOPs of a step.
     pub fn flops_per_step(&self) -> f64 {
         self.flops_per_item * self.items_per_step
     }
 }
 
-/// Whether steps can be known only by timing some.
+/// Returns whether the number of steps depends on a measured step time.
 pub fn needs_timing(config: &AblationConfig) -> bool {
     config.matched == Some(Matched::Time)
         || config.budget.is_some_and(|budget| budget.minutes.is_some())
 }
 
-/// More steps than any run takes; also what numbers of an experiment file can hold.
+/// Upper bound of steps: more than any run takes, and small enough for a number in an experiment file.
 const MOST_STEPS: f64 = 1e12;
 
-/// The steps of an arm: those of its experiment, those that the budget buys, or as many as cost what the baseline
-/// does.
+/// Determines the steps of an arm: those of its experiment, those that the budget buys, or as many as cost the same as
+/// the baseline.
 ///
 /// # Errors
-/// A budget that buys no step, or more than can be counted; a clause that follows the arm's name.
+/// If the budget buys no step, or more than can be counted. The message is a clause that follows the arm's name.
 pub fn steps(config: &AblationConfig, baseline: &Cost, arm: &Cost) -> Result<u64, String> {
     let of_baseline = |of: fn(&Cost) -> f64| of(baseline) * baseline.steps as f64 / of(arm);
     let steps = match (&config.budget, config.matched) {
-        // A budget is not to be exceeded.
+        // A budget must not be exceeded, so round down.
         (Some(budget), _) => bought(budget, arm).floor(),
         (None, None | Some(Matched::Parameters)) => return Ok(arm.steps),
         (None, Some(Matched::Items)) => of_baseline(|c| c.items_per_step).round(),
@@ -78,7 +78,8 @@ fn bought(budget: &BudgetConfig, arm: &Cost) -> f64 {
 /// The key that `match = "parameters"` changes.
 pub const WIDTH: &str = "model.feed_forward.d_ff";
 
-/// The setting of an arm that gives [`WIDTH`] a value, by itself or in a table around it: its key, and the value.
+/// Returns the setting of an arm that gives [`WIDTH`] a value, by itself or in a table around it: the setting's key,
+/// and the value.
 pub fn given(settings: &Settings) -> Option<(&str, String)> {
     settings.iter().find_map(|(key, value)| {
         if key == WIDTH {
@@ -94,11 +95,11 @@ pub fn given(settings: &Settings) -> Option<(&str, String)> {
     })
 }
 
-/// Widths are multiples of this, for the sake of vector registers.
+/// Widths are multiples of this number, to suit vector registers.
 const WIDTH_STEP: usize = 8;
 
-/// The width whose parameters come nearest to `target`, from the parameters at two widths: they grow by the same
-/// number for each unit of width. None when they do not depend on it, or no width comes within half a step.
+/// Returns the width whose parameter count comes nearest to `target`, from the counts at two widths: the count is
+/// linear in the width. `None` if the count does not depend on the width, or if no width comes within half a step.
 pub fn width(target: usize, [(w0, p0), (w1, p1)]: [(usize, usize); 2]) -> Option<usize> {
     let slope = (p1.checked_sub(p0)? as f64) / (w1.checked_sub(w0)? as f64);
     if slope <= 0.0 || !slope.is_finite() {

@@ -1,5 +1,5 @@
-//! Ablations: an experiment with `[ablation]` becomes arms, arms and seeds become cells, and cells are trained by as
-//! many processes on as many machines as like to help.
+//! Ablations: an experiment with `[ablation]` expands to arms, and arms and seeds to cells. Any number of processes on
+//! any number of machines train the cells together.
 //!
 //! ```text
 //! [ablation] ── arms ──► planner ──► sweep.json, cells/ARM/arm.toml      what there is to train
@@ -9,8 +9,8 @@
 //!                          └─ halving        which arms train, and to which rung
 //! ```
 //!
-//! A cell's run is an ordinary run folder: it resumes from its own checkpoints, so that a sweep that was killed
-//! ends with the numbers of one that was not. The folder alone is enough to resume a sweep.
+//! A cell's run is an ordinary run folder: it resumes from its own checkpoints, so that a sweep that was killed ends
+//! with the same numbers as one that was not. A sweep can be resumed from its folder alone.
 
 mod alike;
 pub mod arms;

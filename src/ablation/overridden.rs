@@ -1,4 +1,4 @@
-//! Keys of `--set` that arms give another value: an arm is laid over what `--set` says of the base.
+//! Keys of `--set` that arms override: an arm's settings are applied after those of `--set`.
 
 use crate::ablation::arms::Arm;
 use crate::error::{Error, Result};
@@ -6,10 +6,10 @@ use crate::experiment::ablation::AblationConfig;
 use crate::report::analyse::examples::is_within;
 use toml::Value;
 
-/// What is said of the keys that some arms give themselves, a sentence each.
+/// Returns notes, one sentence each, about keys of `--set` that some arms set themselves.
 ///
 /// # Errors
-/// A key that every arm gives, so that its `--set` has no effect.
+/// If every arm sets a key, so that its `--set` has no effect.
 pub(super) fn notes(config: &AblationConfig, arms: &[Arm], sets: &[String]) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     for set in sets {
@@ -36,7 +36,7 @@ pub(super) fn notes(config: &AblationConfig, arms: &[Arm], sets: &[String]) -> R
     Ok(notes)
 }
 
-/// Whether an arm gives a key: by itself, or in a table that it gives.
+/// Returns whether an arm sets a key: by itself, or in a table that it sets.
 fn gives(arm: &Arm, key: &str) -> bool {
     arm.sets.iter().any(|(own, value)| {
         let below = key.strip_prefix(own.as_str());
@@ -52,7 +52,7 @@ fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(value, |value, key| value.get(key))
 }
 
-/// The list that gives a key in every arm.
+/// Names the list that sets a key in every arm.
 fn giver(config: &AblationConfig, key: &str) -> String {
     let mut drawn = config.random.iter().flat_map(|random| random.ranges.keys());
     if let Some(axis) = config.axes.keys().find(|axis| is_within(key, axis)) {
@@ -64,7 +64,7 @@ fn giver(config: &AblationConfig, key: &str) -> String {
     }
 }
 
-/// The way to other values of an axis.
+/// Suggests how to give an axis other values.
 fn remedy(config: &AblationConfig, key: &str) -> String {
     match config.axes.keys().find(|axis| is_within(key, axis)) {
         Some(axis) => {

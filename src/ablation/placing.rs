@@ -1,4 +1,5 @@
-//! Files of a sweep's folder that are put in their place whole: replaced, or made once by one of several processes.
+//! Atomic writes of files in a sweep's folder: a file is replaced as a whole, or created by exactly one of several
+//! processes.
 
 use crate::ablation::liveness::Holder;
 use crate::error::{Error, Result};
@@ -7,23 +8,25 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-/// Replaces a file in one step.
+/// Replaces a file atomically.
 ///
 /// # Errors
-/// A file that cannot be written.
+/// If the file cannot be written.
 pub fn put_whole(path: &Path, text: &str) -> Result<()> {
     files::write(path, text.as_bytes())
 }
 
-/// Writes who holds a cell, unless a file is there. None when one is; else the lock of the claim, where there are locks.
+/// Writes the holder of a cell to a new file. Returns `None` if the file already exists; otherwise the lock of the
+/// claim, if the file system has locks.
 ///
 /// # Errors
-/// A file that cannot be written.
+/// If the file cannot be written.
 pub fn put_once(path: &Path, mut holder: Holder) -> Result<Option<Option<File>>> {
     let text = |holder: &Holder| {
         serde_json::to_string(holder).map_err(|e| Error::run(format!("cannot write a claim: {e}")))
     };
-    // Its own name goes with it in the end, and need not for the claim to hold. It is locked before it has another.
+    // The temporary name is deleted in the end, and the claim holds without it. The file is locked before it gets its
+    // final name.
     let mut own = Partial::beside(path).map_err(Error::io("write", path))?;
     let lock = own.file().ok().filter(|file| file.try_lock().is_ok());
     holder.locks = lock.is_some();
@@ -33,12 +36,13 @@ pub fn put_once(path: &Path, mut holder: Holder) -> Result<Option<Option<File>>>
         .map_err(Error::io("write", path))?;
     match fs::hard_link(own.path(), path) {
         Ok(()) => Ok(Some(lock)),
-        // Over NFS a link that was made can be reported as there already: the answer was lost and asked again.
+        // Over NFS, a link that was made can be reported as already there: the reply was lost, and the request was
+        // repeated.
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {
             let ours = fs::read_to_string(path).is_ok_and(|there| there == found);
             Ok(ours.then_some(lock))
         }
-        // A file system without links.
+        // The file system has no hard links.
         Err(e)
             if matches!(
                 e.kind(),

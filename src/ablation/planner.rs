@@ -1,5 +1,5 @@
-//! From an experiment with `[ablation]` to what there is to train: every arm checked, costed, given its steps and its
-//! folder; and a sweep's folder that grows when axes or seeds are added.
+//! Plans a sweep from an experiment with `[ablation]`: checks every arm, and determines its cost, its steps and its
+//! folder; also for a sweep's folder that grows when axes or seeds are added.
 
 use crate::ablation::arms::{Arm, arms};
 use crate::ablation::faults::{self, OfArm, OfArms, at};
@@ -17,24 +17,24 @@ use crate::experiment::{self, Loaded, assemble, epochs, rehearse, replaced};
 use crate::report::read::rungs::Rungs;
 use std::path::Path;
 
-/// A sweep before anything is timed.
+/// A sweep before any step is timed.
 struct Untimed {
     loaded: Loaded,
     config: AblationConfig,
     baseline: String,
     arms: Vec<Prepared>,
-    /// The place of the baseline among them.
+    /// Index of the baseline among the arms.
     at: usize,
     costs: Costs,
-    /// What is said of keys of `--set` that some arms give themselves.
+    /// Notes about keys of `--set` that some arms set themselves, and others about the arms.
     said: Vec<String>,
 }
 
-/// Reads a file with `[ablation]`, checks every arm and finds its cost and steps. `before` is the sweep
-/// that is resumed: steps that were measured by time stay as they are.
+/// Reads a file with `[ablation]`, checks every arm and determines its cost and steps. `before` is the sweep that is
+/// resumed: steps that were determined by timing stay as they are.
 ///
 /// # Errors
-/// No `[ablation]`; faults of any arm, each with the arm's name; data that is missing.
+/// If there is no `[ablation]`, if an arm has faults (each is reported with the arm's name), or if data is missing.
 pub fn prepare(path: &Path, sets: &[String], before: &Before) -> Result<Sweep> {
     let mut sweep = untimed(path, sets)?;
     let config = &sweep.config;
@@ -59,11 +59,11 @@ pub fn prepare(path: &Path, sets: &[String], before: &Before) -> Result<Sweep> {
     })
 }
 
-/// What `sweep` refuses, and what the run of each arm would be refused with; nothing is timed or trained. Gives messages
-/// about data and arms.
+/// Checks everything that would make `sweep`, or the run of an arm, fail at its start; nothing is timed or trained.
+/// Returns notes about data and arms.
 ///
 /// # Errors
-/// As [`prepare`]; those of [`rehearse`](rehearse::rehearse) for each arm, with its name.
+/// As [`prepare`]; also those of [`rehearse`](rehearse::rehearse) for each arm, with the arm's name.
 pub fn rehearse(path: &Path, sets: &[String]) -> Result<Vec<String>> {
     let mut sweep = untimed(path, sets)?;
     let mut all = std::mem::take(&mut sweep.said);
@@ -88,10 +88,10 @@ pub fn rehearse(path: &Path, sets: &[String]) -> Result<Vec<String>> {
     rungs(&sweep).map(|_| all)
 }
 
-/// What the files of the arms say wrong by themselves: no data is read and no model built. Gives messages about arms.
+/// Checks the files of the arms by themselves: no data is read and no model is built. Returns notes about the arms.
 ///
 /// # Errors
-/// No `[ablation]`; faults of any arm, each with the arm's name.
+/// If there is no `[ablation]`, or if an arm has faults (each is reported with the arm's name).
 pub fn check(path: &Path, sets: &[String]) -> Result<Vec<String>> {
     let loaded = experiment::load(path, sets)?;
     let config = ablation(&loaded, path)?;
@@ -105,7 +105,7 @@ pub fn check(path: &Path, sets: &[String]) -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// The rungs of the halving, held against every arm.
+/// Returns the rungs of the halving, checked against every arm.
 fn rungs(sweep: &Untimed) -> Result<Option<Rungs>> {
     let Some(config) = &sweep.config.halving else {
         return Ok(None);
@@ -119,10 +119,10 @@ fn rungs(sweep: &Untimed) -> Result<Option<Rungs>> {
     Ok(Some(planned))
 }
 
-/// The `[ablation]` of a file.
+/// Returns the `[ablation]` table of a file.
 ///
 /// # Errors
-/// A file that has none.
+/// If the file has none.
 pub fn ablation<'a>(loaded: &'a Loaded, path: &Path) -> Result<&'a AblationConfig> {
     loaded.experiment.ablation.as_ref().ok_or_else(|| {
         Error::usage(format!(
@@ -161,12 +161,12 @@ fn untimed(path: &Path, sets: &[String]) -> Result<Untimed> {
     })
 }
 
-/// Budget and match, to know a changed one.
+/// Returns the text of match and budget, by which a change is noticed.
 pub(super) fn budget(config: &AblationConfig) -> String {
     format!("{:?} {:?}", config.matched, config.budget)
 }
 
-/// Gives every arm its steps: those that are known, else those that match and budget ask for.
+/// Sets the steps of every arm: the known ones, otherwise those that match and budget ask for.
 fn settle(sweep: &mut Untimed, known: Vec<Option<u64>>) -> Result<()> {
     let Untimed {
         loaded,
@@ -195,7 +195,8 @@ fn settle(sweep: &mut Untimed, known: Vec<Option<u64>>) -> Result<()> {
     faults::of_steps(arms, loaded)
 }
 
-/// Every arm's experiment, read and checked by `check`, and what is said of keys of `--set` that some of them give themselves.
+/// Reads every arm's experiment and checks it with `check`. Also returns notes about the arms, such as keys of `--set`
+/// that some arms set themselves.
 pub(super) fn prepared(
     base: &Loaded,
     sets: &[String],
@@ -240,7 +241,8 @@ pub(super) fn prepared(
     Ok((prepared, said))
 }
 
-/// Refuses a metric that no arm measures: an arm may have a task, data or searches of its own, and so metrics that the base lacks.
+/// Rejects a metric that no arm measures. An arm may have its own task, data or decoding, and so metrics that the base
+/// lacks.
 fn metric(base: &Loaded, config: &AblationConfig, arms: &[Prepared]) -> Result<()> {
     let mut known: Vec<&str> = Vec::new();
     for arm in arms {
@@ -264,7 +266,7 @@ fn settings(arm: &Arm) -> Settings {
     arm.sets.iter().map(set).collect()
 }
 
-/// The experiment of an arm: no `[ablation]` in it.
+/// Returns the experiment of an arm, without `[ablation]`.
 pub(super) fn arm_experiment(path: &Path, sets: &[String], check: Check) -> Result<Loaded> {
     let mut loaded = experiment::load(path, sets)?;
     loaded.experiment.ablation = None;
@@ -289,7 +291,7 @@ pub(super) fn baseline(
     }
 }
 
-/// Data is read once for all arms that learn from the same.
+/// Computes costs; data is read once for consecutive arms that use the same.
 #[derive(Default)]
 pub(super) struct Costs(Option<(String, Data)>);
 
@@ -332,7 +334,7 @@ pub fn step_ms(arm: &Prepared) -> Result<StepTime> {
     cost::step_ms(&arm.loaded.experiment, &arm.loaded.places(), &data)
 }
 
-/// Step times of the arms that were not planned before, and of the baseline, which they are to match.
+/// Measures the step times of the arms that were not planned before, and of the baseline, which they must match.
 fn time(arms: &mut [Prepared], at: usize, known: &[Option<u64>], costs: &mut Costs) -> Result<()> {
     if known.iter().all(Option::is_some) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! A sweep that is checked and costed, before it has a folder.
+//! A sweep that has been checked and costed, but has no folder yet.
 
 use crate::ablation::matching::Cost;
 use crate::error::Result;
@@ -7,29 +7,29 @@ use crate::experiment::ablation::AblationConfig;
 use crate::report::read::rungs::Rungs;
 use std::collections::BTreeMap;
 
-/// Settings of an arm by dotted key, as TOML.
+/// Settings of an arm by dotted key, as TOML values.
 pub type Settings = BTreeMap<String, String>;
 
-/// Finds the faults of an arm's experiment.
+/// A function that finds the faults of an arm's experiment.
 pub type Check = fn(&Loaded) -> Result<()>;
 
-/// An arm, ready to be put into a sweep's folder.
+/// An arm that is ready to be put into a sweep's folder.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// Its name.
+    /// Name of the arm.
     pub name: String,
-    /// Its settings.
+    /// Settings that the arm changes.
     pub settings: Settings,
-    /// The tables of the file that its kinds replace, a sentence each.
+    /// Notes, one sentence each, about tables of the file that the arm replaces by choosing another kind.
     pub replaced: Vec<String>,
-    /// Its cost and its steps.
+    /// Cost and steps of the arm.
     pub cost: Cost,
-    /// Its experiment, without a seed of its own.
+    /// Experiment of the arm, without its own seed.
     pub loaded: Loaded,
 }
 
 impl Prepared {
-    /// The tables of the file that the arm's kinds replace, with the arm's name.
+    /// Returns the notes about replaced tables, each with the arm's name.
     pub fn replaced(&self) -> impl Iterator<Item = String> {
         let each = self.replaced.iter();
         each.map(|replaced| format!("arm `{}`: {replaced}", self.name))
@@ -39,20 +39,20 @@ impl Prepared {
 /// A sweep before it has a folder.
 #[derive(Clone, Debug)]
 pub struct Sweep {
-    /// The settings that are varied, and the seeds.
+    /// The `[ablation]` table: what is varied, and the seeds.
     pub config: AblationConfig,
-    /// `name` of the experiment.
+    /// Value of `name` in the experiment.
     pub name: String,
-    /// The seed of every arm's first run.
+    /// Seed of every arm's first run.
     pub first_seed: u64,
-    /// The name of the arm that others are compared with.
+    /// Name of the arm that others are compared with.
     pub baseline: String,
-    /// Budget and match, to know a changed one.
+    /// Text of match and budget, by which a change is noticed.
     pub budget: String,
     /// The arms, in the order of the file.
     pub arms: Vec<Prepared>,
-    /// What is said of keys of `--set` that some arms give themselves.
+    /// Notes about keys of `--set` that some arms set themselves, and others about the arms.
     pub said: Vec<String>,
-    /// The rungs at which arms that are behind are stopped.
+    /// The rungs at which arms that fall behind are stopped.
     pub halving: Option<Rungs>,
 }

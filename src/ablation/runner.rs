@@ -1,9 +1,10 @@
-//! The loop of a sweep: takes open cells, keeps so many processes at work, writes down how each cell ended.
+//! The main loop of a sweep: takes open cells, keeps a given number of processes at work, and records how each cell
+//! ended.
 //!
-//! Any number of these loops may work on one folder; what they share is the ledger. A cell that fails does not stop
-//! the others, unless the disk is full, which ends all work: no cell has failed by it. A cell whose process was killed is
-//! resumed from its checkpoint, unless it made no step. Where arms are
-//! stopped at rungs, the cells that are open are those of the present rung ([`crate::ablation::halving`]).
+//! Any number of these loops may work on one folder; they share only the ledger. A cell that fails does not stop the
+//! others. A full disk ends all work, since no cell failed by itself. A cell whose process was killed is resumed from
+//! its checkpoint, unless it repeatedly makes no progress. If arms are stopped at rungs, the open cells are those of
+//! the present rung ([`crate::ablation::halving`]).
 
 use crate::ablation::cell::{Cell, CellExit};
 use crate::ablation::full_disk;
@@ -20,47 +21,47 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How a sweep is worked on.
+/// Options for working on a sweep.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Processes at a time.
+    /// Number of processes that run at a time.
     pub jobs: usize,
-    /// Threads of each.
+    /// Number of threads of each process.
     pub threads: usize,
     /// How long the heartbeat of a holder on another machine may stand still.
     pub lease: Duration,
-    /// Whether to stay until cells that others hold have ended, and take them over when they die.
+    /// Whether to wait until cells that others hold have ended, and to take over the cells of processes that die.
     pub wait: bool,
 }
 
-/// Something that a person who follows a sweep wants to know.
+/// An event to report to the user who follows a sweep.
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
-    /// A cell's process was started; the attempt, from 1.
+    /// A cell's process was started, with the number of the attempt, counted from 1.
     Began(&'a str, u32),
     /// A cell has ended.
     Ended(&'a str, &'a Ending),
-    /// A cell is at a rung of the halving.
+    /// A cell has reached a rung of the halving.
     Paused(&'a str, Goal),
     /// A rung was decided.
     Decided(&'a Decision),
-    /// A cell's process was killed from outside; why.
+    /// A cell's process was killed from outside, with the reason.
     Killed(&'a str, &'a str),
     /// A cell was taken over by another process.
     Lost(&'a str),
-    /// An open cell cannot be begun: a process that shows no sign of life has locked this file.
+    /// An open cell cannot be started, because a process that shows no sign of life has locked this file.
     Blocked(&'a str, &'a Path),
-    /// Nothing is open, but others hold so many cells.
+    /// No cell is open, but other processes hold this number of cells.
     Waiting(usize),
 }
 
-/// Between two looks at the processes.
+/// Time between two checks of the processes.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Between two looks at the ledger while others hold what is left.
+/// Time between two checks of the ledger while others hold all remaining cells.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long the lock of an open cell may be held before it is spoken of: a process that saves holds it for a moment.
+/// How long the lock of an open cell may be held before it is reported; a process that saves holds it only briefly.
 const SAVING: Duration = Duration::from_secs(5);
-/// Deaths of a cell's process without a new checkpoint between them after which it counts as failed.
+/// Number of deaths of a cell's process without a new checkpoint in between after which the cell counts as failed.
 const DEATHS: u32 = 3;
 
 struct Runner<'a> {
@@ -69,20 +70,21 @@ struct Runner<'a> {
     options: Options,
     observe: &'a mut dyn FnMut(Event),
     working: Vec<Cell>,
-    /// How often each cell's process was killed since its newest checkpoint, and that step.
+    /// How often each cell's process was killed since its newest checkpoint, and the step of that checkpoint.
     deaths: HashMap<String, (u32, Option<u64>)>,
-    /// Open cells whose runs are locked, since when, and whether that was said.
+    /// Open cells whose runs are locked: since when, and whether that was reported.
     blocked: HashMap<String, (Instant, bool)>,
     beaten: Instant,
     looked: Option<Instant>,
-    /// The first failure of a full disk, with the cell that met it.
+    /// The first error of a full disk, with the cell that met it.
     full: Option<String>,
 }
 
-/// Works until no cell is open (with `wait`: until all have ended) or `stop` is raised.
+/// Works until no cell is open (with `wait`: until all have ended) or until `stop` is raised.
 ///
 /// # Errors
-/// A ledger that cannot be kept, a process that cannot be started; a full disk; interrupted.
+/// If the ledger cannot be read or written, if a process cannot be started, if the disk is full, or if the sweep is
+/// interrupted.
 pub fn work(
     sweep: &SweepFolder,
     ledger: Ledger,
@@ -117,7 +119,7 @@ pub fn work(
 }
 
 impl Runner<'_> {
-    /// Takes open cells until all places are filled. Whether something is left to do or to wait for.
+    /// Takes open cells until all jobs are busy. Returns whether something is left to do or to wait for.
     fn fill(&mut self) -> Result<bool> {
         if self.working.len() >= self.options.jobs {
             return Ok(true);
@@ -128,7 +130,7 @@ impl Runner<'_> {
         let marks = self.ledger.marks()?;
         let mut decided = |decision: &Decision| (self.observe)(Event::Decided(decision));
         let stage = halving::stage(self.sweep, &self.ledger, &marks, &mut decided)?;
-        // What a decision ended is marked since.
+        // Read the marks again, since a decision may have ended cells.
         let marks = self.ledger.marks()?;
         let mut all = cells(self.sweep);
         all.retain(|(arm, _, name)| {
@@ -137,7 +139,7 @@ impl Runner<'_> {
         });
         let names: Vec<String> = all.iter().map(|(_, _, name)| name.clone()).collect();
         let standings = self.ledger.standings_by(&marks, &names)?;
-        // Those that another process was quicker to take are held by others, too.
+        // Cells that another process was faster to claim are held by others too.
         let (before, mut taken) = (self.working.len(), 0);
         for ((arm, seed, name), standing) in all.into_iter().zip(&standings) {
             if self.working.len() >= self.options.jobs {
@@ -170,8 +172,9 @@ impl Runner<'_> {
         Ok(saving || self.options.wait && others + self.blocked.len() > 0)
     }
 
-    /// Whether a cell's run is still locked, though no process holds the cell. The lock may be that of a dead machine:
-    /// NFS keeps it for a while, NFSv3 until that machine is back. Claimed, the cell would keep a place from the others.
+    /// Returns whether a cell's run is still locked, though no process holds the cell. The lock may be that of a dead
+    /// machine: NFS keeps it for a while, NFSv3 until that machine is back. If the cell were claimed, it would occupy a
+    /// job without training.
     fn is_blocked(&mut self, arm: usize, seed: u64, name: &str) -> bool {
         let run = self.sweep.run(&self.sweep.plan.arms[arm], seed);
         if !run_dir::is_busy(&run) {
@@ -187,7 +190,7 @@ impl Runner<'_> {
         true
     }
 
-    /// Starts the processes of cells that have none yet.
+    /// Starts the processes of claimed cells that have none yet.
     fn start(&mut self) -> Result<()> {
         for cell in self.working.iter_mut().filter(|cell| !cell.is_started()) {
             if cell.start(self.sweep, self.options.threads)? {
@@ -197,7 +200,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// One look at every process; heartbeats when they are due.
+    /// Checks every process once, and writes heartbeats when they are due.
     fn turn(&mut self) -> Result<()> {
         self.start().or_else(|error| self.met(error))?;
         self.beat()?;
@@ -224,7 +227,7 @@ impl Runner<'_> {
             if is_ours.or_else(|error| self.met(error).map(|()| true))? {
                 self.working.push(cell);
             } else {
-                // This process was asleep for longer than a lease.
+                // This process slept for longer than a lease.
                 cell.kill();
                 (self.observe)(Event::Lost(&cell.claim.cell));
             }
@@ -232,7 +235,8 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Notes the failure of a full disk, which ends the work and is told when all processes have ended; others end it at once.
+    /// Records an error of a full disk, which ends the work and is reported once all processes have ended. Other errors
+    /// are returned at once.
     fn met(&mut self, error: Error) -> Result<()> {
         let told = error.to_string();
         if !full_disk::is_named(&told) {
@@ -277,7 +281,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Writes how a cell ended, unless another process has taken it over: that one may still train it.
+    /// Records how a cell ended, unless another process has taken it over and may still train it.
     fn end(&mut self, cell: Cell, ending: Ending) -> Result<()> {
         let name = cell.claim.cell.clone();
         if ending.state != EndState::Done && !self.ledger.holds(&cell.claim) {
@@ -289,7 +293,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Lets every process save and end, and gives their cells back.
+    /// Asks every process to save and end, and gives their cells back.
     fn stop(mut self) -> Result<()> {
         for cell in &mut self.working {
             cell.stop();

@@ -1,4 +1,4 @@
-//! The settings of an arm, by which it is known again when its sweep grows.
+//! The settings of an arm, by which it is recognised when its sweep grows.
 
 use crate::error::{Error, Result};
 use crate::experiment::{Experiment, Loaded, inline};
@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// What an arm's cells have in common and learn from: its settings by dotted key, without those that a comparison tells no
-/// arms apart by. Paths mean the same from anywhere.
+/// The settings that all cells of an arm share, by dotted key, without keys that only name a run or record it. Paths are
+/// independent of the working directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ArmSettings {
     /// `train.steps`.
@@ -17,10 +17,10 @@ pub(super) struct ArmSettings {
 }
 
 impl ArmSettings {
-    /// Those of an arm.
+    /// Collects the settings of an arm.
     ///
     /// # Errors
-    /// A path that cannot be named from elsewhere.
+    /// If a path cannot be made absolute.
     pub fn of(arm: &Loaded) -> Result<Self> {
         let experiment = arm.experiment.anchored(&arm.places())?;
         let mut settings = spelled(&experiment)?;
@@ -31,7 +31,8 @@ impl ArmSettings {
         })
     }
 
-    /// The keys of an arm that hold paths: those whose values change where each path is made another one.
+    /// Returns the keys of an arm that hold paths: those whose values change when every path is replaced by another
+    /// one.
     ///
     /// # Errors
     /// As [`Self::of`].
@@ -43,14 +44,14 @@ impl ArmSettings {
         Ok(differing.map(|(key, _)| key).collect())
     }
 
-    /// The settings without the number of steps.
+    /// Returns the settings without the number of steps.
     pub fn but_for_steps(&self) -> impl Iterator<Item = (&String, &String)> {
         let of_steps = ["train.steps", "train.epochs"];
         let all = self.settings.iter();
         all.filter(move |(key, _)| !of_steps.contains(&key.as_str()))
     }
 
-    /// A setting as its file has it.
+    /// Formats a setting as its file would have it.
     fn written(&self, key: &str) -> String {
         let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
         let table = match table {
@@ -64,7 +65,7 @@ impl ArmSettings {
     }
 }
 
-/// Every setting of an experiment by its dotted key.
+/// Returns all settings of an experiment by dotted key.
 fn spelled(experiment: &Experiment) -> Result<BTreeMap<String, String>> {
     let table = Table::try_from(experiment)
         .map_err(|e| Error::run(format!("cannot spell out the arm of a sweep: {e}")))?;
@@ -73,7 +74,7 @@ fn spelled(experiment: &Experiment) -> Result<BTreeMap<String, String>> {
     Ok(settings)
 }
 
-/// Every value by its dotted key, as TOML.
+/// Collects all values by dotted key, as TOML.
 fn collect(table: Table, prefix: &str, settings: &mut BTreeMap<String, String>) {
     for (key, value) in table {
         let name = match prefix {
@@ -87,7 +88,7 @@ fn collect(table: Table, prefix: &str, settings: &mut BTreeMap<String, String>) 
     }
 }
 
-/// The error for an arm whose runs were made with other settings.
+/// Returns the error for an arm whose runs were made with other settings.
 pub(super) fn changed(arm: &str, was: &ArmSettings, now: &ArmSettings) -> Error {
     let names: BTreeSet<&String> = was.settings.keys().chain(now.settings.keys()).collect();
     let mut differing = names

@@ -1,8 +1,9 @@
-//! A sweep as a Slurm job array: every task works on the sweep's folder until no cell is open, taking cells from the
-//! same ledger as any other process.
+//! Runs a sweep as a Slurm job array: every task works on the sweep's folder until no cell is open, and takes cells
+//! from the same ledger as any other process.
 //!
-//! Tasks need the folder at the same path on every node (NFS will do). A task that is requeued or added later takes
-//! what is left, and ends when no cell is open; a task whose time is up has its cells saved, since it is sent SIGTERM before.
+//! Tasks need the folder at the same path on every node (NFS will do). A task that is requeued or added later takes the
+//! remaining cells, and ends when no cell is open. A task saves its cells before its time is up, since it is sent
+//! SIGTERM in advance.
 
 use crate::ablation::placing::put_whole;
 use crate::error::{Error, Result};
@@ -11,28 +12,28 @@ use crate::experiment::slurm::{WARNING, plain, quoted, require_option};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// The script's name in the sweep's folder.
+/// Name of the script in the sweep's folder.
 pub const SCRIPT: &str = "sweep.sbatch";
 
 /// The settings of the array.
 #[derive(Clone, Debug)]
 pub struct Array {
-    /// Tasks.
+    /// Number of tasks.
     pub tasks: usize,
-    /// Cores of each task.
+    /// Number of CPU cores of each task.
     pub cpus: usize,
-    /// Seconds without a heartbeat after which a process of another node counts as dead.
+    /// Seconds without a heartbeat after which a process on another node counts as dead.
     pub lease: f64,
-    /// Whether a task stays for cells that others train: at a rung of a halving, which opens cells for all of them.
+    /// Whether a task waits for cells that others train: with a halving, a rung opens new cells for all tasks.
     pub waits: bool,
-    /// More options of `sbatch`, as on its command line: `--partition=gpu`.
+    /// Further options of `sbatch`, as on its command line: `--partition=gpu`.
     pub options: Vec<String>,
 }
 
-/// The job script. Paths are absolute and quoted.
+/// Builds the job script. Paths are absolute and quoted.
 ///
 /// # Errors
-/// A sweep's folder or a program that cannot be named; an option that is more than one line.
+/// If the path of the sweep's folder or of the program cannot be determined, or if an option is longer than one line.
 pub fn script(folder: &Path, array: &Array) -> Result<String> {
     let folder = std::path::absolute(folder).map_err(Error::io("name", folder))?;
     let program = std::env::current_exe()
@@ -53,7 +54,7 @@ pub fn script(folder: &Path, array: &Array) -> Result<String> {
         quoted(&folder.join("slurm-%A_%a.log"))
     ));
     option("--requeue".into());
-    // To the task itself, two minutes before its time is up: every cell can save.
+    // The signal is sent to the task itself two minutes before its time is up, so that every cell can save.
     option(format!("--signal=B:TERM@{WARNING}"));
     array.options.iter().for_each(|o| option(o.clone()));
     let (program, folder) = (quoted(&program), quoted(&folder));
@@ -70,7 +71,7 @@ pub fn script(folder: &Path, array: &Array) -> Result<String> {
 /// Writes the script into the sweep's folder.
 ///
 /// # Errors
-/// Those of [`script`]; a file that cannot be written.
+/// As [`script`]; also if the file cannot be written.
 pub fn write(folder: &Path, array: &Array) -> Result<PathBuf> {
     let text = script(folder, array)?;
     let path = folder.join(SCRIPT);

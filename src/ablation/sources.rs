@@ -1,5 +1,5 @@
-//! What the cells of a sweep were made from beside their settings: the files of their data, the weights that they began
-//! from, their teachers. Cells that are trained later get the same, or arms would differ in that, too.
+//! Sources of a sweep's cells beside their settings: the files of their data, their initial weights and their teachers.
+//! Cells that are trained later must use the same sources, or arms would differ in these too.
 
 use crate::data::Places;
 use crate::data::catalog::fingerprint::Fingerprint;
@@ -12,14 +12,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The ways on from cells that were made from something else.
+/// Advice for cells that were made from other sources.
 pub const WAYS: &str =
     "put it back as it was, give the sweep another name, or start it over with --fresh";
 
-/// Holds every cell that was begun against what a cell would be made from now.
+/// Compares the sources of every cell that was started with those that it would be made from now.
 ///
 /// # Errors
-/// A cell that was made from something else; files that cannot be read.
+/// If a cell was made from other sources, or if files cannot be read.
 pub fn require_same(folder: &Path, arms: &[(&PlannedArm, &Loaded)], seeds: &[u64]) -> Result<()> {
     let mut present = Present::default();
     for (arm, loaded) in arms {
@@ -43,13 +43,14 @@ pub fn require_same(folder: &Path, arms: &[(&PlannedArm, &Loaded)], seeds: &[u64
     Ok(())
 }
 
-/// Whether a sweep has a cell left to train, those whose runs were deleted and, with `retry`, failed ones among them.
+/// Returns whether a sweep has a cell left to train, including cells whose runs were deleted and, with `retry`, failed
+/// cells.
 ///
 /// # Errors
-/// A file of the ledger that is none.
+/// If a file of the ledger is invalid.
 pub fn is_any_left(sweep: &SweepFolder, retry: bool) -> Result<bool> {
     let mut left = false;
-    // Every file is read: a damaged one is named, wherever it is.
+    // Every file is read, so that a damaged one is reported wherever it is.
     for (arm, seed) in sweep.cells() {
         let ending = sweep.ending(arm, seed)?;
         left |= ending.is_none_or(|ending| retry && ending.state == EndState::Failed);
@@ -58,11 +59,11 @@ pub fn is_any_left(sweep: &SweepFolder, retry: bool) -> Result<bool> {
     Ok(left)
 }
 
-/// The same as [`require_same`] for the sweep in a folder, whose plan is settled. Of one that has no cell left to train, failed
-/// ones among them with `retry`, nothing is asked.
+/// Like [`require_same`], for the sweep in a folder, whose plan is settled. If no cell is left to train (failed cells
+/// included with `retry`), nothing is checked.
 ///
 /// # Errors
-/// Those of [`require_same`]; a file of an arm or of the ledger that is none.
+/// As [`require_same`]; also if a file of an arm or of the ledger is invalid.
 pub fn require_same_in(sweep: &SweepFolder, retry: bool) -> Result<()> {
     if !is_any_left(sweep, retry)? {
         return Ok(());
@@ -76,11 +77,12 @@ pub fn require_same_in(sweep: &SweepFolder, retry: bool) -> Result<()> {
     require_same(&sweep.path, &arms, &sweep.plan.seeds)
 }
 
-/// What cells would be made from now, as far as it was looked at.
+/// The present sources of cells, as far as they have been read.
 #[derive(Default)]
 struct Present {
     files: Vec<Fingerprint>,
-    /// `[data]` and the sums of runs whose files are as they were, so that each arm's files are looked at once.
+    /// The `[data]` and the recorded checksums of runs whose files are unchanged, so that each arm's files are read
+    /// once.
     same: BTreeSet<(String, String)>,
     weights: initial::Known,
     teachers: teacher::Known,
@@ -88,7 +90,7 @@ struct Present {
 }
 
 impl Present {
-    /// What is said of the first thing that a run was not made from.
+    /// Describes the first source that differs from the one that a run was made from.
     fn other(
         &mut self,
         run: &Path,
@@ -123,7 +125,7 @@ impl Present {
         if before.is_empty() {
             return Ok(None);
         }
-        // Cells that are trained need no run that is gone, and those that are left say so themselves.
+        // If a source run is gone, finished cells do not need it, and cells still to train report it themselves.
         let Ok(now) = initial::present(experiment, places, &mut self.weights) else {
             return Ok(None);
         };
@@ -200,7 +202,7 @@ impl Present {
     }
 }
 
-/// The table of a dotted key, and the key in it.
+/// Splits a dotted key into its table and the key in it.
 fn split(key: &str) -> (&str, &str) {
     key.rsplit_once('.').unwrap_or(("", key))
 }

@@ -1,8 +1,8 @@
-//! Whether a file still describes the sweep that a folder holds, where its data is not there to plan with.
+//! Checks whether a file still describes the sweep in a folder, if the data for planning it is missing.
 //!
-//! Steps and widths that follow from the data are not compared, but the rule by which they do; steps that `train.epochs` asks for have
-//! no rule in what is there, so that no such file is known again. Of two paths one may be longer at its beginning: those of an arm's
-//! file lead elsewhere once nothing is found at them.
+//! Steps and widths that are computed from the data are not compared, only the rules for computing them. Steps that
+//! follow from `train.epochs` have no such rule in the plan, so that such a file is never recognised. Of two paths, one
+//! may have further leading parts: the paths in an arm's file are resolved differently if nothing is found at them.
 
 use crate::ablation::folders::Before;
 use crate::ablation::halving;
@@ -18,10 +18,10 @@ use crate::report::read::sweep::{PlannedArm, SweepPlan};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
 
-/// Whether the sweep of a file is the one that is there.
+/// Returns whether the sweep of a file is the one in the folder.
 ///
 /// # Errors
-/// Those of the file that need no data to be found.
+/// If the file has faults that can be found without data.
 pub fn is_same(path: &Path, sets: &[String], before: &Before) -> Result<bool> {
     let Some(plan) = &before.plan else {
         return Ok(false);
@@ -54,7 +54,7 @@ pub fn is_same(path: &Path, sets: &[String], before: &Before) -> Result<bool> {
     Ok(true)
 }
 
-/// The rungs that a rule gives the arms of a plan.
+/// Returns the rungs that a rule gives to the arms of a plan.
 fn rungs(halving: &HalvingConfig, plan: &SweepPlan) -> Rungs {
     let steps = plan.arms.first().map_or(0, |arm| arm.steps);
     Rungs {
@@ -93,7 +93,7 @@ fn is_same_arm(
         ))
 }
 
-/// The settings by which an arm differs from the others.
+/// Returns the settings by which an arm differs from the others, restricted to keys that count.
 fn settings(all: &BTreeMap<String, String>, counts: impl Fn(&str) -> bool) -> BTreeMap<&str, &str> {
     let all = all
         .iter()
@@ -101,7 +101,7 @@ fn settings(all: &BTreeMap<String, String>, counts: impl Fn(&str) -> bool) -> BT
     all.filter(|(key, _)| counts(key)).collect()
 }
 
-/// Whether all settings of two arms are the same, but for the places where `paths` lie.
+/// Returns whether all settings of two arms are equal, except for the leading parts of the values of `paths`.
 fn is_same_but_for_places(
     arms: [&ArmSettings; 2],
     counts: impl Fn(&str) -> bool,
@@ -120,7 +120,7 @@ fn is_same_but_for_places(
         })
 }
 
-/// Whether values are the same but for the beginnings of the paths in them.
+/// Returns whether two values are equal except for the leading parts of the paths in them.
 fn are_alike(one: &str, other: &str) -> bool {
     let [one, other] = [one, other].map(|value| value.split('"').collect::<Vec<_>>());
     let mut both = one.iter().zip(&other).enumerate();
@@ -131,7 +131,7 @@ fn are_alike(one: &str, other: &str) -> bool {
         })
 }
 
-/// Whether one of two paths is the end of the other, part by part; steps upwards do not count.
+/// Returns whether one of two paths is a suffix of the other, part by part; `..` is ignored.
 fn is_end(one: &str, other: &str) -> bool {
     let [one, other] = [one, other].map(|path| {
         let parts = Path::new(path).components();

@@ -7,7 +7,7 @@ use crate::ablation::prepared::Prepared;
 use crate::error::{Error, Result};
 use crate::experiment::{self, Loaded};
 
-/// Gives every arm the feed-forward width that brings its parameters nearest to those of arm `baseline`.
+/// Sets the feed-forward width of every arm so that its parameter count comes nearest to that of arm `baseline`.
 pub(super) fn widen(
     arms: &mut [Prepared],
     baseline: usize,
@@ -43,7 +43,7 @@ pub(super) fn widen(
         let with = |width: usize| {
             let set = format!("{WIDTH}={width}");
             let all = [sets, &own, std::slice::from_ref(&set)].concat();
-            // What no file says is no fault of a file's line.
+            // A width that no file sets must not be reported as a fault of a line in a file.
             arm_experiment(&base.path, &all, experiment::check).map_err(|error| match error {
                 Error::Invalid(wrong) => {
                     let told = wrong.first().map_or("", |fault| fault.message.as_str());

@@ -1,4 +1,4 @@
-//! `formwork answer`: the answers to questions about a text.
+//! `formwork answer`: answers questions about a text.
 
 use super::output;
 use crate::data::batch::{Asked, Content, Item, Window};
@@ -25,7 +25,7 @@ pub struct AnswerArgs {
     /// A question; may be given several times.
     #[arg(long, allow_hyphen_values = true, required = true)]
     question: Vec<String>,
-    /// The text that holds the answers.
+    /// The text that contains the answers.
     #[arg(
         long,
         allow_hyphen_values = true,
@@ -33,10 +33,10 @@ pub struct AnswerArgs {
         required_unless_present = "context_file"
     )]
     context: Option<String>,
-    /// A file of that text, in UTF-8.
+    /// A file with that text, in UTF-8.
     #[arg(long, value_name = "FILE")]
     context_file: Option<PathBuf>,
-    /// Give no answer where the score of no answer is higher.
+    /// Give no answer if the score of "no answer" is higher.
     #[arg(long)]
     or_none: bool,
     /// Print one JSON object for each question.
@@ -53,7 +53,7 @@ pub struct AnswerArgs {
 /// Runs `formwork answer`.
 ///
 /// # Errors
-/// A run that answers no questions; a text that cannot be read, or that its tokenizer leaves nothing of.
+/// If the run answers no questions; if a text cannot be read, or its tokenizer produces no tokens from it.
 pub fn run(args: AnswerArgs) -> Result<()> {
     let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let Some(model) = opened.model.networks().answerer else {
@@ -81,7 +81,7 @@ pub fn run(args: AnswerArgs) -> Result<()> {
     Ok(())
 }
 
-/// The best span of all windows of the context, with the lowest score of no answer.
+/// The best answer span over all windows of the context, with the lowest "no answer" score.
 fn answer(
     model: &QuestionAnswering,
     opened: &Opened,

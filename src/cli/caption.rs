@@ -1,6 +1,7 @@
-//! `formwork caption`: a trained model writes captions of images.
+//! `formwork caption`: generates captions of images.
 //!
-//! Of several images, one that cannot be read is named on standard error, the others are told, and the exit status is 1.
+//! If one of several images cannot be read, it is reported on standard error, the others are captioned, and the exit status is
+//! 1.
 
 use super::{inputs, output};
 use crate::data::images::read_image;
@@ -23,25 +24,25 @@ pub struct CaptionArgs {
     /// Images: PNG or JPEG.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// The text that captions begin with; none when absent.
+    /// The text that captions begin with; empty when absent.
     #[arg(long, allow_hyphen_values = true, default_value = "")]
     prompt: String,
-    /// Hypotheses of an image; 1 takes the likeliest token each time. The experiment's when absent.
+    /// Beam size of the search; 1 takes the most likely token each time. The experiment's when absent.
     #[arg(long, value_name = "B")]
     beam: Option<usize>,
-    /// Captions of each image, the best first, each after its score.
+    /// Number of captions per image, the best first, each after its score.
     #[arg(long, value_name = "N")]
     n_best: Option<usize>,
-    /// Draw so many captions of each image instead of searching for the likeliest.
+    /// Sample this many captions of each image instead of searching for the most likely one.
     #[arg(long, value_name = "N", conflicts_with_all = ["beam", "n_best"])]
     samples: Option<usize>,
-    /// Divides the scores that are drawn from; the run's when absent, usually 0.8.
+    /// Sampling temperature, which divides the logits; the run's when absent, usually 0.8.
     #[arg(long, requires = "samples", allow_negative_numbers = true)]
     temperature: Option<f64>,
-    /// Draw among the K likeliest tokens; the run's when absent, usually all.
+    /// Sample from the K most likely tokens; the run's when absent, usually all.
     #[arg(long, requires = "samples", value_name = "K")]
     top_k: Option<usize>,
-    /// Draw among the likeliest tokens that together reach probability P; the run's when absent, usually 1.
+    /// Sample from the most likely tokens that together reach probability P; the run's when absent, usually 1.
     #[arg(
         long,
         requires = "samples",
@@ -49,7 +50,7 @@ pub struct CaptionArgs {
         allow_negative_numbers = true
     )]
     top_p: Option<f64>,
-    /// Draw among the tokens at least P times as likely as the likeliest one; the run's when absent, usually 0.
+    /// Sample from the tokens at least P times as likely as the most likely one; the run's when absent, usually 0.
     #[arg(
         long,
         requires = "samples",
@@ -57,7 +58,7 @@ pub struct CaptionArgs {
         allow_negative_numbers = true
     )]
     min_p: Option<f64>,
-    /// Seed of the draws; 0 when absent.
+    /// Seed of the sampling; 0 when absent.
     #[arg(long, requires = "samples", value_name = "SEED")]
     seed: Option<u64>,
     /// Print one JSON object for each image.
@@ -74,7 +75,7 @@ pub struct CaptionArgs {
 /// Runs `formwork caption`.
 ///
 /// # Errors
-/// Flags out of range, a run that writes no captions, images that it cannot read.
+/// If flags are out of range, the run generates no captions, or it cannot read an image.
 pub fn run(args: CaptionArgs) -> Result<()> {
     check_search(args.beam, args.n_best)?;
     if let Some(samples) = args.samples.filter(|n| !(1..=MOST).contains(n)) {
@@ -142,7 +143,7 @@ fn sampling(args: &CaptionArgs, opened: &Opened) -> Result<SamplingConfig> {
     }
 }
 
-/// One line for the caption of an image, or several, each with its score where it was searched for.
+/// Prints the captions of an image, one per line, each with its score if a search found several.
 fn show(args: &CaptionArgs, name: &str, captions: &[(String, Option<f64>)]) -> Result<()> {
     if args.json {
         let all = captions.iter().map(|(text, score)| match score {

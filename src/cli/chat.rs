@@ -1,8 +1,8 @@
-//! `formwork chat`: a model that was trained on conversations answers messages.
+//! `formwork chat`: lets a model that was trained on conversations answer messages.
 //!
-//! Messages come from `--message`, or line by line from standard input, where an empty line begins a new conversation. The chat
-//! template of the run writes the conversation up to where an answer begins; the model continues it, up to the token that ends
-//! an answer in the template.
+//! Messages come from `--message`, or line by line from standard input, where an empty line begins a new conversation. The
+//! run's chat template renders the conversation up to the beginning of an answer. The model continues it until the token that
+//! ends an answer in the template.
 
 use super::generate::text::{Text, drawn};
 use super::inputs::{InputLines, text_of};
@@ -27,25 +27,25 @@ pub struct ChatArgs {
     /// The run folder.
     #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
-    /// A message of the user; may be given several times, in the order of one conversation. Without it lines of standard input
-    /// are messages, and an empty line begins a new conversation.
+    /// A user message; may be given several times, in the order of one conversation. Without it, each line of standard input is
+    /// a message, and an empty line begins a new conversation.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     message: Vec<String>,
-    /// A message of the system at the beginning of each conversation.
+    /// A system message at the beginning of each conversation.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     system: Option<String>,
     /// A chat template in Jinja, in place of the run's.
     #[arg(long, value_name = "FILE")]
     template: Option<PathBuf>,
-    /// The date that a template is told which asks for today's: 2024-07-26. That of the run's data when absent.
+    /// Date for a template that asks for today's, such as 2024-07-26. That of the run's data when absent.
     #[arg(long, value_name = "DATE")]
     date: Option<String>,
     #[command(flatten)]
     sampling: SamplingArgs,
-    /// Print one JSON object for each answer, with the text that the model continued.
+    /// Print one JSON object for each answer, including the text that the model continued.
     #[arg(long)]
     json: bool,
-    /// Seed of the draws.
+    /// Seed of the sampling.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
@@ -56,7 +56,7 @@ pub struct ChatArgs {
     device: Option<String>,
 }
 
-/// What answers.
+/// Generates the answers.
 struct Assistant<'a> {
     args: &'a ChatArgs,
     decoder: &'a dyn LanguageModel,
@@ -66,14 +66,14 @@ struct Assistant<'a> {
     config: SamplingConfig,
     /// Tokens that end an answer.
     ends: Vec<u32>,
-    /// Texts that end an answer, where no token does.
+    /// Texts that end an answer if no token does.
     stops: Vec<String>,
 }
 
 /// Runs `formwork chat`.
 ///
 /// # Errors
-/// Flags out of range, a run that cannot be opened, one without a chat template, a message that its template refuses.
+/// If flags are out of range; if the run cannot be opened or has no chat template; if its template refuses a message.
 pub fn run(args: &ChatArgs) -> Result<()> {
     args.sampling.check()?;
     let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
@@ -108,7 +108,7 @@ pub fn run(args: &ChatArgs) -> Result<()> {
     }
 }
 
-/// The tokenizer of a run, and the template of a flag or of the run.
+/// The run's tokenizer, and the template from the flag or from the run.
 fn of_run(args: &ChatArgs, opened: &Opened) -> Result<(Tokenizer, ChatTemplate)> {
     let (run, tokenizers) = (args.run.display(), &opened.tokenizers);
     let Some(tokenizer) = &tokenizers.text else {
@@ -150,8 +150,8 @@ fn of_run(args: &ChatArgs, opened: &Opened) -> Result<(Tokenizer, ChatTemplate)>
     Ok((tokenizer.clone(), template))
 }
 
-/// The tokens that end an answer: those of the run, the end of a text, and the special tokens of which the template writes one
-/// behind an answer; where it writes none, the text that it writes there.
+/// Returns the tokens that end an answer: those of the run, the end-of-text token, and the special token that the template
+/// writes after an answer. If it writes a text instead, that text is returned as a stop text.
 fn endings(
     config: &SamplingConfig,
     tokenizer: &Tokenizer,
@@ -164,14 +164,14 @@ fn endings(
         Ok(Ending::Token(end)) => ends.push(end),
         Ok(Ending::Text(text)) => stops.push(text),
         Ok(Ending::Nothing) => {}
-        // The run's own ends are left.
+        // The run's own end tokens still apply.
         Err(why) => output::note(format!("the end of an answer is not known: {why}")),
     }
     (ends, stops)
 }
 
 impl Assistant<'_> {
-    /// A conversation in which the user has said nothing yet.
+    /// A conversation before the first user message.
     fn opening(&self) -> Conversation {
         let mut conversation = Conversation::default();
         if let Some(system) = &self.args.system {
@@ -180,7 +180,7 @@ impl Assistant<'_> {
         conversation
     }
 
-    /// Answers lines of standard input.
+    /// Answers the lines of standard input.
     fn listens(&self) -> Result<()> {
         let asks = std::io::stdin().is_terminal();
         let begins = || {
@@ -202,7 +202,7 @@ impl Assistant<'_> {
         Ok(())
     }
 
-    /// Writes the answer to a message, and adds both to the conversation.
+    /// Generates the answer to a message, and adds both to the conversation.
     fn answers(&self, conversation: &mut Conversation, message: &str) -> Result<()> {
         conversation.push("user", message);
         let prompt = self
@@ -232,7 +232,7 @@ impl Assistant<'_> {
         Ok(())
     }
 
-    /// Ends the answer to a message.
+    /// Ends the output of an answer.
     fn closes(&self, prompt: &str, message: &str, text: &Text) -> Result<()> {
         let line = serde_json::json!({
             "message": message, "prompt": prompt, "text": text.whole, "tokens": text.tokens,
@@ -243,7 +243,7 @@ impl Assistant<'_> {
         })
     }
 
-    /// Shows what an answer grew by.
+    /// Prints newly generated text of an answer.
     fn shows(&self, new: &str) -> Result<()> {
         match self.args.json {
             true => Ok(()),

@@ -1,8 +1,8 @@
-//! `formwork check`: validates an experiment and prints it resolved, with where each value came from.
+//! `formwork check`: validates an experiment and prints it resolved, with the origin of each value.
 //!
-//! It goes the way of `train` and `sweep` up to the first step, so that neither refuses what it passed: data is read and
-//! encoded (into the caches that a run then uses), models are built without their weights. `--keys-only` stays with
-//! what the files of the experiment say. Messages, as the size of the data, go to standard error.
+//! It performs the same steps as `train` and `sweep` up to the first training step, so that neither refuses what it accepted:
+//! data is read and encoded (into the caches that a run then uses), and models are built without their weights. `--keys-only`
+//! considers only the files of the experiment. Messages, such as the size of the data, go to standard error.
 
 use super::flags::Keys;
 use super::output;
@@ -21,7 +21,7 @@ pub struct CheckArgs {
     pub file: PathBuf,
     #[command(flatten)]
     keys: Keys,
-    /// Look at keys and for files alone: do not read the data, build no model
+    /// Check only the keys and whether files exist: do not read the data, build no model
     #[arg(long)]
     pub keys_only: bool,
 }
@@ -29,7 +29,7 @@ pub struct CheckArgs {
 /// Prints the resolved experiment: TOML that loads back, each line with its origin as a comment.
 ///
 /// # Errors
-/// All faults of the experiment; what a run of it, or of an arm, would be refused with.
+/// If the experiment has errors, or a run of it, or of one of its arms, would be refused.
 pub fn run(args: CheckArgs) -> Result<()> {
     let sets = args.keys.sets();
     let loaded = load(&args.file, &sets)?;

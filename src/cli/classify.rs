@@ -1,6 +1,6 @@
-//! `formwork classify`: the classes of images or texts, with their probabilities; the numbers and rewards of texts, the tags of words.
+//! `formwork classify`: predicts classes of images or texts, numbers and rewards of texts, and tags of words.
 //!
-//! Of several pictures or lines, one that cannot be read is named on standard error, the others are told, and the exit status is 1.
+//! If one of several inputs cannot be read, it is named on standard error, the others are classified, and the exit status is 1.
 
 mod labels;
 pub(super) mod rewards;
@@ -27,21 +27,21 @@ pub struct ClassifyArgs {
     /// The run folder.
     #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
-    /// Images: PNG or JPEG, or folders of them, whose own folders are read, too.
+    /// Images: PNG or JPEG, or folders of them, which are searched recursively.
     files: Vec<PathBuf>,
     /// A text; may be given several times.
     #[arg(long, allow_hyphen_values = true, conflicts_with = "files")]
     text: Vec<String>,
-    /// The second text of a pair, or the answer to a prompt that a run of rewards is asked for; as often as --text.
+    /// The second text of a pair, or, for a run of rewards, the answer to a prompt; as often as --text.
     #[arg(long, allow_hyphen_values = true, requires = "text")]
     pair: Vec<String>,
-    /// Texts, one a line, - for standard input; of pairs the two texts with a tab between them, and so a prompt and its answer; for a
-    /// run of rewards that reads conversations also {"messages": [...]}, whose last message is the answer.
+    /// Texts, one per line, - for standard input; both texts of a pair, or a prompt and its answer, are separated by a tab. For
+    /// a run of rewards that reads conversations also {"messages": [...]}, whose last message is the answer.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "text"])]
     input: Option<PathBuf>,
     #[command(flatten)]
     names: ClassNames,
-    /// Classes that are shown, the likeliest first; when absent 3, or those above the threshold where a text may have many.
+    /// Number of classes shown, the most likely first; when absent 3, or those above the threshold if a text may have many.
     #[arg(long, value_name = "K")]
     top: Option<usize>,
     /// Print one JSON object for each.
@@ -58,7 +58,7 @@ pub struct ClassifyArgs {
 /// Runs `formwork classify`.
 ///
 /// # Errors
-/// A run that tells neither classes nor numbers, images or texts that it cannot read.
+/// If the run predicts neither classes nor numbers, or cannot read an image or text.
 pub fn run(args: ClassifyArgs) -> Result<()> {
     if args.files.is_empty() && args.text.is_empty() && args.input.is_none() {
         return Err(Error::usage(
@@ -100,7 +100,7 @@ pub fn run(args: ClassifyArgs) -> Result<()> {
     }
 }
 
-/// An error for inputs that the run tells nothing of, and for a flag without effect.
+/// Returns an error for inputs that the run cannot classify, and for a flag without effect.
 fn require(args: &ClassifyArgs, opened: &Opened, named: bool) -> Result<()> {
     let networks = opened.model.networks();
     let classes = networks.text_classifier.is_some() || networks.multi_label.is_some();
@@ -124,7 +124,7 @@ fn require(args: &ClassifyArgs, opened: &Opened, named: bool) -> Result<()> {
     Ok(())
 }
 
-/// What the run tells of the lines of a file; of pairs the two texts stand with a tab between them.
+/// Prints the predictions for the lines of a file; the two texts of a pair are separated by a tab.
 fn of_lines(args: &ClassifyArgs, opened: &Opened, path: &Path) -> Result<()> {
     let data = &opened.experiment.data;
     let pairs = data.set().has_two_texts();
@@ -146,7 +146,7 @@ fn of_lines(args: &ClassifyArgs, opened: &Opened, path: &Path) -> Result<()> {
     lines.end("lines")
 }
 
-/// What the run, or the classes that flags name, tell of one picture.
+/// Prints the prediction for one image, by the run's classes or by those that flags name.
 fn of_picture(
     args: &ClassifyArgs,
     opened: &Opened,
@@ -161,7 +161,7 @@ fn of_picture(
     show(args, classes, (name.as_str(), None), scores)
 }
 
-/// The classes that flags name, of a run that compares images with texts.
+/// The classes that flags name, for a run that compares images with texts.
 fn named<'a>(args: &ClassifyArgs, opened: &'a Opened) -> Result<Option<ZeroShot<'a>>> {
     let compares = opened.model.networks().image_text.is_some();
     if compares && !args.names.are_given() {
@@ -176,7 +176,7 @@ fn named<'a>(args: &ClassifyArgs, opened: &'a Opened) -> Result<Option<ZeroShot<
         .transpose()
 }
 
-/// What the run tells of one text, or of a pair.
+/// Prints the prediction for one text, or a pair.
 fn of_sentence(args: &ClassifyArgs, opened: &Opened, text: &str, pair: Option<&str>) -> Result<()> {
     let networks = opened.model.networks();
     if let Some(model) = networks.token_classifier {
@@ -216,7 +216,7 @@ fn of_sentence(args: &ClassifyArgs, opened: &Opened, text: &str, pair: Option<&s
     }
 }
 
-/// A network that reads one example.
+/// A network that predicts from one text example.
 trait Reads {
     fn read(&self, texts: &TextBatch) -> Tensor<2>;
 }
@@ -260,13 +260,13 @@ fn image(args: &ClassifyArgs, opened: &Opened, file: &Path) -> Result<Tensor<2>>
     Ok(model.logits(&pictured(opened, file)?, &Pass::evaluation()))
 }
 
-/// The values of an image as the run reads them one after another, if it does.
+/// The grey values of an image as a token sequence, if the run reads images in this way.
 fn sequence(opened: &Opened, file: &Path) -> Result<Option<TextItem>> {
     let read = opened.experiment.data.read_sequence(file);
     read.map_err(Error::before_running)
 }
 
-/// An image as the run reads it.
+/// Reads an image as the run's network expects it.
 fn pictured(opened: &Opened, file: &Path) -> Result<ImageBatch> {
     let read = read_image(file, &opened.shape).map_err(Error::before_running)?;
     let ImageItem { pixels, shape, .. } = read;
@@ -279,7 +279,7 @@ fn pictured(opened: &Opened, file: &Path) -> Result<ImageBatch> {
     })
 }
 
-/// One text, or a pair, as the run reads it.
+/// Tokenizes one text, or a pair, as the run reads it.
 fn sentence(
     args: &ClassifyArgs,
     opened: &Opened,
@@ -310,7 +310,7 @@ fn sentence(
     Ok(TextBatch::alone(item))
 }
 
-/// The beginning of a line of JSON: the text, or the path of a picture, and the second text of a pair.
+/// The first fields of a JSON line: the text or the path of an image, and the second text of a pair.
 fn told_of((input, pair): (&str, Option<&str>)) -> serde_json::Value {
     let mut line = serde_json::json!({ "input": input });
     if let Some(pair) = pair {

@@ -1,4 +1,4 @@
-//! `formwork compare RUN…`: the settings that differ between runs, their results, their speed; one HTML page with curves.
+//! `formwork compare RUN…`: compares the settings, results and speed of runs; can write an HTML page with curves.
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::report::analyse::comparison::{Comparison, Options, compare};
 use crate::report::analyse::selection::Selection;
 use crate::report::render::{html, json, sheet, terminal};
 
-/// Which runs are compared by what; for a table and for a report alike.
+/// Which runs to compare and by which metric; shared by tables and reports.
 #[derive(Args, Clone, Debug)]
 pub struct Wanted {
     /// Run folders, or names of runs in `checkpoints/`; the first one's arm is the baseline. Or one sweep.
@@ -23,8 +23,8 @@ pub struct Wanted {
     /// The metric to compare, such as `accuracy` or `bits_per_byte`; by default the sweep's, else `loss`.
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
-    /// Add columns with the steps until the metric first reaches this value; pages, JSON and CSV have them without it, for the
-    /// value that the baseline's curves end with.
+    /// Add columns with the steps until the metric first reaches this value. Pages, JSON and CSV have them without the flag,
+    /// for the value at the end of the baseline's curves.
     #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
     pub reach: Option<f64>,
     /// Do not group runs that differ only in their seed.
@@ -36,7 +36,7 @@ impl Wanted {
     /// Reads the runs and compares them.
     ///
     /// # Errors
-    /// Runs that cannot be read or compared.
+    /// If runs cannot be read or compared.
     pub fn compared(&self) -> Result<Comparison> {
         let options = Options {
             metric: self.metric.clone(),
@@ -69,7 +69,7 @@ pub struct CompareArgs {
 /// Compares the runs and prints the result on standard output.
 ///
 /// # Errors
-/// A run that cannot be read, runs that have nothing to compare, a page or a result that cannot be written.
+/// If a run cannot be read, runs have nothing to compare, or a page or result cannot be written.
 pub fn run(args: CompareArgs) -> Result<()> {
     if let Some(path) = &args.html {
         files::require_folder_of(path)?;
@@ -92,14 +92,14 @@ pub fn run(args: CompareArgs) -> Result<()> {
     output::part(text)
 }
 
-/// Table and notes as text, in ASCII unless `unicode`. Where there is a limit, columns that `width` has no room for are left
-/// out and named; names and results break at it.
+/// Renders table and notes as text, in ASCII unless `unicode`. If `width` is given, columns that do not fit are omitted and
+/// named, and names and results are wrapped.
 pub fn view(c: &Comparison, unicode: bool, width: Option<usize>) -> String {
     let mut text = format!("{}\n\n", headline(c));
     let sheet = sheet::sheet(c);
     let mut rows = sheet.text(true);
     if !unicode {
-        // Its signs are wider in ASCII.
+        // ASCII replacements are wider than the original characters.
         let cells = rows.iter_mut().flatten();
         cells.for_each(|cell| *cell = ascii(cell, self::unicode()));
     }
@@ -142,7 +142,7 @@ pub fn view(c: &Comparison, unicode: bool, width: Option<usize>) -> String {
     }
 }
 
-/// `9 runs in 3 arms; 2 settings differ`; of a sweep also how its cells stand.
+/// Returns `9 runs in 3 arms; 2 settings differ`; for a sweep, also the status of its cells.
 pub fn headline(c: &Comparison) -> String {
     let many = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let followers = c.differing.len() - causes(&c.differing).len();
@@ -171,7 +171,7 @@ pub fn headline(c: &Comparison) -> String {
     }
 }
 
-/// Keys by name, as many as a line has room for.
+/// The names of keys, as many as fit into a line.
 fn named(keys: &[&str]) -> String {
     const NAMED: usize = 6;
     let shown = keys[..keys.len().min(NAMED)].join(", ");
@@ -181,16 +181,16 @@ fn named(keys: &[&str]) -> String {
     }
 }
 
-/// The width of a table where there is no terminal.
+/// The table width without a terminal.
 const WIDTH: usize = 120;
 
-/// Columns of the terminal on standard output, 120 where it is none.
+/// Width of the terminal on standard output, 120 columns if it is not a terminal.
 pub(super) fn terminal_width() -> usize {
     let terminal = terminal_size::terminal_size().filter(|_| io::stdout().is_terminal());
     terminal.map_or(WIDTH, |(width, _)| usize::from(width.0))
 }
 
-/// Whether standard output takes UTF-8, by LC_ALL, LC_CTYPE or LANG.
+/// Whether standard output accepts UTF-8, according to LC_ALL, LC_CTYPE or LANG.
 pub fn unicode() -> bool {
     let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
@@ -201,8 +201,8 @@ pub fn unicode() -> bool {
     locale.is_empty() || locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// Our own signs in ASCII. Names of arms may have any letters: they stay where the terminal takes them (`kept`), and are
-/// escaped elsewhere.
+/// Replaces the program's own symbols by ASCII. Names of arms may contain any letters: they are kept if the terminal supports
+/// them (`kept`), and escaped otherwise.
 fn ascii(text: &str, kept: bool) -> String {
     text.chars()
         .map(|c| match c {

@@ -12,7 +12,7 @@ use crate::data::catalog::pull::{self, Event, FileStatus};
 use crate::data::catalog::search_path::PULLED;
 use crate::error::{Error, Result};
 
-/// Public data sets: what there is, and fetching it.
+/// Public data sets: list them, and fetch them.
 #[derive(Args, Debug)]
 pub struct DataArgs {
     #[command(subcommand)]
@@ -21,16 +21,16 @@ pub struct DataArgs {
 
 #[derive(Subcommand, Debug)]
 enum DataCommand {
-    /// Every data set, its size, licence and whether it is here
+    /// Every data set, its size, licence and whether it has been fetched
     List,
     /// A data set's files, addresses, licence and how to use it
     Show {
-        /// Its name in `data list`
+        /// Name of the data set, as in `data list`
         name: String,
     },
     /// Fetch a data set into datasets/data, checking every file
     Pull {
-        /// Its name in `data list`
+        /// Name of the data set, as in `data list`
         name: String,
         /// Take the files from this folder instead of the network
         #[arg(long, value_name = "DIR")]
@@ -41,7 +41,7 @@ enum DataCommand {
 /// Runs the command.
 ///
 /// # Errors
-/// A data set that is not known, and whatever `pull` reports.
+/// If the data set is unknown; the errors of `pull`.
 pub fn run(args: DataArgs) -> Result<()> {
     match args.command {
         DataCommand::List => output::part(list(&Places::new(None))?),
@@ -149,7 +149,7 @@ fn fetch(manifest: &Manifest, from: Option<&Path>, folder: &Path) -> Result<()> 
     let live = std::io::stderr().is_terminal();
     let mut shown = 0;
     let outcomes = pull::pull(manifest, from, folder, &mut |file, event| match event {
-        // A line that is written over, at each further MB.
+        // Overwrites the progress line after each further MB.
         Event::Progress(bytes) if live && bytes / 1_000_000 != shown => {
             shown = bytes / 1_000_000;
             output::note_part(format!(

@@ -1,4 +1,4 @@
-//! `formwork encode`: vectors of texts or images from the hidden states of a run.
+//! `formwork encode`: computes embeddings of texts or images from the hidden states of a run.
 
 use super::inputs::{InputLines, note_of_neighbours, text_of};
 use super::output;
@@ -14,7 +14,7 @@ use crate::files;
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 
-/// How inputs and vectors are read and written.
+/// Help text on how inputs are read and embeddings are written.
 const ABOUT: &str = "\
 A run of texts reads files of them, one a line; a run of images PNG and JPEG files. Texts stand in the marks of the run's
 tokenizer (a language model has none) and are cut to the length that it was trained on. Two texts that a run compares
@@ -39,25 +39,25 @@ pub struct EncodeArgs {
     /// The run folder.
     #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
-    /// Files of texts, one a line, - for standard input; or images: PNG or JPEG.
+    /// Files of texts, one per line, - for standard input; or images: PNG or JPEG.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// The hidden states that are taken: 0 for the embeddings, then those behind each block (of a Swin Transformer behind each stage and
-    /// its merging of places), under the numbers of `infer`; those behind the last norm when absent, which the last number is,
-    /// too, in models of texts.
+    /// Index of the hidden states, as in `infer`: 0 for the embeddings, then one after each block (in a Swin Transformer after
+    /// each stage and its patch merging). When absent, the output of the final norm, which in text models equals the last
+    /// index.
     #[arg(long, value_name = "L")]
     layer: Option<usize>,
-    /// What stands for an input; when absent, the vector that a run of text_embedding or image_text makes, the class token
-    /// of images, else the mean.
+    /// How hidden states are reduced to an embedding; when absent, the embedding that a run of text_embedding or image_text
+    /// produces, the class token for images, otherwise the mean.
     #[arg(long, value_enum)]
     pool: Option<PoolName>,
-    /// Make each vector have length 1, so that products of two are cosines.
+    /// Normalise each vector to length 1, so that products of two are cosines.
     #[arg(long)]
     normalize: bool,
-    /// Where the vectors are written: .safetensors, .npy or .jsonl; there whole or not at all.
+    /// Output file: .safetensors, .npy or .jsonl; written completely or not at all.
     #[arg(long, value_name = "X.safetensors|.jsonl|.npy")]
     out: PathBuf,
-    /// Inputs of a pass; rows of the run's evaluations when absent.
+    /// Inputs per forward pass; the run's evaluation batch size when absent.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: Option<u32>,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
@@ -70,7 +70,7 @@ pub struct EncodeArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PoolName {
-    // Its name in [task] pooling.
+    // The alias is its name in [task] pooling.
     #[value(alias = "first")]
     Cls,
     Mean,
@@ -91,13 +91,13 @@ impl From<PoolName> for Pool {
     }
 }
 
-/// An input by its name.
+/// An input with its name.
 type Named = (String, Item);
 
 /// Runs `formwork encode`.
 ///
 /// # Errors
-/// A run that reads none of the files, texts that it cannot encode, a layer that it has not, vectors that cannot be written.
+/// If the run reads none of the files; if a text cannot be encoded; if there is no such layer; if the output cannot be written.
 pub fn run(args: EncodeArgs) -> Result<()> {
     let format = Format::of(&args.out)?;
     files::require_folder_of(&args.out)?;
@@ -135,7 +135,7 @@ pub fn run(args: EncodeArgs) -> Result<()> {
     ))
 }
 
-/// All inputs, read before the first pass.
+/// Reads all inputs before the first pass.
 fn inputs(args: &EncodeArgs, opened: &Opened) -> Result<Vec<Named>> {
     let mut all = Vec::new();
     let mut cut = 0;
@@ -171,7 +171,8 @@ fn inputs(args: &EncodeArgs, opened: &Opened) -> Result<Vec<Named>> {
     Ok(all)
 }
 
-/// An error for a file whose lines are JSON by its name, packed or not: the vectors would be those of braces and quotes.
+/// Returns an error for a file that contains JSON according to its name, packed or not: braces and quotes would be encoded,
+/// too.
 fn require_texts(file: &Path) -> Result<()> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let mut endings = name.split('.').skip(1);
@@ -189,7 +190,7 @@ fn fault(file: &Path, line: usize, message: impl Into<String>) -> Error {
     Error::Invalid(vec![Fault::at(file, line, message)])
 }
 
-/// The image in a file, for a run of images or of sequences of grey values, which has no tokenizer.
+/// Reads the image in a file, for a run of images, or of sequences of grey values (which has no tokenizer).
 fn image(opened: &Opened, file: &Path) -> Result<Option<Item>> {
     let both = opened.model.networks().image_text.is_some();
     if opened.shape.image.is_some() && (!both || images::is_image(file)) {

@@ -1,4 +1,4 @@
-//! `formwork eval`: metrics of a run on a split.
+//! `formwork eval`: computes the metrics of a run on a split.
 
 mod given;
 mod predictions;
@@ -32,52 +32,52 @@ pub struct EvalArgs {
     /// The run folder.
     #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
-    /// Which part of the data.
+    /// Which split of the data.
     #[arg(long, value_enum, default_value = "valid")]
     split: SplitName,
-    /// Evaluate on these examples instead of the run's own: a file or folder of the run's kind of data. Where labels or
-    /// targets lie in a file of their own, that is the second; of captions the second is the folder of the images. With --class
-    /// or --prompt labelled images, as data of kind `images` reads them. The scores are not kept.
+    /// Evaluate on these examples instead of the run's own: a file or folder of the run's kind of data. If labels or targets
+    /// are in a separate file, give it as the second; for captions the second is the image folder. With --class or --prompt,
+    /// labelled images as data of kind `images` reads them. The scores are not kept.
     #[arg(long, value_name = "FILE", num_args = 1..=2, conflicts_with_all = ["split", "other_data"])]
     data: Vec<PathBuf>,
-    /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N. Scores of another than the best
-    /// one are not kept.
+    /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N. Only scores of the best one are
+    /// kept.
     #[arg(long, value_name = "WHICH", default_value = "best")]
     checkpoint: Which,
     /// Where to compute; the run's device when absent.
     #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
     device: Option<String>,
-    /// Hypotheses of a source, where texts are written for texts; the experiment's when absent.
+    /// Beam size, for runs that generate texts from texts; the experiment's when absent.
     #[arg(long, value_name = "B")]
     beam: Option<usize>,
-    /// A key of [decode] for this once, as in decode.search.length_penalty.alpha=1, or with --data one of [data], as in
-    /// data.text=sentence; may be given several times. The scores are not kept.
+    /// Set a key of [decode] for this command only, as in decode.search.length_penalty.alpha=1, or with --data one of [data],
+    /// as in data.text=sentence; may be given several times. The scores are not kept.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Length of the windows; the experiment's when absent. Scores of another length are kept as SPLIT@N.
+    /// Length of the windows in tokens; the experiment's when absent. Scores with another length are kept as SPLIT@N.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     context: Option<u32>,
-    /// Positions of earlier segments that attention looks at, 0 for none; the experiment's when absent. Scores with another
-    /// memory are kept as SPLIT+N.
+    /// Number of positions of earlier segments that attention sees, 0 for none; the experiment's when absent. Scores with
+    /// another memory are kept as SPLIT+N.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1 << 24))]
     memory: Option<u32>,
-    /// Windows that overlap: each begins S tokens after the one before and is scored on its last S tokens, the first one on
-    /// all. 1 gives each token as much context as a window holds. Kept as SPLIT/S.
+    /// Overlapping windows: each begins S tokens after the one before and is scored on its last S tokens, the first one on all.
+    /// 1 gives each token as much context as a window holds. Scores are kept as SPLIT/S.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
     stride: Option<u32>,
-    /// Keys that a query sees at most: windows of N tokens (as --context), or a memory that leaves room for a segment.
+    /// Maximum number of keys that a query sees: windows of N tokens (as --context), or a memory of N minus the segment length.
     #[arg(long, value_name = "N", conflicts_with = "memory", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     attention_length: Option<u32>,
-    /// Also write what is predicted of each example, of classes, numbers, tags and answers, or the text that is written for its
-    /// source: one JSON object a line.
+    /// Also write the prediction for each example (classes, numbers, tags and answers, or the text generated from its source),
+    /// one JSON object per line.
     #[arg(long, value_name = "FILE")]
     predictions: Option<PathBuf>,
-    /// Also print how often each class was taken for each.
+    /// Also print the confusion matrix of the classes.
     #[arg(long)]
     confusion: bool,
     #[command(flatten)]
     names: ClassNames,
-    /// Evaluate though the files of its data changed since the run began; the scores are not kept.
+    /// Evaluate although data files have changed since the run began; the scores are not kept.
     #[arg(long)]
     other_data: bool,
     /// Print one JSON object.
@@ -95,7 +95,7 @@ enum SplitName {
 /// Runs `formwork eval`.
 ///
 /// # Errors
-/// Flags out of range, a run that cannot be opened, data that is missing, a split that the experiment has not.
+/// If flags are out of range; if the run cannot be opened; if data is missing, or the experiment lacks the split.
 pub fn run(args: EvalArgs) -> Result<()> {
     check_width("--beam", args.beam)?;
     tried::require(&args.sets, Some(!args.data.is_empty()))?;
@@ -156,7 +156,7 @@ pub fn run(args: EvalArgs) -> Result<()> {
     }
     predictions::note_unread(&opened, split.source.as_ref());
     let shown = show(&args, name, opened.step, &scores, &opened.shape.classes);
-    // What was tried out with another checkpoint, beam or data does not replace the run's own scores.
+    // Scores of another checkpoint, beam or data do not replace the run's own scores.
     let tried =
         args.beam.is_some() || args.other_data || !args.data.is_empty() || !args.sets.is_empty();
     if args.checkpoint != Which::Best {
@@ -165,14 +165,14 @@ pub fn run(args: EvalArgs) -> Result<()> {
     if args.checkpoint != Which::Best || tried {
         return shown;
     }
-    // The figures are out; a run folder that cannot be written to does not take them back.
+    // The results have been printed; if the run folder cannot be written to, they remain valid.
     if let Err(error) = saved::write_scores(&args.run, name, opened.step, &scores) {
         output::note(format!("the scores were not kept: {error}"));
     }
     shown
 }
 
-/// Metrics of labelled images, whose classes texts name.
+/// Computes the metrics of labelled images whose classes are named by texts.
 fn by_names(args: &EvalArgs, opened: &Opened) -> Result<()> {
     let [file, ..] = args.data.as_slice() else {
         return Err(Error::usage(
@@ -187,7 +187,7 @@ fn by_names(args: &EvalArgs, opened: &Opened) -> Result<()> {
     show(args, &name, opened.step, &scores, &zero_shot.classes)
 }
 
-/// The name that the scores are shown and kept under: with what differs from the experiment.
+/// The name under which scores are shown and kept: includes lengths that differ from the experiment's.
 fn name(args: &EvalArgs, split: data::Split, lengths: Lengths) -> String {
     if let Some(file) = args.data.first() {
         return file.display().to_string();
@@ -202,7 +202,7 @@ fn name(args: &EvalArgs, split: data::Split, lengths: Lengths) -> String {
     parts.into_iter().flatten().collect()
 }
 
-/// The run's data as it lies today, or that in the files of `--data`.
+/// The run's data from its current location, or that in the files of `--data`.
 fn data_of(args: &EvalArgs, opened: &Opened) -> Result<Data> {
     if !args.data.is_empty() {
         return given::data(args, opened);
@@ -212,7 +212,7 @@ fn data_of(args: &EvalArgs, opened: &Opened) -> Result<Data> {
     data_files::assembled(&args.run, opened, other, notice, Ok)
 }
 
-/// The `--set`s of `[data]`, or the others.
+/// The `--set` arguments of `[data]`, or the others.
 fn sets_of(args: &EvalArgs, data: bool) -> Vec<String> {
     let sets = args
         .sets
@@ -221,7 +221,8 @@ fn sets_of(args: &EvalArgs, data: bool) -> Vec<String> {
     sets.cloned().collect()
 }
 
-/// The texts that the model writes for a split's sources; `None` for a model that writes none, and where they are for nothing.
+/// The texts that the model generates from a split's sources; `None` if it generates none, or if neither metrics nor
+/// predictions need them.
 fn written(args: &EvalArgs, opened: &Opened, texts: &Texts) -> Result<Option<Vec<String>>> {
     let config = &opened.experiment.decode;
     let longest = opened.shape.context;
@@ -237,7 +238,7 @@ fn written(args: &EvalArgs, opened: &Opened, texts: &Texts) -> Result<Option<Vec
     Ok(Some(written))
 }
 
-/// Metrics of the texts that the model writes for a split's images or recordings.
+/// Metrics of the texts that the model generates for a split's images or recordings.
 fn described(
     args: &EvalArgs,
     opened: &Opened,
@@ -257,7 +258,7 @@ fn described(
     }
 }
 
-/// The run's search with the beam that a flag gives.
+/// The run's search settings, with the beam size of the flag.
 fn searched(args: &EvalArgs, search: &BeamConfig) -> BeamConfig {
     BeamConfig {
         beam: args.beam.unwrap_or(search.beam),

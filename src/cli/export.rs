@@ -1,4 +1,4 @@
-//! `formwork export`: a run becomes a Hugging Face folder, or its adapters a folder of `peft`.
+//! `formwork export`: exports a run as a Hugging Face folder, or its adapters as a `peft` folder.
 
 use super::output;
 use crate::error::Result;
@@ -13,15 +13,15 @@ pub struct ExportArgs {
     /// The run folder.
     #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
-    /// The Hugging Face folder to make.
+    /// The Hugging Face folder to create.
     folder: PathBuf,
-    /// The family to write it as (`model_type`): bert, gpt2, llama …; the one that fits when absent.
+    /// The model family (`model_type`) to export as: bert, gpt2, llama …; the one that fits when absent.
     #[arg(long, value_name = "NAME")]
     family: Option<String>,
-    /// Write the adapters of [lora] alone, as `peft` reads them; without it they are merged into the weights.
+    /// Write only the adapters of [lora], in the format of `peft`; without this flag they are merged into the weights.
     #[arg(long, conflicts_with = "base")]
     adapter: bool,
-    /// Write the frozen weights without the adapters of [lora]: the model that the folder of --adapter belongs to.
+    /// Write the frozen weights without the adapters of [lora]: the base model for the folder of --adapter.
     #[arg(long)]
     base: bool,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
@@ -32,7 +32,7 @@ pub struct ExportArgs {
 /// Runs `formwork export`.
 ///
 /// # Errors
-/// A run that cannot be opened, a model that is none of Hugging Face's, a folder that is not empty.
+/// If the run cannot be opened, the model fits no Hugging Face family, or the folder is not empty.
 pub fn run(args: ExportArgs) -> Result<()> {
     let family = args.family.as_deref();
     let (run, which, folder) = (&args.run, args.checkpoint, &args.folder);

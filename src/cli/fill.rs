@@ -1,7 +1,7 @@
-//! `formwork fill`: what a masked language model would put in the place of each mask; of a model that tells replaced tokens,
-//! how probably each token of a text is one.
+//! `formwork fill`: prints what a masked language model predicts for each mask or, for a replaced-token detector, the
+//! probability that each token of a text was replaced.
 //!
-//! A line of a file that cannot be read is named on standard error, the others are told, and the exit status is 1.
+//! If a line of a file cannot be read, it is reported on standard error, the others are processed, and the exit status is 1.
 
 use super::{inputs, output};
 use crate::data::batch::TextBatch;
@@ -24,14 +24,14 @@ pub struct FillArgs {
     /// The run folder.
     #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
-    /// A text with one mask or more, written [MASK] or as the tokenizer writes it; of a run that tells replaced tokens, any
+    /// A text with one mask or more, written [MASK] or as the tokenizer writes it; for a run that detects replaced tokens, any
     /// text.
     #[arg(long, allow_hyphen_values = true, required_unless_present = "input")]
     text: Option<String>,
-    /// Texts, one a line, - for standard input.
+    /// Texts, one per line, - for standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "text")]
     input: Option<PathBuf>,
-    /// Candidates for each mask; 5 when absent.
+    /// Number of candidates for each mask; 5 when absent.
     #[arg(long, value_name = "K")]
     top: Option<usize>,
     /// Print one JSON object for each text.
@@ -45,16 +45,16 @@ pub struct FillArgs {
     device: Option<String>,
 }
 
-/// Candidates for a mask that are shown.
+/// Default number of candidates shown for a mask.
 const SHOWN: usize = 5;
 
 /// A candidate for a mask, or a token of a text.
 struct Candidate {
     id: u32,
     probability: f64,
-    /// As a person writes it.
+    /// The token in readable form.
     token: String,
-    /// As the vocabulary has it.
+    /// The token as the vocabulary spells it.
     piece: String,
 }
 
@@ -69,7 +69,7 @@ impl Candidate {
         }
     }
 
-    /// Its JSON object, with the probability under this name.
+    /// The JSON object, with the probability under the name `named`.
     fn json(&self, named: &str) -> serde_json::Value {
         serde_json::json!({ "token": self.token, "id": self.id, "piece": self.piece, named: self.probability })
     }
@@ -78,7 +78,7 @@ impl Candidate {
 /// Runs `formwork fill`.
 ///
 /// # Errors
-/// A run that guesses no masked tokens, a text without a mask or too long.
+/// If the run predicts no masked tokens; if a text has no mask or is too long.
 pub fn run(args: FillArgs) -> Result<()> {
     if args.top == Some(0) {
         return Err(Error::usage("--top 0 shows nothing; give at least 1"));
@@ -98,7 +98,7 @@ pub fn run(args: FillArgs) -> Result<()> {
     lines.end("lines")
 }
 
-/// An error for a run that tells nothing of texts with masks, and for a flag without effect.
+/// Returns an error for a run that predicts nothing about masked texts, and for a flag without effect.
 fn require(args: &FillArgs, opened: &Opened) -> Result<()> {
     let networks = opened.model.networks();
     match (networks.replaced_token, networks.masked_lm, args.top) {
@@ -118,7 +118,7 @@ fn wrong(args: &FillArgs, opened: &Opened) -> Error {
     ))
 }
 
-/// What the run tells of one text; of a line of a file after the line itself.
+/// Prints the predictions for one text; for a line of a file, prints the line first.
 fn of_text(args: &FillArgs, opened: &Opened, text: &str) -> Result<()> {
     let begun = || match args.input.is_some() && !args.json {
         true => output::line(text),
@@ -196,7 +196,7 @@ fn candidates(args: &FillArgs, opened: &Opened, text: &str) -> Result<Vec<Vec<Ca
         .collect())
 }
 
-/// An error when a text is longer than those that the model was trained on.
+/// Returns an error if a text is longer than those that the model was trained on.
 fn require_short(ids: &[i32], opened: &Opened) -> Result<()> {
     let longest = opened.shape.context;
     match ids.len() > longest {
@@ -208,7 +208,7 @@ fn require_short(ids: &[i32], opened: &Opened) -> Result<()> {
     }
 }
 
-/// How probably each token of the text was replaced, without the tokens that the tokenizer puts around it.
+/// The probability that each token of the text was replaced; excludes the special tokens that the tokenizer adds.
 fn told(opened: &Opened, model: &ReplacedToken, text: &str) -> Result<Vec<Candidate>> {
     let tokenizer = opened.tokenizers.text.as_ref();
     let tokenizer =
@@ -244,7 +244,7 @@ fn show_told(args: &FillArgs, text: &str, told: &[Candidate]) -> Result<()> {
     Ok(())
 }
 
-/// The ids of the text among the tokens that the tokenizer puts around a text, and the places of those of the text itself.
+/// The ids of a text with the special tokens that the tokenizer adds, and the range of the text's own ids.
 fn framed(text: &str, tokenizer: &Tokenizer) -> Result<(Vec<i32>, Range<usize>)> {
     let ids = tokenizer.encode(&tokenizer.with_masks(text))?;
     let ids: Vec<i32> = ids.into_iter().map(|id| id as i32).collect();
@@ -267,11 +267,11 @@ fn best(row: &[f32], top: usize, tokenizer: &Tokenizer) -> Vec<Candidate> {
         .collect()
 }
 
-/// A token as a person writes it: the text of a byte-level piece, which is spelled in other characters.
+/// A token in readable form; a byte-level piece, which the vocabulary spells in other characters, is decoded.
 fn readable(tokenizer: &Tokenizer, id: u32, piece: &str) -> String {
     let text = tokenizer.decode(&[id]);
     let whole = !text.trim().is_empty() && !text.contains(char::REPLACEMENT_CHARACTER);
-    // WordPiece marks what continues inside a word.
+    // WordPiece marks pieces inside a word with `##`.
     match whole && !piece.starts_with("##") {
         true => text.trim().into(),
         false => piece.into(),

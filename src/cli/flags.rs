@@ -1,4 +1,4 @@
-//! The command line as clap reads it, and its errors about numbers in plain words.
+//! Shared command-line flags, and readable errors about numbers.
 
 use crate::report::read::find;
 use crate::train::run_dir;
@@ -6,19 +6,19 @@ use clap::builder::{PathBufValueParser, TypedValueParser, ValueParser};
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Arg, Args, Command, Error};
 
-/// Keys of an experiment that the command line gives and takes out.
+/// Keys of an experiment that the command line sets and unsets.
 #[derive(Args, Clone, Debug)]
 pub struct Keys {
     /// Override a key: --set optimizer.lr=3e-4
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Take out a key that the file, one that it extends or its preset sets; it has its default then
+    /// Unset a key that the file, one that it extends or its preset sets; it has its default then
     #[arg(long = "unset", value_name = "KEY")]
     unset: Vec<String>,
 }
 
 impl Keys {
-    /// All of them as `--set` has them.
+    /// Returns all of them in the form of `--set` arguments.
     pub(super) fn sets(&self) -> Vec<String> {
         let unset = self.unset.iter();
         let unset = unset.map(|key| format!("unset=[{}]", toml::Value::from(key.as_str())));
@@ -26,12 +26,12 @@ impl Keys {
     }
 }
 
-/// A path, or the bare name of a folder in `checkpoints`, where runs lie.
+/// Parses a path, or the bare name of a run folder in `checkpoints`.
 pub(super) fn run_folder() -> ValueParser {
     ValueParser::new(PathBufValueParser::new().map(|path| run_dir::locate(&path)))
 }
 
-/// A path, or the bare name of a sweep's folder in `checkpoints` or `sweeps`.
+/// Parses a path, or the bare name of a sweep folder in `checkpoints` or `sweeps`.
 pub(super) fn sweep_folder() -> ValueParser {
     ValueParser::new(PathBufValueParser::new().map(|path| match path.exists() {
         true => path,
@@ -39,8 +39,8 @@ pub(super) fn sweep_folder() -> ValueParser {
     }))
 }
 
-/// Flags that take a value take negative numbers, too, which their own rules refuse then: `--tokens -3` is a wrong number of
-/// tokens and not a flag `-3`.
+/// Lets all flags with a value accept negative numbers, which their own checks then refuse: `--tokens -3` is reported as a
+/// wrong number of tokens, not as an unknown flag `-3`.
 pub(super) fn with_negative_numbers(command: Command) -> Command {
     let own = |arg: Arg| match arg.is_positional() || !arg.get_action().takes_values() {
         true => arg,
@@ -49,7 +49,7 @@ pub(super) fn with_negative_numbers(command: Command) -> Command {
     command.mut_args(own).mut_subcommands(with_negative_numbers)
 }
 
-/// What Rust says of a text that is no number of the wanted type, and what a person is told.
+/// Rust's messages about texts that are not numbers of the expected type, and the messages for users.
 const NUMBERS: [(&str, &str); 5] = [
     ("invalid digit found in string", WHOLE),
     ("cannot parse integer from empty string", WHOLE),
@@ -63,7 +63,7 @@ const NUMBERS: [(&str, &str); 5] = [
 
 const WHOLE: &str = "it must be a whole number";
 
-/// The error of a number in plain words; none for other errors.
+/// Returns the message about a number in plain words; none for other errors.
 pub(super) fn of_number(error: &Error) -> Option<String> {
     if error.kind() != ErrorKind::ValueValidation {
         return None;

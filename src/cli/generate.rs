@@ -1,6 +1,7 @@
-//! `formwork generate`: a trained model continues a text.
+//! `formwork generate`: continues a text with a trained model.
 //!
-//! A line of a file that cannot be continued is named on standard error, the others are continued, and the exit status is 1.
+//! If a line of a file cannot be continued, it is reported on standard error, the others are continued, and the exit status is
+//! 1.
 
 mod batches;
 mod beams;
@@ -39,20 +40,20 @@ pub struct GenerateArgs {
     /// The run folder.
     #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
-    /// The text to continue; \n is a line break, \\ a backslash. May be given several times. A token that the tokenizer's file
-    /// puts before texts (`<s>` of LLaMA) is put there in imported runs.
+    /// The text to continue; \n is a line break, \\ a backslash. May be given several times. For imported runs, a token that
+    /// the tokenizer's file puts before texts (`<s>` of LLaMA) is added.
     #[arg(long, allow_hyphen_values = true, required_unless_present = "input")]
     prompt: Vec<String>,
-    /// Prompts, one a line, - for standard input, written as in --prompt.
+    /// Prompts, one per line, - for standard input, written as in --prompt.
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     input: Option<PathBuf>,
     #[command(flatten)]
     sampling: SamplingArgs,
-    /// Continuations of each prompt, made side by side; each is shown when all of them are done.
+    /// Number of continuations of each prompt, generated in parallel; each is shown when all of them are done.
     #[arg(long, default_value_t = 1, value_name = "N")]
     samples: usize,
-    /// Continuations that are made side by side, of one prompt or of several of one length in tokens; those of one prompt always
-    /// are. 8 when absent.
+    /// Number of continuations generated in parallel, of one prompt or of several with the same length in tokens; those of one
+    /// prompt are always generated together. 8 when absent.
     #[arg(long, value_name = "N")]
     batch_size: Option<usize>,
     #[command(flatten)]
@@ -62,13 +63,14 @@ pub struct GenerateArgs {
     /// Stop before this text, written as in --prompt; may be given several times.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     stop: Vec<String>,
-    /// Read no neighbours, in a run that retrieves some for each chunk of the text from the database of its data.
+    /// Use no neighbours, in a run that retrieves some for each chunk of the text from the database of its data.
     #[arg(long)]
     without_retrieval: bool,
     /// Print one JSON object for each continuation.
     #[arg(long)]
     json: bool,
-    /// Seed of the draws. Where prompts are equal, the first has the draws that it has alone, and each further one its own.
+    /// Seed of the sampling. Among equal prompts, the first gets the same draws as it would alone, and each further one has its
+    /// own.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
@@ -82,7 +84,7 @@ pub struct GenerateArgs {
 /// Runs `formwork generate`.
 ///
 /// # Errors
-/// Flags out of range, a run that cannot be opened, a prompt that its tokenizer cannot read.
+/// If flags are out of range, the run cannot be opened, or its tokenizer cannot read a prompt.
 pub fn run(args: GenerateArgs) -> Result<()> {
     check(&args)?;
     beams::check(&args)?;
@@ -112,7 +114,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     };
     let began = Instant::now();
     let stops: Vec<String> = args.stop.iter().map(|stop| unescaped(stop)).collect();
-    // A search begins with one row, and gives as many texts as it is asked for.
+    // A beam search starts with one row, and returns as many texts as requested.
     let (rows, each, width) = match (&search, &judged) {
         (Some(search), _) => (1, search.n_best, search.beam),
         (None, Some(judged)) => (judged.count, 1, judged.count),
@@ -142,7 +144,8 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     lines.end("lines")
 }
 
-/// Continues prompts, `most` of one length at a time, and shows their texts in the order of the prompts; the tokens of all of them.
+/// Continues prompts, up to `most` of equal length at a time, and shows their texts in the order of the prompts. Returns the
+/// total number of generated tokens.
 fn continue_all(
     continues: &Continues,
     prompts: &[Prompt],
@@ -182,7 +185,7 @@ fn continue_all(
     Ok(generated)
 }
 
-/// The fault of a run that writes no texts.
+/// The error for a run that generates no texts.
 fn without_texts(args: &GenerateArgs, opened: &Opened) -> Error {
     let (run, experiment) = (args.run.display(), &opened.experiment);
     if opened.shape.image.is_none() && experiment.data.sequence().is_none() {
@@ -196,21 +199,21 @@ fn without_texts(args: &GenerateArgs, opened: &Opened) -> Error {
     Error::usage(format!("{run} reads images, and continues no text{used}"))
 }
 
-/// A prompt that is continued.
+/// A prompt to continue.
 struct Prompt {
-    /// Its number among all that were given, from 0.
+    /// Its number among all given prompts, from 0.
     number: usize,
     text: String,
     tokens: Vec<u32>,
-    /// Of its draws.
+    /// Seed of its sampling.
     seed: u64,
 }
 
-/// The prompts that can be continued, all looked at before one is. A line of a file that cannot be continued is counted in
-/// `lines` and left out. `reads` are the tokenizer and the tokens before each prompt.
+/// Tokenizes all prompts before any is continued. A line of a file that cannot be continued is reported through `lines` and
+/// left out. `reads` are the tokenizer and the tokens before each prompt.
 ///
 /// # Errors
-/// A prompt of a flag that cannot be continued.
+/// If a prompt given by a flag cannot be continued.
 fn readable(
     args: &GenerateArgs,
     reads: (&Tokenizer, &[u32]),
@@ -244,7 +247,7 @@ fn readable(
     Ok(readable)
 }
 
-/// The seed of a prompt's draws, where so many equal prompts stand before it.
+/// The sampling seed of a prompt that is preceded by `equal` equal prompts.
 fn seed_behind(seed: u64, equal: u64) -> u64 {
     match equal {
         0 => seed,
@@ -252,10 +255,10 @@ fn seed_behind(seed: u64, equal: u64) -> u64 {
     }
 }
 
-/// What finds neighbours of the text, for a run that reads them: the database that the run was trained with.
+/// The retrieval database that the run was trained with, for a run that reads neighbours.
 ///
 /// # Errors
-/// Files of the data that are not there, or whose content changed; a flag without effect.
+/// If data files do not exist or their content changed; if the flag has no effect.
 fn database(args: &GenerateArgs, opened: &Opened) -> Result<Option<Arc<Database>>> {
     let reads = opened.experiment.model.retrieval().is_some();
     if args.without_retrieval && !reads {
@@ -271,7 +274,7 @@ fn database(args: &GenerateArgs, opened: &Opened) -> Result<Option<Arc<Database>
     Ok(data.database)
 }
 
-/// The prompts of the flags, each behind its place for messages; a flag that is alone has none.
+/// The prompts of the flags, each with its name for messages; a single prompt flag has an empty one.
 fn prompts(args: &GenerateArgs) -> Result<Vec<(String, Result<String>)>> {
     if let Some(path) = &args.input {
         let lines = inputs::lines(path)?.into_iter();
@@ -289,7 +292,7 @@ fn prompts(args: &GenerateArgs) -> Result<Vec<(String, Result<String>)>> {
         .collect())
 }
 
-/// A text of the command line: `\n` is a line break, `\\` a backslash.
+/// Unescapes a text of the command line: `\n` is a line break, `\\` a backslash.
 fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();

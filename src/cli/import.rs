@@ -1,4 +1,4 @@
-//! `formwork import`: a Hugging Face folder becomes a run.
+//! `formwork import`: imports a Hugging Face folder as a run.
 
 use super::output;
 use crate::error::{Error, Result, printable};
@@ -14,17 +14,17 @@ use std::path::{Component, Path, PathBuf};
 /// `formwork import`.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// The Hugging Face folder: config.json, weights, and a tokenizer when there is one.
+    /// The Hugging Face folder: config.json, weights, and a tokenizer if there is one.
     folder: PathBuf,
-    /// The run folder to make.
+    /// The run folder to create.
     run: PathBuf,
-    /// A folder of `peft` with adapters of LoRA for this model: the run has them beside its weights.
+    /// A `peft` folder with LoRA adapters for this model: the run keeps them beside its weights.
     #[arg(long, value_name = "PEFT_DIR", conflicts_with = "python")]
     adapter: Option<PathBuf>,
-    /// Make a run of rewards of a class with one number a text: ForSequenceClassification with num_labels = 1.
+    /// Import a class with one number per text (ForSequenceClassification with num_labels = 1) as a run of rewards.
     #[arg(long)]
     reward: bool,
-    /// A key of config.json that is not known and changes nothing; may be given several times.
+    /// An unknown key of config.json to ignore because it changes nothing; may be given several times.
     #[arg(long, value_name = "KEY")]
     ignore_key: Vec<String>,
     /// Compare the outputs with those of this file: inputs under Hugging Face's names, and expected.logits and others, as
@@ -39,8 +39,8 @@ pub struct ImportArgs {
 /// Runs `formwork import`.
 ///
 /// # Errors
-/// A folder that is damaged or holds a model that formwork does not have, a run folder that exists, outputs that are far from
-/// the reference. A run that this command began is deleted then.
+/// If the folder is damaged or its model is not supported; if the run folder exists; if outputs are far from the reference. A
+/// run that this command began is deleted in these cases.
 pub fn run(args: ImportArgs) -> Result<()> {
     require_folder(&args.folder)?;
     if let Some(file) = args.reference.as_ref().filter(|file| !file.is_file()) {
@@ -50,7 +50,7 @@ pub fn run(args: ImportArgs) -> Result<()> {
         )));
     }
     if let Some(file) = &args.reference {
-        // A damaged one is told before there is a run.
+        // A damaged file is reported before a run is created.
         header(file).map_err(Error::before_running)?;
     }
     let made = match &args.python {
@@ -59,13 +59,13 @@ pub fn run(args: ImportArgs) -> Result<()> {
     };
     let result = imported(&args, made.as_ref().map(|(_, file)| file.as_path()));
     if let Some((folder, _)) = made {
-        // The report is out; a file that stays in the folder of temporary ones does no harm.
+        // The report has been printed; a leftover file in the temporary folder does no harm.
         let _ = std::fs::remove_dir_all(folder);
     }
     result
 }
 
-/// An error where there is no such folder, with the way from a name of the hub to one.
+/// Returns an error if there is no such folder. If it could be a model name of the hub, the error says how to download it.
 fn require_folder(folder: &Path) -> Result<()> {
     if folder.exists() {
         return Ok(());
@@ -90,8 +90,8 @@ fn require_folder(folder: &Path) -> Result<()> {
     )))
 }
 
-/// Makes the run, and holds it against the reference that was given or made. It comes to its place when it is whole: of a
-/// process that is killed, or of a model that is another one than asked for, no run stays.
+/// Creates the run, and compares it with the given or computed reference. The run is moved to its path once complete, so
+/// nothing remains of a process that is killed or of a model that differs from its reference.
 fn imported(args: &ImportArgs, made: Option<&Path>) -> Result<()> {
     if run_dir::is_run(&args.run) {
         return Err(Error::usage(format!(
@@ -116,14 +116,14 @@ fn imported(args: &ImportArgs, made: Option<&Path>) -> Result<()> {
     part.place(run_dir::RESOLVED)
 }
 
-/// The tensors that a reader should hear of: not the counters of batches that PyTorch keeps beside each batch norm, by which no class computes
-/// anything.
+/// The skipped tensors worth reporting: without the batch counters that PyTorch keeps in each batch norm, which no class
+/// computes with.
 fn told(passed_over: &[String]) -> Vec<String> {
     let counter = |name: &&String| !name.ends_with(".num_batches_tracked");
     passed_over.iter().filter(counter).cloned().collect()
 }
 
-/// Prints what was read, and what has no place.
+/// Prints what was imported, and what could not be expressed.
 fn show(args: &ImportArgs, imported: &Imported) -> Result<()> {
     for (what, names) in [
         (
@@ -158,7 +158,7 @@ fn show(args: &ImportArgs, imported: &Imported) -> Result<()> {
     ))
 }
 
-/// Prints how far each output is from the expected one.
+/// Prints the distance of each output from the expected one.
 fn compared(args: &ImportArgs, run: &Path, file: &Path) -> Result<()> {
     let report = parity::parity(run, file)?;
     for output in &report {

@@ -1,4 +1,4 @@
-//! `formwork infer`: a run as a function from a safetensors file to another.
+//! `formwork infer`: runs a model as a function from one safetensors file to another.
 
 use super::inputs::note_of_neighbours;
 use super::output;
@@ -11,7 +11,7 @@ use crate::nn::record::Keep;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Where each array is explained.
+/// Help text that explains each array.
 const ABOUT: &str = "\
 Inputs, batch first, integers as I32 or I64:
   causal_lm             input_ids [attention_mask] [labels]
@@ -56,10 +56,10 @@ pub struct InferArgs {
     /// The run folder.
     #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
-    /// A safetensors file of arrays under the names of Hugging Face's models; --help lists them.
+    /// A safetensors file of arrays with the names of Hugging Face models; --help lists them.
     #[arg(long, value_name = "IN.safetensors")]
     inputs: PathBuf,
-    /// Where the outputs are written, as safetensors; there whole or not at all.
+    /// Output file in safetensors format; written completely or not at all.
     #[arg(long, value_name = "OUT.safetensors")]
     outputs: PathBuf,
     /// Also write the hidden states of every layer: hidden_states.N.
@@ -71,7 +71,7 @@ pub struct InferArgs {
     /// Also write the gradient of the mean cross-entropy against `labels` by every parameter: grad.PARAMETER.
     #[arg(long)]
     gradients: bool,
-    /// Rows of a pass; those of the run's evaluations when absent.
+    /// Rows per forward pass; the run's evaluation batch size when absent.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: Option<u32>,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
@@ -85,7 +85,7 @@ pub struct InferArgs {
 /// Runs `formwork infer`.
 ///
 /// # Errors
-/// A run that cannot be opened, inputs that its model cannot read, outputs that cannot be written.
+/// If the run cannot be opened, its model cannot read the inputs, or outputs cannot be written.
 pub fn run(args: InferArgs) -> Result<()> {
     files::require_other(("--outputs", &args.outputs), ("--inputs", &args.inputs))?;
     files::require_folder_of(&args.outputs)?;
@@ -141,7 +141,7 @@ pub fn run(args: InferArgs) -> Result<()> {
     lines.into_iter().try_for_each(output::line)
 }
 
-/// Notes of networks within a model that have no weights to write, where the other network has some.
+/// Notes networks within a model that have no attention weights to write, if the other network has some.
 fn note_of_unwritten(model: &ModelConfig) {
     for (key, network) in model.parts().into_iter().flatten() {
         if let Some(why) = network.without_weights() {

@@ -1,4 +1,4 @@
-//! Several inputs of one command: it reports those that fail, and continues.
+//! Several inputs of one command: failures are reported, and the command continues with the other inputs.
 
 use super::output;
 use crate::data::files::found;
@@ -10,10 +10,10 @@ use crate::model::ModelConfig;
 use std::io::{BufRead, BufReader, Split};
 use std::path::{Path, PathBuf};
 
-/// The files, with the pictures of folders, at any depth and in the order of their paths, in the folders' place.
+/// Replaces folders by the images in them, at any depth and ordered by path.
 ///
 /// # Errors
-/// A folder that cannot be read or holds no picture.
+/// If a folder cannot be read or holds no image.
 pub(super) fn pictures(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {
@@ -34,25 +34,25 @@ pub(super) fn pictures(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// Standard input as a file is named.
+/// The file name that stands for standard input.
 const STDIN: &str = "-";
 
-/// The mark of byte order that some programs write before UTF-8.
+/// The byte order mark that some programs write at the start of UTF-8 files.
 const BYTE_ORDER: &[u8] = "\u{FEFF}".as_bytes();
 
-/// The lines of a file, unpacked where it is packed, or of standard input, as they are read.
+/// The lines of a file, decompressed if necessary, or of standard input; read lazily.
 pub(super) struct InputLines {
     stream: Split<Box<dyn BufRead>>,
-    /// The file; none of standard input.
+    /// Path of the file; none for standard input.
     path: Option<PathBuf>,
     begun: bool,
 }
 
 impl InputLines {
-    /// Of a file, or of standard input where it is `-`.
+    /// Opens a file, or standard input if `path` is `-`.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// If the file cannot be read.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let (stream, path): (Box<dyn BufRead>, _) = match path == Path::new(STDIN) {
             true => (Box::new(BufReader::new(std::io::stdin())), None),
@@ -69,7 +69,7 @@ impl InputLines {
         })
     }
 
-    /// The file as messages name it.
+    /// The name of the file in messages.
     pub(super) fn name(&self) -> String {
         let name = self.path.as_ref().map(|path| path.display().to_string());
         name.unwrap_or_else(|| "standard input".into())
@@ -84,7 +84,7 @@ impl InputLines {
 }
 
 impl Iterator for InputLines {
-    /// A line without its end, and without a mark of byte order before the first one.
+    /// A line without its line ending; the first one without a byte order mark.
     type Item = Result<Vec<u8>>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -108,19 +108,19 @@ impl Iterator for InputLines {
     }
 }
 
-/// A line as text.
+/// Converts a line to text.
 ///
 /// # Errors
-/// It is not UTF-8.
+/// If it is not UTF-8.
 pub(super) fn text_of(line: Vec<u8>) -> Result<String> {
     String::from_utf8(line).map_err(|_| Error::usage("the line is not UTF-8; convert it"))
 }
 
-/// The lines of a file, or of standard input where it is `-`, each with its place, `FILE:LINE`. A line that is not UTF-8 is an error
-/// of its own.
+/// Reads the lines of a file, or of standard input if `path` is `-`, each with its location, `FILE:LINE`. A line that is not
+/// UTF-8 is an error of its own.
 ///
 /// # Errors
-/// A file that cannot be read or is empty.
+/// If the file cannot be read or is empty.
 pub(super) fn lines(path: &Path) -> Result<Vec<(String, Result<String>)>> {
     let lines = InputLines::open(path)?;
     let name = lines.name();
@@ -135,7 +135,7 @@ pub(super) fn lines(path: &Path) -> Result<Vec<(String, Result<String>)>> {
     }
 }
 
-/// Counts the inputs of a command, and reports those that fail where there are several.
+/// Counts the inputs of a command and, if there are several, reports those that fail.
 pub(super) struct Processed {
     alone: bool,
     all: usize,
@@ -143,7 +143,7 @@ pub(super) struct Processed {
 }
 
 impl Processed {
-    /// Of so many inputs.
+    /// Starts counting; `count` is the number of inputs.
     pub(super) fn of(count: usize) -> Self {
         Self {
             alone: count == 1,
@@ -152,10 +152,10 @@ impl Processed {
         }
     }
 
-    /// Counts an input. The error of one of several is reported, with its place before it.
+    /// Counts an input. If there are several, its error is reported, prefixed by its location.
     ///
     /// # Errors
-    /// The error of an input that is alone; standard output that cannot be written to.
+    /// The error of a single input; if standard output cannot be written to.
     pub(super) fn one(&mut self, result: Result<()>, place: &str) -> Result<()> {
         self.all += 1;
         match result {
@@ -173,15 +173,15 @@ impl Processed {
         }
     }
 
-    /// The inputs so far.
+    /// Number of inputs so far.
     pub(super) fn count(&self) -> usize {
         self.all
     }
 
-    /// An error where some inputs failed; `what` they are.
+    /// Returns an error if some inputs failed; `what` names the inputs.
     ///
     /// # Errors
-    /// Some failed.
+    /// If some inputs failed.
     pub(super) fn end(self, what: &str) -> Result<()> {
         match self.bad {
             0 => Ok(()),
@@ -193,7 +193,7 @@ impl Processed {
     }
 }
 
-/// Says that a model which reads neighbours of its texts gets none here.
+/// Notes that a model which reads retrieved neighbours gets none here.
 pub(super) fn note_of_neighbours(model: &ModelConfig) {
     if model.retrieval().is_some() {
         output::note(

@@ -1,4 +1,4 @@
-//! `formwork list keys` and `formwork schema`: the keys of experiment files, from the types that read them.
+//! `formwork list keys` and `formwork schema`: the keys of experiment files, derived from the types that read them.
 
 mod places;
 
@@ -16,16 +16,16 @@ pub struct SchemaArgs {}
 /// Prints the JSON Schema of experiment files.
 ///
 /// # Errors
-/// Standard output that cannot be written.
+/// If standard output cannot be written.
 pub fn print_schema(_: &SchemaArgs) -> Result<()> {
     let text = serde_json::to_string_pretty(&schema());
     output::line(text.map_err(|e| Error::run(format!("cannot write the schema: {e}")))?)
 }
 
-/// The keys of the table at `path`, or the key there; all tables without a path.
+/// Returns the keys of the table at `path`, or the key at `path`; an overview of all tables without a path.
 ///
 /// # Errors
-/// A path that is not there, with the nearest that is.
+/// If there is no such path; the error suggests the closest one.
 pub fn text(path: Option<&str>) -> Result<String> {
     let all = sections();
     let Some(path) = path else {
@@ -36,14 +36,14 @@ pub fn text(path: Option<&str>) -> Result<String> {
     if found.is_empty() && !path.contains('.') {
         found = everywhere(all, path);
     } else if found.iter().all(|(title, _)| title != path) {
-        // The key of a list of tables, or of tables by name, stands before the tables.
+        // The key that holds a list of tables, or tables by name, comes before the tables.
         found = [key(all, path), found].concat();
     }
     if found.is_empty() {
         found = of_kind(all, path);
     }
     if found.is_empty() {
-        // Each kind of a table has its own section.
+        // Each kind of a table has its own section, so names repeat.
         let mut seen = BTreeSet::new();
         let names = all.iter().flat_map(names).filter(|name| !name.is_empty());
         let names: Vec<String> = names.filter(|name| seen.insert(name.clone())).collect();
@@ -56,16 +56,16 @@ pub fn text(path: Option<&str>) -> Result<String> {
     Ok(of_kinds(&found))
 }
 
-/// Names that a message lists at most.
+/// Maximum number of names that a message lists.
 const MOST_ELSEWHERE: usize = 6;
 
-/// `; did you mean …?` with the keys of other tables that have the same last name: the nearest one, or all where none is near.
+/// `; did you mean …?` with the keys of other tables that have the same last name: the closest one, or all if none is close.
 fn elsewhere(path: &str, names: &[String]) -> Option<String> {
     let (_, key) = path.rsplit_once('.')?;
     let same = names.iter().map(String::as_str);
     let same = same.filter(|name| name.rsplit_once('.').is_some_and(|(_, last)| last == key));
     let mut same: Vec<&str> = same.collect();
-    // A part of a path is written for the whole one.
+    // The path may be the end of a longer one.
     let end = format!(".{path}");
     if same.iter().any(|name| name.ends_with(&end)) {
         same.retain(|name| name.ends_with(&end));
@@ -87,7 +87,7 @@ fn elsewhere(path: &str, names: &[String]) -> Option<String> {
     }
 }
 
-/// The keys of one kind of a table, which stands behind the table's name: `data.labelled_text`.
+/// The keys of one kind of a table, for a path that ends with the kind: `data.labelled_text`.
 fn of_kind(all: &[Section], path: &str) -> Vec<(String, Section)> {
     let (table, kind) = path.rsplit_once('.').unwrap_or(("", path));
     let mut found = places::tables(all, table);
@@ -95,7 +95,7 @@ fn of_kind(all: &[Section], path: &str) -> Vec<(String, Section)> {
     found
 }
 
-/// The tables with their titles; kinds that have the same keys stand in one paragraph.
+/// Renders tables with their titles; kinds with the same keys share a paragraph.
 fn of_kinds(found: &[(String, Section)]) -> String {
     let mut paragraphs: Vec<(String, Vec<String>, &Section)> = Vec::new();
     for (path, section) in found {
@@ -115,7 +115,7 @@ fn of_kinds(found: &[(String, Section)]) -> String {
     text
 }
 
-/// A key of this name in all tables that have one, each with the dotted name of the key.
+/// The key of this name in all tables that have one, each with its dotted name.
 fn everywhere(all: &[Section], name: &str) -> Vec<(String, Section)> {
     let own = |section: &Section| Section {
         keys: section
@@ -134,7 +134,7 @@ fn everywhere(all: &[Section], name: &str) -> Vec<(String, Section)> {
         .collect()
 }
 
-/// The dotted names of a table and its keys, everywhere that it may stand.
+/// The dotted names of a table and its keys, in every place where the table can occur.
 fn names(section: &Section) -> Vec<String> {
     let places = std::iter::once(&section.path).chain(&section.also);
     let mut names = Vec::new();
@@ -152,7 +152,7 @@ fn dotted(table: &str, key: &str) -> String {
     }
 }
 
-/// The one key at `path`, in each kind that has it.
+/// The key at `path`, in each kind that has it.
 fn key(all: &[Section], path: &str) -> Vec<(String, Section)> {
     let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
     let with = places::tables(all, parent).into_iter();
@@ -169,7 +169,7 @@ fn key(all: &[Section], path: &str) -> Vec<(String, Section)> {
     with.map(|section| (path.to_string(), section)).collect()
 }
 
-/// Each table once, with its meaning.
+/// Lists each table once, with its meaning.
 fn overview(all: &[Section]) -> String {
     let mut text = String::new();
     let mut last = None;
@@ -199,7 +199,7 @@ fn table(text: &mut String, path: &str, kinds: &[String], section: &Section) {
         true => path.to_string(),
     };
     let _ = writeln!(text, "{title}");
-    // The meaning of a section belongs to one kind; a heading of several kinds has none.
+    // The meaning of a section belongs to one kind, so a heading of several kinds shows none.
     if kinds.len() <= 1 {
         let _ = writeln!(text, "  {}", section.meaning);
     }
@@ -218,7 +218,7 @@ fn table(text: &mut String, path: &str, kinds: &[String], section: &Section) {
     }
 }
 
-/// The reference of all keys as a page of the documents.
+/// Returns the reference of all keys as a Markdown page.
 pub fn markdown() -> String {
     let mut text = String::from(
         "# Every key\n\nMade by `formwork list keys --markdown` from the types that read experiment files. A table that has a \
@@ -272,7 +272,7 @@ pub fn markdown() -> String {
     text
 }
 
-/// The other places of a table, or of one kind of it.
+/// Writes the other places of a table, or of one kind of it.
 fn also(text: &mut String, places: &[String]) {
     if !places.is_empty() {
         let places: Vec<String> = places.iter().map(|p| format!("`{p}`")).collect();

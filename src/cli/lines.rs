@@ -1,4 +1,4 @@
-//! A run followed as lines: in a pipe, a log file, a terminal without the live view.
+//! Follows a run as printed lines: for a pipe, a log file, or a terminal without the live view.
 
 use super::output;
 use crate::experiment::run::Follower;
@@ -6,24 +6,24 @@ use crate::report::render::terminal::{duration, fixed, loss, number};
 use crate::train::job::Report;
 use std::time::{Duration, Instant};
 
-/// Prints lines; of those about training steps no more than one in a while.
+/// Prints lines, limiting how often training steps are reported.
 pub struct Lines {
     pace: Pace,
 }
 
-/// The time between two lines about training steps.
+/// Minimum time between two lines about training steps.
 pub struct Pace {
     every: Duration,
     last: Option<Instant>,
 }
 
 impl Pace {
-    /// One line in so much time, or every line for no time.
+    /// Allows one line per interval, or every line if it is zero.
     pub fn new(every: Duration) -> Self {
         Self { every, last: None }
     }
 
-    /// Whether a report becomes a line now: an evaluation always does.
+    /// Whether a report is printed now; evaluations always are.
     pub fn lets_pass(&mut self, report: &Report, now: Instant) -> bool {
         if report.split != "train" {
             return true;
@@ -37,7 +37,7 @@ impl Pace {
 }
 
 impl Lines {
-    /// Lines at this pace.
+    /// Prints lines at this pace.
     pub fn new(pace: Pace) -> Self {
         Self { pace }
     }
@@ -63,7 +63,7 @@ impl Follower for Lines {
     }
 }
 
-/// One report as a line.
+/// Formats a report as a line.
 pub fn of_report(report: &Report) -> String {
     let mut parts = vec![
         format!("step {:>6}/{}", report.step, report.steps),
@@ -91,12 +91,12 @@ pub fn of_report(report: &Report) -> String {
     parts.join("  ")
 }
 
-/// A generated text as a line.
+/// Formats a generated text as a line.
 pub fn of_sample(step: u64, text: &str) -> String {
     format!("sample at step {step}: {text}")
 }
 
-/// A step that was left out as a line.
+/// Formats a skipped step as a line.
 pub fn of_skipped(step: u64, reason: &str) -> String {
     format!("step {step} is skipped: {reason}")
 }

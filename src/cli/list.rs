@@ -1,4 +1,4 @@
-//! `formwork list`: what an experiment file can say, from the families' own tables.
+//! `formwork list`: lists the values that an experiment file can use, from the tables of each family.
 
 use super::{keys, output};
 use crate::device;
@@ -12,33 +12,33 @@ use std::fmt::Write as _;
 /// `formwork list`.
 #[derive(Args, Debug)]
 pub struct ListArgs {
-    /// One family, or all; `keys` for the keys of experiment files, `devices` for those of this machine
+    /// One family, or all; `keys` for the keys of experiment files, `devices` for the devices of this machine
     #[arg(value_name = "FAMILY")]
     pub family: Option<String>,
-    /// With `keys`: a table or a key, as model.attention or train.steps
+    /// With `keys`: a table or a key, such as model.attention or train.steps
     #[arg(value_name = "PATH")]
     pub path: Option<String>,
-    /// With `keys`: all of them, as a page of Markdown
+    /// With `keys`: all of them, as a Markdown page
     #[arg(long, conflicts_with = "path")]
     pub markdown: bool,
 }
 
-/// The list that is of keys and not of kinds.
+/// The list of keys, which is not a family of kinds.
 const KEYS: &str = "keys";
 
-/// The list that is of this machine and not of kinds.
+/// The list of devices, which is not a family of kinds.
 const DEVICES: &str = "devices";
 
-/// A family: its name, the key that chooses, the rows.
+/// A family: its name, the key that selects a kind, and its rows.
 type Family = (&'static str, &'static str, Vec<Row>);
 
-/// A kind, what it is, where it comes from.
+/// A kind: its name, its summary, and its source.
 type Row = (String, String, String);
 
 /// Prints one family, or all of them.
 ///
 /// # Errors
-/// A family that is not known.
+/// If the family is unknown.
 pub fn run(args: ListArgs) -> Result<()> {
     let of_keys = args.family.as_deref() == Some(KEYS);
     if !of_keys && (args.path.is_some() || args.markdown) {
@@ -53,10 +53,10 @@ pub fn run(args: ListArgs) -> Result<()> {
     })
 }
 
-/// The tables as text.
+/// Returns the tables as text.
 ///
 /// # Errors
-/// A family that is not known, or a preset that cannot be read.
+/// If the family is unknown, or a preset cannot be read.
 pub fn text(family: Option<&str>) -> Result<String> {
     if family == Some(DEVICES) {
         return Ok(devices());
@@ -79,8 +79,8 @@ pub fn text(family: Option<&str>) -> Result<String> {
     Ok(text)
 }
 
-/// What `[train] device` and `--device` can say here: each device of this machine that the binary has been built for, and
-/// how to build for the other families.
+/// The values of `[train] device` and `--device` on this machine: each device that the binary supports, and how to build for
+/// the other backends.
 fn devices() -> String {
     let mut rows = Vec::new();
     for backend in device::ALL {
@@ -199,7 +199,7 @@ fn presets() -> Result<Vec<Row>> {
     preset::names().map(row).collect()
 }
 
-/// 124439808 as `124.4M`.
+/// Formats 124439808 as `124.4M`.
 fn short(count: u64) -> String {
     let count = count as f64;
     if count < 1e6 {

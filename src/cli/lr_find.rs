@@ -1,4 +1,4 @@
-//! `formwork lr-find`: the loss at rising learning rates, and the rates to try.
+//! `formwork lr-find`: measures the loss at rising learning rates, and suggests rates to try.
 
 use super::flags::Keys;
 use super::output;
@@ -24,13 +24,13 @@ pub struct LrFindArgs {
     /// Learning rate of the first step
     #[arg(long, default_value_t = 1e-6, value_parser = rate)]
     from: f64,
-    /// Learning rate of the last step, unless the loss diverges before
+    /// Learning rate of the last step, unless the loss diverges earlier
     #[arg(long, default_value_t = 1.0, value_parser = rate)]
     to: f64,
-    /// Steps
+    /// Number of steps
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..=100_000))]
     steps: u64,
-    /// Write lr_find.csv, lr_find.svg and lr_find.png there
+    /// Folder to write lr_find.csv, lr_find.svg and lr_find.png to
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i]
@@ -56,7 +56,7 @@ fn rate(text: &str) -> std::result::Result<f64, String> {
 /// Runs `formwork lr-find`.
 ///
 /// # Errors
-/// Faults of the experiment, data that is missing, files that cannot be written.
+/// If the experiment is invalid, data is missing, or files cannot be written.
 pub fn run(args: LrFindArgs) -> Result<()> {
     if args.from >= args.to {
         return Err(Error::usage(format!(
@@ -101,7 +101,8 @@ fn json(tried: &[Tried], advice: Option<&Advice>, key: Option<f64>) -> serde_jso
     })
 }
 
-/// About twenty lines of the test, and the rates to try, with the key that has the schedule rise to the first of them.
+/// Prints about twenty lines of the test and the suggested rates, with the key that makes the schedule peak at the first of
+/// them.
 fn show(tried: &[Tried], advice: Option<(&Advice, f64)>, range: Range) -> Result<()> {
     let every = tried.len().div_ceil(20).max(1);
     output::line(format!("{:>10}  {:>8}  {:>8}", "lr", "loss", "smooth"))?;

@@ -1,5 +1,5 @@
-//! The command line: arguments in, an exit status out. Results go to standard output, everything else to
-//! standard error. Printing lives on this floor alone.
+//! The command line: parses arguments, runs commands and returns an exit status. Results go to standard output, everything else
+//! to standard error. Only this layer prints.
 
 mod answer;
 pub mod bench;
@@ -67,76 +67,76 @@ struct Arguments {
 enum Command {
     /// Train the model of an experiment file.
     Train(train::TrainArgs),
-    /// Go on with a run from its newest whole checkpoint.
+    /// Resume a run from its newest complete checkpoint.
     Resume(train::ResumeArgs),
     /// Write a Slurm job that trains an experiment, or resumes a run, on one machine or many, and submit it.
     Submit(submit::SubmitArgs),
-    /// Check an experiment file; print it resolved, with where each value came from.
+    /// Check an experiment file; print it resolved, with the origin of each value.
     Check(check::CheckArgs),
     /// Evaluate a run on a split.
     Eval(eval::EvalArgs),
     /// Continue a text with a trained model.
     Generate(generate::GenerateArgs),
-    /// Talk with a model that was trained on conversations.
+    /// Chat with a model that was trained on conversations.
     Chat(chat::ChatArgs),
-    /// Write a text for each line that is read: translate, sum up.
+    /// Generate a text for each input line: translate, summarise.
     Translate(translate::TranslateArgs),
-    /// Captions of images.
+    /// Generate captions of images.
     Caption(caption::CaptionArgs),
-    /// Texts of recordings.
+    /// Transcribe recordings.
     Transcribe(transcribe::TranscribeArgs),
-    /// Fill the masks of a text with a masked language model; mark the tokens of one that were probably replaced.
+    /// Fill the masks of a text with a masked language model, or mark the tokens that were probably replaced.
     Fill(fill::FillArgs),
-    /// The classes of images or texts, the numbers of texts, the tags of words.
+    /// Classify images or texts; predict numbers for texts and tags for words.
     Classify(classify::ClassifyArgs),
-    /// Answers to questions about a text.
+    /// Answer questions about a text.
     Answer(answer::AnswerArgs),
-    /// Arrays for arrays, by the names of Hugging Face's models: logits, hidden states, attention, gradients.
+    /// Run a model on arrays, with the names of Hugging Face models: logits, hidden states, attention, gradients.
     Infer(infer::InferArgs),
-    /// Vectors of texts or images, from the hidden states of a run.
+    /// Compute embeddings of texts or images from the hidden states of a run.
     Encode(encode::EncodeArgs),
     /// Look inside a trained model: attention, its rollout, filters, positions, gradients, the use of context.
     Inspect(inspect::InspectArgs),
-    /// Make a run of a Hugging Face folder.
+    /// Import a Hugging Face folder as a run.
     Import(import::ImportArgs),
-    /// Make a Hugging Face folder of a run.
+    /// Export a run as a Hugging Face folder.
     Export(export::ExportArgs),
-    /// Kinds and presets by family; the keys of experiment files.
+    /// List kinds and presets by family, and the keys of experiment files.
     List(list::ListArgs),
     /// Print the JSON Schema of experiment files, for editors.
     Schema(keys::SchemaArgs),
-    /// The runs below a folder: state, step, best score, age.
+    /// List the runs below a folder: state, step, best score, age.
     Runs(runs::RunsArgs),
-    /// Show all runs of a folder on a local page that follows them.
+    /// Show all runs of a folder on a local web page that follows them.
     Watch(watch::WatchArgs),
-    /// Set runs side by side: what differs, how they ended, their curves.
+    /// Compare runs: their differences, results and curves.
     Compare(compare::CompareArgs),
-    /// Write the tables, figures and the page of a paper from a sweep or from runs.
+    /// Write tables, figures and a web page for a paper from a sweep or from runs.
     Report(report::ReportArgs),
-    /// Train an ablation: every arm with every seed; resumes a sweep that is there.
+    /// Train an ablation, every arm with every seed; resumes an existing sweep.
     Sweep(sweep::SweepArgs),
     /// Public data sets: list, show, pull.
     Data(data::DataArgs),
-    /// The pieces of a text and their ids.
+    /// Show the tokens of a text and their ids.
     Tokenize(tokenize::TokenizeArgs),
-    /// Parameters, FLOPs and memory of a model, before it is trained.
+    /// Show parameters, FLOPs and memory of a model before training.
     Plan(plan::PlanArgs),
-    /// The loss at rising learning rates, and the rates to try.
+    /// Measure the loss at rising learning rates, and suggest rates to try.
     LrFind(lr_find::LrFindArgs),
-    /// Measure training speed.
+    /// Measure speed: training, attention, evaluation, generation.
     Bench(bench::BenchArgs),
-    /// Train, then hold the result against the file's [expect].
+    /// Train, then check the result against the file's [expect].
     Verify(verify::VerifyArgs),
-    /// Print the completions of a shell.
+    /// Print completions for a shell.
     Completions(shell::CompletionsArgs),
     /// Write the manual pages.
     Man(shell::ManArgs),
 }
 
-/// Whether words are a command line that is understood: nothing is run.
+/// Checks whether words are a valid command line, without running it.
 ///
 /// # Errors
-/// What a user is told of a wrong one.
+/// The message that a user sees about an invalid one.
 pub fn parsed(words: &[String]) -> std::result::Result<(), String> {
     match read(words) {
         Ok(_) => Ok(()),
@@ -144,7 +144,7 @@ pub fn parsed(words: &[String]) -> std::result::Result<(), String> {
     }
 }
 
-/// The words of a command line as arguments.
+/// Parses the words of a command line.
 fn read<W: Into<OsString> + Clone>(
     words: impl IntoIterator<Item = W>,
 ) -> std::result::Result<Arguments, clap::Error> {
@@ -155,7 +155,7 @@ fn read<W: Into<OsString> + Clone>(
     Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
-/// Tells what is wrong with the words; the status that the process ends with.
+/// Prints what is wrong with the command line; returns the exit status.
 fn told(error: &clap::Error) -> ExitCode {
     if let Some(text) = flags::of_number(error) {
         output::note_part(text);
@@ -180,7 +180,7 @@ pub fn main() -> ExitCode {
     match environment().and_then(|()| run(arguments.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if output::reader_left(&error) => ExitCode::SUCCESS,
-        // Another process of the run tells it.
+        // Another process of the run reports the error.
         Err(Error::Elsewhere { status, .. }) => ExitCode::from(status),
         Err(error) => {
             output::error(&error);
@@ -189,7 +189,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// An error when a variable asks for what there is not.
+/// Returns an error if an environment variable has an unknown value.
 fn environment() -> Result<(), Error> {
     for (variable, known) in crate::kernel::SWITCHES {
         let given = std::env::var_os(variable).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A run opened for a command, with a word about the checkpoint where it is not the newest.
+//! Opens a run for a command, with a note if the checkpoint used is not the newest.
 
 use super::output;
 use crate::error::Result;
@@ -6,7 +6,7 @@ use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
 use std::path::Path;
 
-/// [`open::open`]; the step of the best checkpoint is told where the run has a newer one.
+/// As [`open::open`]; if the run has a newer checkpoint than the best one, a note says so.
 ///
 /// # Errors
 /// As [`open::open`].
@@ -14,7 +14,7 @@ pub(super) fn open(run: &Path, which: Which, device: Option<&str>) -> Result<Ope
     Ok(told(run, which, open::open(run, which, device)?))
 }
 
-/// [`open`] for gradients.
+/// As [`open`], with tracked parameters for gradients.
 ///
 /// # Errors
 /// As [`open::open_tracked`].

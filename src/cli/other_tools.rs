@@ -1,5 +1,5 @@
-//! Options that other tools have and a command lacks: a person who types one is told what says the same here. Keys of
-//! experiments under names of other programs are those of [`experiment::key_of`].
+//! Options of other tools that a command lacks: a user who types one is told the equivalent here. Names that other programs use
+//! for experiment keys are those of [`experiment::key_of`].
 
 use crate::experiment;
 use clap::Error;
@@ -7,21 +7,21 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
-/// What says the same here.
+/// The equivalent of an option.
 enum Here {
-    /// An option, with a name for its value.
+    /// An option, with a placeholder for its value.
     Option(&'static str, &'static str),
-    /// Words that stand as they are.
+    /// Fixed text.
     Words(&'static str),
 }
 
 use Here::{Option as Takes, Words};
 
-/// Commands that read an experiment, whose keys `--set` gives.
+/// Commands that read an experiment and accept `--set`.
 const TRAINING: &[&str] = &[
     "train", "resume", "check", "plan", "sweep", "submit", "lr-find", "verify",
 ];
-/// Of these, commands that make a run's folder.
+/// Commands of [`TRAINING`] that create a run's folder.
 const MAKING: &[&str] = &["train", "sweep", "submit"];
 /// Commands that read a trained run.
 const USING: &[&str] = &[
@@ -40,7 +40,7 @@ const USING: &[&str] = &[
     "export",
     "resume",
 ];
-/// Of these, commands that compute where `--device` says.
+/// Commands of both lists that accept `--device`.
 const COMPUTING: &[&str] = &[
     "train",
     "resume",
@@ -58,7 +58,7 @@ const COMPUTING: &[&str] = &[
     "eval",
     "inspect",
 ];
-/// Commands that print texts.
+/// Commands that print texts to standard output.
 const PRINTING: &[&str] = &[
     "generate",
     "chat",
@@ -114,7 +114,7 @@ const MODELS: &[&str] = &[
     "model-name-or-path",
 ];
 
-/// Names of options, the commands that are told, and what says the same there. The first that fits counts.
+/// Names of options, the commands they apply to, and the equivalent there. The first match counts.
 const OPTIONS: &[(&[&str], &[&str], Here)] = &[
     (
         &["config", "config-file", "conf", "c"],
@@ -215,7 +215,7 @@ const OPTIONS: &[(&[&str], &[&str], Here)] = &[
     ),
 ];
 
-/// The error with a tip in place of clap's guesses, where an option is one of another tool's.
+/// Replaces clap's suggestion by a tip if an unknown option is one of another tool's.
 pub(super) fn with_tip(mut error: Error, words: &[OsString]) -> Error {
     let unknown = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(unknown))) => unknown.clone(),
@@ -233,7 +233,7 @@ pub(super) fn with_tip(mut error: Error, words: &[OsString]) -> Error {
     error
 }
 
-/// What says the same as an option of another tool, with the value that was given.
+/// The equivalent of another tool's option, with the value that was given.
 fn here(command: &str, unknown: &str, value: Option<&str>) -> Option<String> {
     let name = unknown
         .trim_start_matches('-')
@@ -255,7 +255,7 @@ fn here(command: &str, unknown: &str, value: Option<&str>) -> Option<String> {
     }
 }
 
-/// The value of an option among the words, where it is one plain word.
+/// The value of an option among the words, if it is one plain word.
 fn given<'a>(words: &[&'a str], option: &str) -> Option<&'a str> {
     let mut words = words.iter().copied();
     let found = words.find_map(|word| {

@@ -1,8 +1,8 @@
-//! Writing to standard output and standard error.
+//! Writes to standard output and standard error.
 //!
-//! A result that cannot be written is an error of the command. A reader of standard output that went away
-//! (`formwork … | head`) ends the command quietly, as it does other commands in a pipe; see [`reader_left`].
-//! A closed standard error ends nothing: messages there are no results, and the run continues without them.
+//! A result that cannot be written is an error of the command. If the reader of standard output goes away (`formwork … |
+//! head`), the command ends quietly, like other commands in a pipe; see [`reader_left`]. If standard error is closed, the run
+//! continues without messages, since these are not results.
 
 use crate::error::{Error, Result};
 pub use crate::experiment::encode::number;
@@ -11,42 +11,42 @@ use std::path::{Path, PathBuf};
 
 const STDOUT: &str = "standard output";
 
-/// A line of a result, on standard output.
+/// Writes a line of a result to standard output.
 ///
 /// # Errors
-/// It cannot be written.
+/// If it cannot be written.
 pub fn line(text: impl AsRef<str>) -> Result<()> {
     result(text.as_ref(), "\n")
 }
 
-/// Part of a line of a result, shown at once.
+/// Writes part of a line of a result, flushed at once.
 ///
 /// # Errors
-/// It cannot be written.
+/// If it cannot be written.
 pub fn part(text: impl AsRef<str>) -> Result<()> {
     result(text.as_ref(), "")
 }
 
-/// A line for the person, on standard error.
+/// Writes a line for the user to standard error.
 pub fn note(text: impl AsRef<str>) {
     said(text.as_ref(), "\n");
 }
 
-/// Part of a line for the person, shown at once.
+/// Writes part of a line for the user, flushed at once.
 pub fn note_part(text: impl AsRef<str>) {
     said(text.as_ref(), "");
 }
 
-/// An error, each of its lines marked.
+/// Writes an error, each of its lines marked.
 pub fn error(error: &Error) {
     for text in error.to_string().lines() {
-        // A name from a file may have characters that a terminal obeys.
+        // A name from a file may contain control characters that a terminal would obey.
         let text = text.replace(|c: char| c.is_control() && c != '\t', "\u{fffd}");
         note(format!("error: {text}"));
     }
 }
 
-/// Whether the error is that the reader of standard output has read enough.
+/// Whether the error is that the reader of standard output closed it.
 pub fn reader_left(error: &Error) -> bool {
     matches!(error, Error::Io { path, source, .. }
         if path == Path::new(STDOUT) && source.kind() == ErrorKind::BrokenPipe)
@@ -66,11 +66,11 @@ fn result(text: &str, end: &str) -> Result<()> {
 
 fn said(text: &str, end: &str) {
     let mut stream = std::io::stderr().lock();
-    // A message that cannot be written does not end the work.
+    // A message that cannot be written does not stop the work.
     let _ = write!(stream, "{text}{end}").and_then(|()| stream.flush());
 }
 
-/// A number of things in words: `1 text`, `3 texts`.
+/// Formats a count with its noun: `1 text`, `3 texts`.
 pub fn many(number: usize, one: &str) -> String {
     let end = match number {
         1 => "",
@@ -80,10 +80,10 @@ pub fn many(number: usize, one: &str) -> String {
     format!("{number} {one}{end}")
 }
 
-/// The folder of `--out`, which may be there or be made.
+/// Returns the folder of `--out` if it exists or can be created.
 ///
 /// # Errors
-/// When it, or a part of its path, is a file.
+/// If it, or a part of its path, is a file.
 pub fn folder(out: PathBuf) -> Result<PathBuf> {
     let taken = |path: &Path| path.exists() && !path.is_dir();
     match out.ancestors().find(|path| taken(path)) {

@@ -1,31 +1,31 @@
-//! The processes that a launcher (`mpirun`, `srun`) has started as one run.
+//! Joins the processes that a launcher (`mpirun`, `srun`) has started into one run.
 
 use super::output;
 use crate::collective::Ranks;
 use crate::error::{Error, Result};
 use clap::ValueEnum;
 
-/// What moves bytes between the processes of a run.
+/// How data is exchanged between the processes of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Exchange {
-    /// The message-passing library, between hosts.
+    /// MPI, between hosts.
     #[default]
     Mpi,
-    /// NVIDIA's library, between GPUs: a GPU a process.
+    /// NCCL, between GPUs, with one GPU per process.
     Nccl,
 }
 
-/// The variable by which Open MPI's launcher tells how many processes there are.
+/// Variable in which Open MPI's launcher passes the number of processes.
 const OPEN_MPI: &str = "OMPI_COMM_WORLD_SIZE";
 
-/// Open MPI's seconds between its first signal to a job and the one that cannot be caught, as processes see it.
+/// Open MPI's variable for the seconds between its first signal to a job and SIGKILL, as processes see it.
 const PATIENCE: &str = "OMPI_MCA_odls_base_sigkill_timeout";
 
-/// Does the work of a command as one of the processes that a launcher has started, or alone where none has. All of them end
-/// with one status, and one of them tells why.
+/// Runs a command's work as one of the processes that a launcher has started, or as the only process without a launcher. All of
+/// them end with the same status, and one reports the reason.
 ///
 /// # Errors
-/// Those of `work`, of any process; a launcher of many where this program cannot join them.
+/// The errors of `work`, in any process; if a launcher started several processes and this program cannot join them.
 pub fn together(exchange: Exchange, work: impl FnOnce(&Ranks) -> Result<()>) -> Result<()> {
     require_exchange(exchange)?;
     let ranks = match launched() {
@@ -36,10 +36,10 @@ pub fn together(exchange: Exchange, work: impl FnOnce(&Ranks) -> Result<()>) -> 
     ranks.settle(done)
 }
 
-/// An error when many processes were started for a command that one process does.
+/// Returns an error if several processes were started for a single-process command.
 ///
 /// # Errors
-/// With the commands that many processes can do.
+/// If there are several; the error names the commands that several processes can run.
 pub fn require_alone(command: &str) -> Result<()> {
     match launched() {
         Some(count) if count > 1 => Err(Error::usage(format!(
@@ -50,7 +50,7 @@ pub fn require_alone(command: &str) -> Result<()> {
     }
 }
 
-/// How many processes a launcher has started that are to find each other; `None` without one.
+/// The number of processes that a launcher has started together; `None` without a launcher.
 fn launched() -> Option<usize> {
     let number = |name: &str| std::env::var(name).ok()?.trim().parse::<usize>().ok();
     let slurm = || {
@@ -67,7 +67,7 @@ fn joined(count: usize, exchange: Exchange) -> Result<Ranks> {
     use crate::collective::mpi::Mpi;
     use crate::collective::{Engine, share_cores};
     use crate::stop::Stop;
-    // A signal that comes while the ranks look for each other, or for their data, is a request to stop too.
+    // A signal that arrives while the ranks look for each other, or for their data, is a request to stop, too.
     Stop::on_signals()?;
     let engine = Mpi::join()?;
     if engine.count() != count {
@@ -85,7 +85,7 @@ fn joined(count: usize, exchange: Exchange) -> Result<Ranks> {
     }
 }
 
-/// The same ranks with a GPU each.
+/// Assigns a GPU to each rank.
 #[cfg(feature = "nccl")]
 fn between_gpus(processes: crate::collective::mpi::Mpi, ranks: &Ranks) -> Result<Ranks> {
     match crate::collective::nccl::Nccl::join(processes, ranks) {
@@ -99,7 +99,7 @@ fn between_gpus(_: crate::collective::mpi::Mpi, ranks: &Ranks) -> Result<Ranks> 
     Ok(ranks.clone())
 }
 
-/// An error where this program has no such engine.
+/// Returns an error if this program lacks the exchange.
 fn require_exchange(exchange: Exchange) -> Result<()> {
     if exchange == Exchange::Nccl && !cfg!(feature = "nccl") {
         return Err(Error::usage(
@@ -117,7 +117,7 @@ fn joined(count: usize, _: Exchange) -> Result<Ranks> {
     )))
 }
 
-/// Tells how a run of many processes is laid out, and what its launcher should be told.
+/// Notes the layout of a run of several processes, and useful options of its launcher.
 pub fn describe(ranks: &Ranks) {
     if !ranks.are_many() || !ranks.is_first() {
         return;
@@ -141,7 +141,7 @@ pub fn describe(ranks: &Ranks) {
     }
 }
 
-/// Tells what the exchanges of a run of many processes took, of so many seconds.
+/// Notes how much of `seconds` the communication of a run of several processes took.
 pub fn tell_traffic(ranks: &Ranks, seconds: f64) {
     if !ranks.are_many() || !ranks.is_first() {
         return;

@@ -1,4 +1,4 @@
-//! `formwork report SWEEP|RUN…`: the tables, figures and the page of a paper, in one folder.
+//! `formwork report SWEEP|RUN…`: writes tables, figures and a web page for a paper to one folder.
 
 use std::path::PathBuf;
 
@@ -13,26 +13,26 @@ use crate::report::render::figure::Look;
 use crate::report::render::paper;
 use crate::train::links;
 
-/// Write what a paper takes from a sweep or from runs: tables, figures, a page.
+/// Write tables, figures and a web page for a paper from a sweep or from runs.
 #[derive(Args, Clone, Debug)]
 pub struct ReportArgs {
     #[command(flatten)]
     wanted: Wanted,
-    /// The folder to write; `report/` in the sweep, or in the one run, when absent.
+    /// The output folder; `report/` in the sweep, or in the single run, when absent.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Steps on a logarithmic axis in the figures.
+    /// Use a logarithmic axis for the steps in figures.
     #[arg(long)]
     pub log_x: bool,
-    /// Values on a logarithmic axis in the figures.
+    /// Use a logarithmic axis for the values in figures.
     #[arg(long)]
     pub log_y: bool,
 }
 
-/// Writes the report and names its files on standard output.
+/// Writes the report and prints the paths of its files to standard output.
 ///
 /// # Errors
-/// Runs that cannot be read or compared, several runs without a folder, files that cannot be written.
+/// If runs cannot be read or compared; if several runs are given without a folder; if files cannot be written.
 pub fn run(args: ReportArgs) -> Result<()> {
     let out = folder(&args)?;
     let look = Look {
@@ -66,7 +66,7 @@ pub fn run(args: ReportArgs) -> Result<()> {
     Ok(())
 }
 
-/// Where the report goes.
+/// The output folder of the report.
 fn folder(args: &ReportArgs) -> Result<PathBuf> {
     let out = match (&args.out, args.wanted.runs.as_slice()) {
         (Some(out), _) => out.clone(),
@@ -74,7 +74,7 @@ fn folder(args: &ReportArgs) -> Result<PathBuf> {
             let out = locate_sweep(one)
                 .unwrap_or_else(|| locate(one))
                 .join("report");
-            // A folder from elsewhere must not lead what is written out of it.
+            // A folder from elsewhere could contain links that lead outside of it.
             links::refuse_all(&out)?;
             out
         }

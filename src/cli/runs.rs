@@ -1,4 +1,4 @@
-//! `formwork runs`: the runs below a folder, a line each.
+//! `formwork runs`: lists the runs below a folder, one per line.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -24,10 +24,10 @@ pub struct RunsArgs {
     pub json: bool,
 }
 
-/// Prints the runs, the one that was written last at the top.
+/// Prints the runs, the most recently written one first.
 ///
 /// # Errors
-/// No such folder.
+/// If there is no such folder.
 pub fn run(args: RunsArgs) -> Result<()> {
     if !args.folder.is_dir() {
         return Err(Error::usage(format!(
@@ -58,7 +58,7 @@ fn age(run: &Listed) -> Option<f64> {
     Some(since.map_or(0.0, |since| since.as_secs_f64()))
 }
 
-/// The best value of the metric that decides, and its name with the split.
+/// The best value of the deciding metric, and the metric's name with the split.
 fn score(run: &Listed) -> Option<(String, f64)> {
     let (metric, best) = run.score()?;
     Some((format!("valid_{metric}"), best.value))

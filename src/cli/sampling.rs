@@ -1,34 +1,34 @@
-//! The flags of draws of commands that continue texts: what is wrong with them, and what they leave of the run's settings.
+//! Sampling flags of commands that continue texts: checks them, and merges them with the run's settings.
 
 use crate::error::{Error, Result};
 use crate::generate::SamplingConfig;
 use clap::Args;
 
-/// How tokens are drawn.
+/// Sampling settings.
 #[derive(Debug, Args)]
 pub(super) struct SamplingArgs {
-    /// Tokens to generate at the most. The run's when absent, as [decode.sampling] of its experiment says; usually 200.
+    /// Maximum number of tokens to generate. The run's when absent, from [decode.sampling] of its experiment; usually 200.
     #[arg(long)]
     pub(super) tokens: Option<usize>,
-    /// Divides the logits; 0 takes the likeliest token. The run's when absent, usually 0.8.
+    /// Divides the logits; 0 takes the most likely token. The run's when absent, usually 0.8.
     #[arg(long, allow_negative_numbers = true)]
     pub(super) temperature: Option<f64>,
-    /// Draw among the K likeliest tokens. The run's when absent, usually all.
+    /// Sample from the K most likely tokens. The run's when absent, usually all.
     #[arg(long, value_name = "K")]
     pub(super) top_k: Option<usize>,
-    /// Draw among the likeliest tokens that together reach probability P. The run's when absent, usually 1.
+    /// Sample from the most likely tokens that together reach probability P. The run's when absent, usually 1.
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     pub(super) top_p: Option<f64>,
-    /// Draw among the tokens at least P times as likely as the likeliest one. The run's when absent, usually 0: all.
+    /// Sample from the tokens at least P times as likely as the most likely one. The run's when absent, usually 0: all.
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     pub(super) min_p: Option<f64>,
-    /// Above 1: tokens that are already there become less likely. The run's when absent, usually 1.
+    /// Above 1: makes tokens that already occurred less likely. The run's when absent, usually 1.
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub(super) repetition_penalty: Option<f64>,
 }
 
 impl SamplingArgs {
-    /// The flags that belong to draws alone, and whether they were given.
+    /// The flags that only affect sampling, and whether they were given.
     pub(super) fn of_draws(&self) -> [(&'static str, bool); 4] {
         [
             ("--temperature", self.temperature.is_some()),
@@ -38,10 +38,10 @@ impl SamplingArgs {
         ]
     }
 
-    /// The run's settings where no flag says otherwise.
+    /// Merges the flags with the run's settings.
     ///
     /// # Errors
-    /// Flags of draws where nothing is drawn.
+    /// If sampling flags are given although nothing is sampled.
     pub(super) fn settings(&self, run: &SamplingConfig) -> Result<SamplingConfig> {
         let temperature = self.temperature.unwrap_or(run.temperature);
         let [_, drawn @ ..] = self.of_draws();
@@ -66,10 +66,10 @@ impl SamplingArgs {
         })
     }
 
-    /// Faults of the flags.
+    /// Checks the values of the flags.
     ///
     /// # Errors
-    /// The first of them.
+    /// The first invalid value.
     pub(super) fn check(&self) -> Result<()> {
         let wrong = |message: String| Err(Error::usage(message));
         if self.tokens == Some(0) {

@@ -1,4 +1,4 @@
-//! `formwork completions` and `formwork man`: what a shell and its manual know of the command line.
+//! `formwork completions` and `formwork man`: shell completions and manual pages of the command line.
 
 use std::path::PathBuf;
 
@@ -11,21 +11,21 @@ use crate::error::{Error, Result};
 /// `formwork completions`.
 #[derive(Args, Debug)]
 pub struct CompletionsArgs {
-    /// The shell that reads them.
+    /// The shell to write completions for.
     pub shell: Shell,
 }
 
 /// `formwork man`.
 #[derive(Args, Debug)]
 pub struct ManArgs {
-    /// Folder of the pages, such as ~/.local/share/man/man1.
+    /// Folder to write the pages to, such as ~/.local/share/man/man1.
     pub folder: PathBuf,
 }
 
-/// Prints the completions of a shell.
+/// Prints the completions for a shell.
 ///
 /// # Errors
-/// Standard output's.
+/// If standard output cannot be written.
 pub fn completions(args: &CompletionsArgs, mut command: clap::Command) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "formwork", &mut script);
@@ -35,7 +35,7 @@ pub fn completions(args: &CompletionsArgs, mut command: clap::Command) -> Result
 /// Writes a page for the program and one for each command.
 ///
 /// # Errors
-/// A folder or file that cannot be written.
+/// If the folder or a file cannot be written.
 pub fn man(args: ManArgs, command: clap::Command) -> Result<()> {
     let folder = output::folder(args.folder)?;
     std::fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;

@@ -1,7 +1,7 @@
-//! `formwork submit`: a run as a Slurm job.
+//! `formwork submit`: submits a run as a Slurm job.
 //!
-//! Where a run is computed is no part of what it is, so the cluster's settings are flags, and an experiment is the same
-//! file on every machine.
+//! The cluster on which a run is computed is not part of the experiment, so its settings are flags, and an experiment is the
+//! same file on every machine.
 
 use super::flags::Keys;
 use super::output;
@@ -25,34 +25,34 @@ pub struct SubmitArgs {
     /// The run folder; checkpoints/NAME when absent.
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
-    /// Machines.
+    /// Number of nodes.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536))]
     nodes: u32,
-    /// Tasks on each machine: processes that share each step.
+    /// Number of tasks per node: processes that share each step.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     tasks_per_node: u32,
-    /// Cores, and threads, of each task.
+    /// Number of cores, and of threads, per task.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     cpus_per_task: Option<u32>,
-    /// The most time that the job may take, as Slurm writes it: 90, 12:00:00, 1-12. It is resumed after that.
+    /// Time limit of the job in Slurm's format: 90, 12:00:00, 1-12. The job is resumed after that.
     #[arg(long, value_name = "TIME", value_parser = time)]
     time: Option<String>,
-    /// The partition.
+    /// The partition to use.
     #[arg(long, value_name = "NAME", value_parser = word)]
     partition: Option<String>,
-    /// The account that is charged.
+    /// The account to charge.
     #[arg(long, value_name = "NAME", value_parser = word)]
     account: Option<String>,
-    /// How srun starts MPI; `srun --mpi=list` shows the kinds of a cluster.
+    /// How srun starts MPI; `srun --mpi=list` shows the kinds that a cluster has.
     #[arg(long, value_name = "KIND", default_value = "pmix", value_parser = word)]
     mpi: String,
-    /// How often the job goes back into the queue when its time is up.
+    /// How often the job is requeued when its time is up.
     #[arg(long, value_name = "N", default_value_t = 100)]
     restarts: u32,
     /// Another option for sbatch: --slurm-option=--mem=8G
     #[arg(long, value_name = "OPTION")]
     slurm_option: Vec<String>,
-    /// Print the job script, and write and submit nothing.
+    /// Print the job script; write and submit nothing.
     #[arg(long)]
     dry_run: bool,
 }
@@ -63,8 +63,8 @@ const JOINS: bool = cfg!(feature = "mpi");
 /// Runs `formwork submit`.
 ///
 /// # Errors
-/// Faults of the experiment, tasks that cannot share its micro-batches, a run that is there already, no `sbatch`, or its
-/// refusal.
+/// If the experiment is invalid; if tasks cannot share its micro-batches; if the run exists already; if there is no `sbatch`,
+/// or it refuses the job.
 pub fn run(args: SubmitArgs) -> Result<()> {
     let resumes = run_dir::is_run(&args.file);
     let (loaded, folder) = match resumes {
@@ -105,7 +105,7 @@ pub fn run(args: SubmitArgs) -> Result<()> {
     Ok(())
 }
 
-/// The experiment that is to be trained and its folder, which holds no run yet.
+/// The experiment to train and its folder, which holds no run yet.
 fn experiment_of(args: &SubmitArgs) -> Result<(Loaded, PathBuf)> {
     let loaded = experiment::load(&args.file, &args.keys.sets())?;
     if loaded.experiment.ablation.is_some() {
@@ -128,7 +128,7 @@ fn experiment_of(args: &SubmitArgs) -> Result<(Loaded, PathBuf)> {
     Ok((loaded, folder))
 }
 
-/// The experiment of the run that is to be resumed.
+/// The experiment of the run to resume.
 fn run_of(args: &SubmitArgs) -> Result<Loaded> {
     if args.run.is_some() {
         return Err(Error::usage(format!(
@@ -191,12 +191,12 @@ fn script(args: &SubmitArgs, folder: &Path, resumes: bool) -> Result<String> {
     }))
 }
 
-/// A time of Slurm that is long enough, as it was given.
+/// Parses a Slurm time that is long enough; returns it as given.
 fn time(text: &str) -> Result<String, String> {
     slurm::minutes(text).map(|_| text.to_string())
 }
 
-/// A name of the cluster: no spaces, no dash in front.
+/// Parses a name on the cluster, without spaces or a leading dash.
 fn word(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,+/".contains(c);
     match !text.is_empty() && !text.starts_with('-') && text.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! `formwork tokenize`: the pieces of a text and their ids.
+//! `formwork tokenize`: prints the tokens of a text and their ids.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use crate::train::run_dir;
 #[derive(Args, Debug)]
 pub struct TokenizeArgs {
     /// A run's folder, a tokenizer's file or folder as `kind = "pretrained"` reads them, or an experiment, whose tokenizer is
-    /// made as a run of it would make it.
+    /// made as in training.
     #[arg(value_name = "RUN|FILE", value_parser = super::flags::run_folder())]
     pub from: PathBuf,
-    /// The text, or a file that holds it; standard input when absent.
+    /// The text, or a file that contains it; standard input when absent.
     #[arg(value_name = "TEXT|FILE")]
     pub text: Option<String>,
-    /// The vocabulary of targets, where a run has two.
+    /// Use the target vocabulary of a run with two vocabularies.
     #[arg(long)]
     pub target: bool,
-    /// With the special tokens that frame a text.
+    /// Include the special tokens around a text.
     #[arg(long)]
     pub framed: bool,
     /// Print one JSON object.
@@ -38,7 +38,7 @@ pub struct TokenizeArgs {
 /// Prints a row for each token.
 ///
 /// # Errors
-/// A run without a tokenizer, a text that the tokenizer cannot encode.
+/// If the run has no tokenizer, or the tokenizer cannot encode the text.
 pub fn run(args: TokenizeArgs) -> Result<()> {
     let tokenizer = tokenizer(&args).map_err(Error::before_running)?;
     tokenizer.notes().iter().for_each(output::note);
@@ -74,7 +74,7 @@ pub fn run(args: TokenizeArgs) -> Result<()> {
     Ok(())
 }
 
-/// The text: what is given, the content of the file of that name, or standard input.
+/// The text: the argument, the content of the file of that name, or standard input.
 fn text(given: Option<String>) -> Result<String> {
     let text = match given {
         Some(text) if !Path::new(&text).is_file() => return Ok(text),
@@ -95,11 +95,11 @@ fn text(given: Option<String>) -> Result<String> {
             text
         }
     };
-    // The last line break is no part of the text.
+    // The final line break is not part of the text.
     Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
 }
 
-/// The tokenizer that is asked for.
+/// The requested tokenizer.
 fn tokenizer(args: &TokenizeArgs) -> Result<Tokenizer> {
     let is_experiment = args.from.extension().is_some_and(|ending| ending == "toml");
     if !(is_experiment && args.from.is_file()) {
@@ -120,7 +120,7 @@ fn tokenizer(args: &TokenizeArgs) -> Result<Tokenizer> {
     })
 }
 
-/// The tokenizer of a run, or of files that someone else made.
+/// The tokenizer of a run, or of files from elsewhere.
 fn of_files(args: &TokenizeArgs) -> Result<Tokenizer> {
     let from = &args.from;
     if !from.exists() {

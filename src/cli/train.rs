@@ -32,22 +32,22 @@ pub struct TrainArgs {
     file: PathBuf,
     #[command(flatten)]
     keys: Keys,
-    /// The seed of all that is drawn, as --set seed=N.
+    /// Seed of all random numbers, as --set seed=N.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     seed: Option<u64>,
     /// The run folder; checkpoints/NAME when absent.
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
-    /// Go on if the run folder holds a checkpoint.
+    /// Resume if the run folder holds a checkpoint.
     #[arg(long, conflicts_with = "fresh")]
     resume: bool,
     /// Delete the run folder first.
     #[arg(long)]
     fresh: bool,
-    /// Take two steps, evaluate, write what a run writes, and delete it again.
+    /// Take two steps, evaluate, write all files of a run, and delete it again.
     #[arg(long, conflicts_with_all = ["resume", "fresh", "pause_at"])]
     smoke: bool,
-    /// Save and end when standard input closes: the process that holds it is gone.
+    /// Save and end when standard input closes, because the process that holds it is gone.
     #[arg(long, hide = true)]
     while_input_open: bool,
     #[command(flatten)]
@@ -63,32 +63,32 @@ pub struct ResumeArgs {
     /// Override a key of the run's experiment: --set train.steps=10000
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Go on though the files of its data changed since it began.
+    /// Continue although data files have changed since the run began.
     #[arg(long)]
     other_data: bool,
     #[command(flatten)]
     how: How,
 }
 
-/// Where a run computes and how it is followed.
+/// Where a run computes and how its progress is shown.
 #[derive(Debug, Args)]
 struct How {
     /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
     #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
     device: Option<String>,
-    /// Moves gradients between the processes of one run.
+    /// Library that exchanges gradients between the processes of one run.
     #[arg(long, value_enum, default_value_t)]
     exchange: Exchange,
     /// Save and end after this step; `resume` continues as if it had not ended.
     #[arg(long, value_name = "STEP", value_parser = clap::value_parser!(u64).range(1..))]
     pause_at: Option<u64>,
-    /// Lines instead of the live view.
+    /// Print lines instead of the live view.
     #[arg(long, conflicts_with = "quiet")]
     plain: bool,
-    /// Seconds between two lines about training, at least; 0 prints every line of the journal.
+    /// Minimum seconds between two lines about training; 0 prints every line of the journal.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds, conflicts_with = "quiet")]
     every: f64,
-    /// Nothing but errors and the summary.
+    /// Print only errors and the summary.
     #[arg(long)]
     quiet: bool,
 }
@@ -127,7 +127,7 @@ impl How {
     }
 }
 
-/// Seconds as a person types them.
+/// Parses a number of seconds.
 fn seconds(text: &str) -> std::result::Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number".to_string())?;
     match (0.0..=86_400.0).contains(&seconds) {
@@ -139,7 +139,7 @@ fn seconds(text: &str) -> std::result::Result<f64, String> {
 /// Runs `formwork train`.
 ///
 /// # Errors
-/// Faults of the experiment, a run folder that is taken, and whatever ends the run.
+/// If the experiment is invalid, the run folder is taken, or training fails.
 pub fn train(args: TrainArgs) -> Result<()> {
     ranks::together(args.how.exchange, |ranks| train_among(&args, ranks))
 }
@@ -151,7 +151,7 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
     let mut loaded = experiment::load(&args.file, &args.how.sets(sets))?;
     experiment::check(&loaded)?;
     let name = match args.smoke {
-        // No experiment has a name that begins with a dot, so no run of anyone is replaced.
+        // No experiment's name begins with a dot, so no real run is replaced.
         true => format!(".smoke-{}", loaded.experiment.name),
         false => loaded.experiment.name.clone(),
     };
@@ -162,7 +162,7 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
     let start = match (args.resume, args.fresh) {
         (true, _) => run::Start::ResumeOrNew,
         (_, true) => run::Start::Fresh,
-        // What a smoke test that was killed has left.
+        // Left over from a smoke test that was killed.
         _ if args.smoke && args.run.is_none() => run::Start::Fresh,
         _ => run::Start::New,
     };
@@ -179,19 +179,19 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
         }
         ranks::describe(ranks);
     }
-    // A smoke test deletes its run, and the folder of runs with it where it has made that, too.
+    // A smoke test deletes its run, and also the parent folder if it created that.
     let parent = folder.parent().filter(|p| args.smoke && !p.exists());
     let parent = parent.map(Path::to_path_buf);
     let began = Instant::now();
     let mut options = args.how.options(ranks);
     if args.while_input_open {
-        // The process is a cell's, and a sweep has other ways on than a run.
+        // The process trains a cell of a sweep, whose errors suggest other options than those of a run.
         options.other_data = OtherData::Refused(sources::WAYS);
     }
     let outcome = run::train(&loaded, &folder, start, options);
     let outcome = outcome.map_err(|error| {
         if args.smoke && args.run.is_none() && ranks.is_first() {
-            // Nothing of it is of use, and what ended it is told.
+            // The partial run is useless, and the error is reported.
             let _ = std::fs::remove_dir_all(&folder);
             let _ = parent.as_ref().map(std::fs::remove_dir);
         }
@@ -203,16 +203,16 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
     ended(&folder, &outcome, began, &args.how, ranks)
 }
 
-/// Steps of a smoke test: the second one is taken with the moments that the first one left.
+/// Steps of a smoke test: the second one uses the optimizer state that the first one left.
 const SMOKE_STEPS: u64 = 2;
 
-/// The settings of a smoke test. What a step does, an evaluation and a checkpoint stay whole.
+/// Applies the settings of a smoke test. Steps, evaluations and checkpoints do their full work.
 fn shorten(train: &mut TrainConfig) {
     (train.steps, train.epochs) = (SMOKE_STEPS, None);
     train.log_every = 1;
 }
 
-/// The end of a smoke test: its folder goes, and the folder around it that it made.
+/// Ends a smoke test: deletes its folder, and the parent folder that it created.
 fn smoked(
     (folder, parent): (&Path, Option<&Path>),
     outcome: &Outcome,
@@ -222,7 +222,7 @@ fn smoked(
         return Ok(());
     }
     std::fs::remove_dir_all(folder).map_err(Error::io("delete", folder))?;
-    // With runs of others in it, it stays.
+    // It stays if it holds other runs.
     let _ = parent.map(std::fs::remove_dir);
     let scores = outcome.last.as_ref().map(scores_line);
     output::line(format!(
@@ -236,7 +236,7 @@ fn smoked(
 /// Runs `formwork resume`.
 ///
 /// # Errors
-/// No run in the folder, no whole checkpoint, and whatever ends the run.
+/// If there is no run in the folder, it has no complete checkpoint, or training fails.
 pub fn resume(args: ResumeArgs) -> Result<()> {
     instead::require_no_experiment(&args.run)?;
     ranks::together(args.how.exchange, |ranks| {
@@ -253,7 +253,7 @@ pub fn resume(args: ResumeArgs) -> Result<()> {
     })
 }
 
-/// What the first rank tells at the end of a run.
+/// Prints the summary at the end of a run, on the first rank.
 fn ended(folder: &Path, outcome: &Outcome, began: Instant, how: &How, ranks: &Ranks) -> Result<()> {
     if !ranks.is_first() {
         return Ok(());
@@ -264,7 +264,7 @@ fn ended(folder: &Path, outcome: &Outcome, began: Instant, how: &How, ranks: &Ra
     summary(folder, outcome)
 }
 
-/// The scores of the validation split.
+/// Formats the scores of the validation split.
 fn scores_line(scores: &Scores) -> String {
     let metrics = scores.metrics.iter();
     let metrics = metrics.map(|(name, value)| format!("{name} {}", number(*value)));
@@ -272,14 +272,14 @@ fn scores_line(scores: &Scores) -> String {
     format!("valid loss {}  {}", loss(scores.loss), metrics.join("  "))
 }
 
-/// The part of the validation split that evaluations on the way read, where it was not all of it.
+/// Describes the part of the validation split that evaluations during training read, if they did not read all of it.
 fn part_read(folder: &Path) -> Option<String> {
     let journal = read_run(folder).ok()?.journal;
     let words = journal.part("valid").unwrap_or("of part of the split");
     journal.is_of_part("valid").then(|| words.to_owned())
 }
 
-/// The end of a run: what came out and what to do next.
+/// Prints how the run ended, its results, and suggestions for what to do next.
 fn summary(folder: &Path, outcome: &Outcome) -> Result<()> {
     let run = shell_word(folder);
     let ended = match outcome.stopped {

@@ -1,9 +1,10 @@
-//! `formwork transcribe`: a trained model writes texts of recordings.
+//! `formwork transcribe`: transcribes recordings with a trained model.
 //!
-//! A recording that is longer than those that the model was trained on is read in parts of their length, one behind the other, and
-//! its text is that of the parts, each behind a blank. Parts of several recordings are read together.
+//! A recording that is longer than those in training is split into consecutive parts of their length, and the texts of its
+//! parts are joined by spaces. Parts of several recordings form a batch.
 //!
-//! Of several recordings, one that cannot be read is named on standard error, the others are told, and the exit status is 1.
+//! If one of several recordings cannot be read, it is reported on standard error, the others are transcribed, and the exit
+//! status is 1.
 
 use super::{inputs, output};
 use crate::data::SpeechShape;
@@ -29,22 +30,22 @@ pub struct TranscribeArgs {
     /// Recordings: WAV or FLAC, of any length.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Hypotheses of a recording; 1 takes the likeliest token each time. The experiment's when absent.
+    /// Beam size of the search; 1 takes the most likely token each time. The experiment's when absent.
     #[arg(long, value_name = "B")]
     beam: Option<usize>,
-    /// Texts of each recording, the best first, each after its score.
+    /// Number of texts per recording, the best first, each after its score.
     #[arg(long, value_name = "N")]
     n_best: Option<usize>,
-    /// The language of the recordings as its token in the vocabulary has it, de say; the run's when absent.
+    /// The language of the recordings, as its token in the vocabulary spells it, such as de; the run's when absent.
     #[arg(long, value_name = "LANGUAGE")]
     language: Option<String>,
-    /// Write translations into English, of a model that was trained on these.
+    /// Translate into English, with a model that was trained for this.
     #[arg(long)]
     translate: bool,
     /// Print one JSON object for each recording.
     #[arg(long)]
     json: bool,
-    /// A key of [decode] for this once, as in decode.search.max_len_b=100; may be given several times.
+    /// Set a key of [decode] for this command only, as in decode.search.max_len_b=100; may be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
@@ -58,7 +59,7 @@ pub struct TranscribeArgs {
 /// Runs `formwork transcribe`.
 ///
 /// # Errors
-/// Flags out of range, a run that writes no texts of recordings, recordings that it cannot read.
+/// If flags are out of range, the run transcribes no recordings, or it cannot read a recording.
 pub fn run(args: TranscribeArgs) -> Result<()> {
     check_search(args.beam, args.n_best)?;
     tried::require(&args.sets, None)?;
@@ -81,7 +82,7 @@ pub fn run(args: TranscribeArgs) -> Result<()> {
     tell(&args, &listener, speech, &search)
 }
 
-/// The texts of all recordings, as many parts of which are read together as make a batch.
+/// Transcribes all recordings, batching their parts.
 fn tell(
     args: &TranscribeArgs,
     listener: &Listener,
@@ -117,7 +118,7 @@ fn tell(
     files.end("recordings")
 }
 
-/// The parts of a recording, where it has one alone or a text of each is wanted.
+/// Returns an error if several texts are requested for a recording that has several parts.
 fn fitting(parts: Vec<SpeechItem>, file: &Path, search: &BeamConfig) -> Result<Vec<SpeechItem>> {
     if parts.len() == 1 || search.n_best == 1 {
         return Ok(parts);
@@ -129,7 +130,8 @@ fn fitting(parts: Vec<SpeechItem>, file: &Path, search: &BeamConfig) -> Result<V
     )))
 }
 
-/// A recording as the model reads it: parts of one length, the last one shorter, or as features filled up with silence.
+/// Splits a recording into parts as the model reads them, of equal length; the last one is shorter or, as features, padded with
+/// silence.
 fn parts(file: &Path, hearing: &Hearing) -> Result<Vec<SpeechItem>> {
     let samples = samples(file)?;
     let part = |samples: &[f32]| hearing.item(samples);
@@ -140,7 +142,7 @@ fn parts(file: &Path, hearing: &Hearing) -> Result<Vec<SpeechItem>> {
     })
 }
 
-/// The texts of a recording: those of its one part, or the best of each part in one.
+/// The texts of a recording: those of its only part, or the best texts of all parts joined.
 fn joined(found: Vec<Vec<Written>>) -> Vec<(String, f64)> {
     let told = |written: Written| (written.text.trim().to_owned(), written.score);
     if found.len() == 1 {
@@ -154,7 +156,7 @@ fn joined(found: Vec<Vec<Written>>) -> Vec<(String, f64)> {
     vec![(texts.join(" "), scores.iter().sum())]
 }
 
-/// One line for the text of a recording, or several, each with its score.
+/// Prints the text of a recording on one line, or several, each with its score.
 fn show(args: &TranscribeArgs, name: &str, texts: &[(String, f64)]) -> Result<()> {
     if args.json {
         let all = texts.iter();

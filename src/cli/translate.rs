@@ -1,7 +1,7 @@
-//! `formwork translate`: a trained model writes a text for each line it reads, or for each `--text`.
+//! `formwork translate`: generates a text for each input line, or for each `--text`, with a trained model.
 //!
-//! A line that is not UTF-8 or that the tokenizer cannot encode is an error of its own: it is named on standard error,
-//! its output line is empty (each of them with `--n-best`), the other lines are translated, and the exit status is 1.
+//! A line that is not UTF-8 or that the tokenizer cannot encode is reported on standard error. Its output line is empty (each
+//! of them with `--n-best`), the other lines are translated, and the exit status is 1.
 
 use super::inputs::{InputLines, text_of};
 use super::output;
@@ -24,13 +24,13 @@ pub struct TranslateArgs {
     /// The run folder.
     #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
-    /// Hypotheses of a source; 1 takes the likeliest token each time. The experiment's when absent.
+    /// Beam size of the search; 1 takes the most likely token each time. The experiment's when absent.
     #[arg(long, value_name = "B")]
     beam: Option<usize>,
-    /// Texts of each source, the best first, one a line after its score and a tab.
+    /// Number of texts per source, the best first, one per line after its score and a tab.
     #[arg(long, value_name = "N")]
     n_best: Option<usize>,
-    /// A source; may be given several times.
+    /// A source text; may be given several times.
     #[arg(
         long,
         value_name = "TEXT",
@@ -38,20 +38,20 @@ pub struct TranslateArgs {
         conflicts_with = "input"
     )]
     text: Vec<String>,
-    /// Sources, one a line, plain or packed (.gz, .zst); standard input when absent.
+    /// Source texts, one per line, plain or packed (.gz, .zst); standard input when absent.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
-    /// Where the texts go, one a line; standard output when absent.
+    /// Output file, one text per line; standard output when absent.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The language of the sources by its token, as in eng_Latn of NLLB-200, __en__ of M2M-100 or en_XX of mBART; the run's own when
-    /// absent.
+    /// The language of the sources, by its token, such as eng_Latn of NLLB-200, __en__ of M2M-100 or en_XX of mBART; the run's
+    /// own when absent.
     #[arg(long, value_name = "TOKEN")]
     source_language: Option<String>,
-    /// The language of the texts that are written, by the token that they begin with; the run's own when absent.
+    /// The language of the generated texts, by the token that they begin with; the run's own when absent.
     #[arg(long, value_name = "TOKEN")]
     target_language: Option<String>,
-    /// A key of [decode] for this once, as in decode.search.length_penalty.alpha=1; may be given several times.
+    /// Set a key of [decode] for this command only, as in decode.search.length_penalty.alpha=1; may be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
@@ -62,13 +62,13 @@ pub struct TranslateArgs {
     device: Option<String>,
 }
 
-/// Lines that are translated before the first of them is written out.
+/// Number of lines that are translated before the first of them is printed.
 const AT_A_TIME: usize = 1024;
 
 /// Runs `formwork translate`.
 ///
 /// # Errors
-/// Flags out of range, a run that writes no texts for texts, files that cannot be read or written.
+/// If flags are out of range, the run generates no texts from texts, or files cannot be read or written.
 pub fn run(args: TranslateArgs) -> Result<()> {
     check_search(args.beam, args.n_best)?;
     if let (Some(output), Some(input)) = (&args.output, &args.input) {
@@ -84,7 +84,7 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     let config = &experiment.decode;
     let mut search = asked(&config.search, args.beam, args.n_best)?;
     if args.target_language.is_some() {
-        // The language that the run's settings force stands in its place.
+        // It replaces the language token that the run's settings force.
         search.first = None;
     }
     let longest = opened.shape.context;
@@ -156,7 +156,7 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     }
 }
 
-/// Sources as they are read, and their place as messages name it.
+/// Source texts, read lazily, and their origin in messages.
 type Sources<'a> = (String, Box<dyn Iterator<Item = Result<Vec<u8>>> + 'a>);
 
 /// The texts of the command line, or the lines of a file or of standard input.
@@ -170,14 +170,14 @@ fn sources(args: &TranslateArgs) -> Result<Sources<'_>> {
     Ok((lines.name(), Box::new(lines)))
 }
 
-/// The tokenizers of a run for texts of the languages that the flags name.
+/// The tokenizers of a run, set to the languages that the flags name.
 fn in_languages(mut tokenizers: Tokenizers, args: &TranslateArgs) -> Result<Tokenizers> {
     let refused = |flag: &str, name: &str| {
         let said = format!("--{flag} {name}");
         move |why: String| Error::usage(format!("{said} {why}"))
     };
     if let (Some(name), Some(reads)) = (&args.source_language, &tokenizers.text) {
-        // Without a tokenizer of their own targets have that of sources.
+        // Targets without a separate tokenizer use that of the sources.
         if tokenizers.target.is_none() {
             tokenizers.target = Some(reads.clone());
         }
@@ -191,7 +191,7 @@ fn in_languages(mut tokenizers: Tokenizers, args: &TranslateArgs) -> Result<Toke
     Ok(tokenizers)
 }
 
-/// One line a text; with a score before it when several are asked for.
+/// Formats one line per text, preceded by its score if several are requested.
 fn shown(written: &[Vec<Written>], n_best: Option<usize>) -> String {
     let mut text = String::new();
     for best in written {
@@ -201,11 +201,11 @@ fn shown(written: &[Vec<Written>], n_best: Option<usize>) -> String {
                 text.push_str(&one_line(first));
                 text.push('\n');
             }
-            // As many lines as of any other source, so that lines can be counted.
+            // Prints as many lines as for any other source, so that lines can be counted.
             Some(n) if best.is_empty() => text.push_str(&"0.0000\t\n".repeat(n)),
             Some(_) => {
                 for w in best {
-                    // Writing to a string does not fail.
+                    // Writing to a string cannot fail.
                     let _ = writeln!(text, "{:.4}\t{}", w.score, one_line(&w.text));
                 }
             }
@@ -214,7 +214,7 @@ fn shown(written: &[Vec<Written>], n_best: Option<usize>) -> String {
     text
 }
 
-/// A text as one line.
+/// A text on one line.
 fn one_line(text: &str) -> String {
     text.trim().replace(['\n', '\r'], " ")
 }

@@ -1,7 +1,6 @@
-//! `formwork verify`: trains an experiment and holds the result against its `[expect]`.
+//! `formwork verify`: trains an experiment and checks the result against its `[expect]`.
 //!
-//! An experiment that begins from another one, or learns from it, has that one trained first, once for all files that
-//! name it.
+//! If an experiment starts from another one, or learns from it, that one is trained first, once for all files that name it.
 
 use super::flags::Keys;
 use super::output;
@@ -13,13 +12,13 @@ use crate::train::job::Outcome;
 use clap::Args;
 use std::path::{Path, PathBuf};
 
-/// Runs made to be judged, apart from those that `train` makes: they are replaced without asking.
+/// Folder of verification runs, separate from those of `train`: they are replaced without asking.
 const RUNS: &str = "checkpoints/verify";
 
 /// `formwork verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// Experiment files with an [expect] table; experiments that they begin from or learn from are trained first.
+    /// Experiment files with an [expect] table; experiments that they start from or learn from are trained first.
     #[arg(required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -32,9 +31,9 @@ pub struct VerifyArgs {
 /// Runs `formwork verify`.
 ///
 /// # Errors
-/// Faults of any file, a run that fails, an expectation that is missed. The other files are verified all the same.
+/// If any file is invalid, a run fails, or an expectation is missed. The other files are verified all the same.
 pub fn run(args: VerifyArgs) -> Result<()> {
-    // All files are checked before the first one trains.
+    // All files are checked before the first run is trained.
     let mut order = Order::default();
     for file in &args.files {
         let loaded = order.take(file, &args)?;
@@ -73,7 +72,7 @@ pub fn run(args: VerifyArgs) -> Result<()> {
     Ok(())
 }
 
-/// Trains an experiment, unless a run that it needs is among those that failed.
+/// Trains an experiment, unless a run that it needs has failed.
 fn trained(loaded: &Loaded, folder: &Path, failed: &[PathBuf]) -> Result<Outcome> {
     let mut needed = loaded.prerequisites.iter();
     if let Some(before) = needed.find(|before| failed.contains(&before.run)) {
@@ -83,23 +82,23 @@ fn trained(loaded: &Loaded, folder: &Path, failed: &[PathBuf]) -> Result<Outcome
         )));
     }
     if !loaded.prerequisites.is_empty() {
-        // Faults that only their runs can show.
+        // Checks what only the runs of prerequisites can show.
         experiment::check(loaded)?;
     }
     run::train(loaded, folder, run::Start::Fresh, run::Options::quiet())
 }
 
-/// Whether an error is a run's own: it diverged, say. Faults of an experiment and a request to stop end the command.
+/// Whether an error concerns a single run, such as divergence. Invalid experiments and requests to stop end the command.
 fn is_of_run(error: &Error) -> bool {
     matches!(error, Error::Run(_) | Error::Io { .. })
 }
 
-/// The experiments in the order in which they are trained: each after those that it needs.
+/// The experiments in training order: each after those that it needs.
 #[derive(Default)]
 struct Order(Vec<Loaded>);
 
 impl Order {
-    /// Reads and checks a file, and those that it needs before it; one that was taken already stays where it is.
+    /// Reads and checks a file after those that it needs; a file that was added before is not added again.
     fn take(&mut self, file: &Path, args: &VerifyArgs) -> Result<Loaded> {
         let same = |loaded: &&Loaded| canonical(&loaded.path) == canonical(file);
         if let Some(taken) = self.0.iter().find(same) {
@@ -126,7 +125,7 @@ impl Order {
     }
 }
 
-/// Prints what became of each expectation; how many were missed.
+/// Prints the result of each expectation; returns how many were missed.
 fn missed_by(loaded: &Loaded, outcome: &Outcome) -> Result<usize> {
     let mut missed = 0;
     let name = &loaded.experiment.name;
@@ -150,8 +149,8 @@ fn missed_by(loaded: &Loaded, outcome: &Outcome) -> Result<usize> {
     Ok(missed)
 }
 
-/// The value of a metric named as in `[expect]`: `valid_loss`, or any metric of the last evaluation with or
-/// without `valid_` before it.
+/// The value of a metric named as in `[expect]`: `valid_loss`, or any metric of the last evaluation with or without the prefix
+/// `valid_`.
 fn measured(metric: &str, outcome: &Outcome) -> Option<f64> {
     let scores = outcome.last.as_ref()?;
     match metric.strip_prefix("valid_").unwrap_or(metric) {

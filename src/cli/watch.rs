@@ -1,4 +1,4 @@
-//! `formwork watch`: a local page over all runs of a folder.
+//! `formwork watch`: serves a local web page with all runs of a folder.
 
 use std::path::PathBuf;
 
@@ -15,21 +15,21 @@ pub struct WatchArgs {
     /// Folder of runs and sweeps, at any depth.
     #[arg(default_value = "checkpoints", value_name = "FOLDER", value_parser = super::flags::run_folder())]
     pub folder: PathBuf,
-    /// Port of the page; 0 takes any that is free.
+    /// Port of the page; 0 takes any free port.
     #[arg(long, default_value_t = 8265, value_name = "N")]
     pub port: u16,
-    /// Address to listen at; any but a loopback address asks for a token.
+    /// Address to listen on; any except a loopback address requires a token.
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
     pub host: String,
-    /// Ask for a token at a loopback address, too: others are logged in to this machine.
+    /// Require a token on a loopback address, too: others are logged in to this machine.
     #[arg(long)]
     pub token: bool,
 }
 
-/// Prints the page's address and serves it until Ctrl-C, which is its ordinary end.
+/// Prints the page's address and serves it until Ctrl-C, its regular end.
 ///
 /// # Errors
-/// No such folder; a port or an address that is not to be had.
+/// If there is no such folder, or the port or address is not available.
 pub fn run(args: WatchArgs) -> Result<()> {
     let shown = args.folder.display().to_string();
     let server = Server::bind(Options {

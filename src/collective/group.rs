@@ -1,4 +1,4 @@
-//! What begins and ends every exchange of the ranks of a run: the words of each.
+//! The exchange of words with which every exchange of a run's ranks starts and ends, and the state the ranks agree on.
 
 use super::{Engine, Traffic, Words, cut};
 use crate::error::{Error, Result};
@@ -7,23 +7,23 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// An engine and what the ranks have agreed on.
+/// An engine and the state that the ranks have agreed on.
 pub(super) struct Group {
     pub engine: Box<dyn Engine>,
-    /// Whether this rank is asked to stop, once the run listens.
+    /// This rank's stop flag, once the run listens to it.
     stop: OnceLock<Stop>,
-    /// Whether some rank was, as of the last exchange.
+    /// Whether some rank was asked to stop, as of the last exchange.
     asked: AtomicBool,
-    /// Whether nothing is exchanged any more.
+    /// Whether the exchanges are over.
     over: AtomicBool,
-    /// Exchanges begun so far.
+    /// Number of exchanges started so far.
     begun: AtomicU64,
     waited_ns: AtomicU64,
     moved_ns: AtomicU64,
     bytes: AtomicU64,
 }
 
-/// Which exchange a rank is in.
+/// The kind of exchange that a rank is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(super) enum Exchange {
@@ -51,11 +51,11 @@ impl Group {
     }
 
     pub fn listen(&self, stop: &Stop) {
-        // One run listens in a process, and once.
+        // Only one run per process listens, and only once.
         let _ = self.stop.set(stop.clone());
     }
 
-    /// Whether some rank was asked to stop, as of the last exchange; `own` is whether this one is, for the next.
+    /// Whether some rank was asked to stop, as of the last exchange; if `own`, this rank asks in the next exchange.
     pub fn asked_to_stop(&self, own: bool) -> bool {
         if let (true, Some(stop)) = (own, self.stop.get()) {
             stop.raise();
@@ -76,7 +76,7 @@ impl Group {
         }
     }
 
-    /// Waits for all ranks and holds that they are in the same exchange; the lengths that they bring.
+    /// Waits for all ranks and checks that they are in the same exchange; returns the lengths of their bytes.
     pub fn begin(&self, exchange: Exchange, length: usize) -> Result<Vec<usize>> {
         let all = self.say(exchange, length, self.flags())?;
         if all.iter().any(|words| words[2] & FAILED != 0) {
@@ -93,7 +93,7 @@ impl Group {
         Ok(all.iter().map(|words| words[1] as usize).collect())
     }
 
-    /// The last exchange. An error when the run of all fails and another rank says why.
+    /// Runs the last exchange. Fails if the run fails and another rank reports the reason.
     pub fn end(&self, failed: Option<&Error>) -> Result<()> {
         let flags = self.flags() | failed.map_or(0, |_| FAILED);
         let told = failed.map(|error| told(error, self.engine.rank()));
@@ -112,7 +112,7 @@ impl Group {
         }
     }
 
-    /// The error of the first rank that failed.
+    /// Returns the error of the first rank that failed.
     fn failure(&self, all: &[Words], own: Option<Vec<u8>>) -> Result<Error> {
         self.over.store(true, Ordering::SeqCst);
         let fails = |words: &Words| words[2] & FAILED != 0;
@@ -164,14 +164,14 @@ fn add(counter: &AtomicU64, time: Duration) {
     counter.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
 }
 
-/// Status and message of an error, for the other ranks.
+/// Encodes an error's exit status and message for the other ranks.
 fn told(error: &Error, rank: usize) -> Vec<u8> {
     let mut bytes = vec![error.exit_status()];
     bytes.extend(named_text(error, rank).into_bytes());
     bytes
 }
 
-/// An error that says which rank it is of. That of the first rank is that of the run.
+/// Adds the rank's number to an error's message. An error of rank 0 counts as the run's and stays unchanged.
 pub(super) fn named(error: Error, rank: usize) -> Error {
     match (rank, &error) {
         (0, _) | (_, Error::Elsewhere { .. }) => error,

@@ -1,11 +1,11 @@
-//! Ranks that are threads of one process: how many processes behave, without a library that starts them.
+//! Ranks that are threads of one process: they behave like several processes, without a library that starts them.
 
 use super::{Engine, Ranks, Words};
 use crate::error::{Error, Result};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Runs `work` on so many ranks, each in a thread of its own that comes to its end in [`Ranks::settle`]; the results by rank.
+/// Runs `work` on `count` ranks, each in its own thread that ends with [`Ranks::settle`]; returns the results by rank.
 pub fn on_all<T: Send>(count: usize, work: impl Fn(&Ranks) -> Result<T> + Sync) -> Vec<Result<T>> {
     thread::scope(|scope| {
         let each = Local::ranks(count).into_iter().map(|engine| {
@@ -24,30 +24,30 @@ pub fn on_all<T: Send>(count: usize, work: impl Fn(&Ranks) -> Result<T> + Sync) 
     })
 }
 
-/// One rank of several in this process.
+/// One of several ranks in this process.
 pub struct Local {
     rank: usize,
     count: usize,
     table: Arc<Table>,
 }
 
-/// Where ranks lay down what they have for each other.
+/// The memory in which ranks leave bytes for each other.
 struct Table {
     round: Mutex<Round>,
     changed: Condvar,
 }
 
 struct Round {
-    /// For each rank, what it has for each rank.
+    /// For each rank, its bytes for each other rank.
     given: Vec<Option<Vec<Vec<u8>>>>,
-    /// How many have taken what is theirs.
+    /// Number of ranks that have taken their bytes.
     taken: usize,
-    /// A rank that has ended.
+    /// A rank that has ended, if any.
     gone: Option<usize>,
 }
 
 impl Local {
-    /// So many ranks, by rank.
+    /// Creates `count` ranks, ordered by rank.
     pub fn ranks(count: usize) -> Vec<Self> {
         let table = Arc::new(Table {
             round: Mutex::new(Round {
@@ -70,7 +70,7 @@ impl Local {
         round.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `ready`, or until a rank is gone.
+    /// Waits until `ready` holds, or fails once a rank is gone.
     fn wait<'a>(
         &self,
         mut round: MutexGuard<'a, Round>,
@@ -86,7 +86,7 @@ impl Local {
         Ok(round)
     }
 
-    /// Lays down what this rank has for each, and takes what each has for it.
+    /// Leaves this rank's bytes for each rank, and returns each rank's bytes for this one.
     fn exchange(&self, own: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
         let round = self.round();
         let mut round = self.wait(round, |round| round.given[self.rank].is_none())?;

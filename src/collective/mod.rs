@@ -1,12 +1,11 @@
-//! The processes that train one run together, its ranks, and what passes between them: bytes, never sums.
+//! The processes that train one run together, its ranks, and their exchanges: bytes, never sums.
 //!
 //! An [`Engine`] moves bytes: [`local`] between threads of one process, `mpi` between processes (feature `mpi`), `nccl` between
-//! GPUs (feature `nccl`). Whatever
-//! is added is added by the rooms above, in an order of theirs, so that no engine has a say in a run's bits.
+//! GPUs (feature `nccl`). Sums are computed by the layers above, in a fixed order, so that no engine affects a run's results.
 //!
-//! Every exchange begins with a few words of each rank: which exchange it is and how many came before, whether the rank was asked
-//! to stop, and whether it has failed. So a rank that fails anywhere ends all others at their next exchange, with its own error; and
-//! requests to stop are the same on all ranks at the same place ([`Ranks::asked_to_stop`]), whichever of them was asked.
+//! Every exchange starts with a few words from each rank: which exchange it is, how many came before, whether the rank was asked
+//! to stop, and whether it has failed. So a rank that fails anywhere ends all others at their next exchange, with its own error,
+//! and all ranks see a request to stop at the same place ([`Ranks::asked_to_stop`]), whichever rank was asked.
 
 mod group;
 pub mod local;
@@ -24,60 +23,61 @@ use std::sync::Arc;
 use std::time::Duration;
 pub use threads::share_cores;
 
-/// Bytes that all ranks together hand to the first one at once: fewer than any engine can count, however many ranks there are.
+/// Maximum number of bytes that all ranks together send to the first one at once; any engine can count them, for any number of
+/// ranks.
 const AT_ONCE: usize = 1 << 28;
 
-/// What each rank says before an exchange: which one it is, the length of its bytes, its flags, the number of exchanges before.
+/// A rank's words before an exchange: the kind of exchange, the length of its bytes, its flags, the number of earlier exchanges.
 pub type Words = [u64; 4];
 
-/// Moves bytes between the ranks of a run. All ranks call the same functions in the same order.
+/// A transport that moves bytes between the ranks of a run. All ranks call the same functions in the same order.
 pub trait Engine: Send + Sync {
     /// The number of this rank, from 0.
     fn rank(&self) -> usize;
 
-    /// How many ranks there are.
+    /// Number of ranks.
     fn count(&self) -> usize;
 
-    /// The words of all ranks by rank. It may wait long, and does so without keeping a core busy.
+    /// Exchanges words; returns those of all ranks, by rank. The wait may be long and does not keep a core busy.
     ///
     /// # Errors
-    /// A rank that is gone.
+    /// If a rank is gone.
     fn words(&self, own: Words) -> Result<Vec<Words>>;
 
-    /// The bytes of all ranks, one after the other; `lengths` are those of each rank.
+    /// Concatenates the bytes of all ranks; `lengths` are their lengths by rank.
     ///
     /// # Errors
-    /// A rank that is gone.
+    /// If a rank is gone.
     fn all_gather(&self, own: &[u8], lengths: &[usize]) -> Result<Vec<u8>>;
 
-    /// Hands every rank its part of `parts`, which holds `sent[r]` bytes for rank r, one after the other; gives what the
-    /// ranks have for this one, `received[r]` bytes of rank r.
+    /// Sends every rank its part of `parts`, which holds `sent[r]` bytes for rank r, one after the other. Returns the bytes
+    /// of all ranks for this one, `received[r]` bytes from rank r.
     ///
     /// # Errors
-    /// A rank that is gone.
+    /// If a rank is gone.
     fn all_to_all(&self, parts: &[u8], sent: &[usize], received: &[usize]) -> Result<Vec<u8>>;
 
-    /// The number of the GPU that this rank is to compute on, where the engine gives it one.
+    /// The index of the GPU that this rank computes on, if the engine assigns one.
     fn gpu(&self) -> Option<usize> {
         None
     }
 
-    /// Nothing is exchanged any more.
+    /// Ends the exchanges.
     fn end(&self) {}
 }
 
-/// The ranks of a run; a run of one process has no engine and never waits.
+/// The ranks of a run. A run of one process has no engine and never waits.
 #[derive(Clone, Default)]
 pub struct Ranks(Option<Arc<Group>>);
 
-/// What a rank has spent on exchanges.
+/// The time and bytes that a rank has spent on exchanges.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traffic {
-    /// Waiting for the slowest rank.
+    /// Time spent waiting for the slowest rank.
     pub waited: Duration,
-    /// Moving bytes.
+    /// Time spent moving bytes.
     pub moved: Duration,
-    /// Bytes that this rank has sent to others.
+    /// Number of bytes that this rank has sent to others.
     pub bytes: u64,
 }
 
@@ -88,12 +88,12 @@ impl fmt::Debug for Ranks {
 }
 
 impl Ranks {
-    /// One process.
+    /// A run of one process.
     pub fn solo() -> Self {
         Self(None)
     }
 
-    /// The ranks that an engine joins.
+    /// The ranks that an engine connects.
     pub fn joined(engine: Box<dyn Engine>) -> Self {
         if engine.count() == 1 {
             return Self::solo();
@@ -101,17 +101,17 @@ impl Ranks {
         Self(Some(Arc::new(Group::new(engine))))
     }
 
-    /// How many ranks there are.
+    /// Number of ranks.
     pub fn count(&self) -> usize {
         self.0.as_ref().map_or(1, |group| group.engine.count())
     }
 
-    /// The number of this one, from 0.
+    /// The number of this rank, from 0.
     pub fn rank(&self) -> usize {
         self.0.as_ref().map_or(0, |group| group.engine.rank())
     }
 
-    /// The number of the GPU that this rank is to compute on, where its engine gives it one.
+    /// The index of the GPU that this rank computes on, if its engine assigns one.
     pub fn gpu(&self) -> Option<usize> {
         self.0.as_ref().and_then(|group| group.engine.gpu())
     }
@@ -121,20 +121,20 @@ impl Ranks {
         self.rank() == 0
     }
 
-    /// Whether there are others.
+    /// Whether there are other ranks.
     pub fn are_many(&self) -> bool {
         self.0.is_some()
     }
 
-    /// From here on a raised flag asks all ranks to stop.
+    /// Registers a stop flag: once raised, it asks all ranks to stop.
     pub fn listen(&self, stop: &Stop) {
         if let Some(group) = &self.0 {
             group.listen(stop);
         }
     }
 
-    /// Whether the run is asked to stop: of one process, whether `own` is; of many, whether any of them was as of the
-    /// last exchange, so that all of them find the same.
+    /// Whether the run is asked to stop. With one process, that is `own`; with many, it is whether any rank was asked as of the
+    /// last exchange, so that all ranks get the same answer.
     pub fn asked_to_stop(&self, own: bool) -> bool {
         match &self.0 {
             None => own,
@@ -142,10 +142,10 @@ impl Ranks {
         }
     }
 
-    /// The bytes of every rank, by rank.
+    /// Returns the bytes of every rank, by rank.
     ///
     /// # Errors
-    /// Another rank has failed or is gone.
+    /// If another rank has failed or is gone.
     pub fn all_gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
         let Some(group) = &self.0 else {
             return Ok(vec![own.to_vec()]);
@@ -157,10 +157,10 @@ impl Ranks {
         Ok(cut(&all, &lengths).map(<[u8]>::to_vec).collect())
     }
 
-    /// The bytes of the first rank; `own` is not asked of the others.
+    /// Returns the bytes of the first rank; `own` is called only there.
     ///
     /// # Errors
-    /// Those of `own`, and of [`Self::all_gather`].
+    /// If `own` fails, or as in [`Self::all_gather`].
     pub fn broadcast(&self, own: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
         let own = match self.is_first() {
             true => own()?,
@@ -169,10 +169,10 @@ impl Ranks {
         Ok(self.all_gather(&own)?.swap_remove(0))
     }
 
-    /// The bytes of every rank, by rank, for the first one; nothing for the others.
+    /// Returns the bytes of every rank, by rank, on the first rank; nothing on the others.
     ///
     /// # Errors
-    /// Another rank has failed or is gone.
+    /// If another rank has failed or is gone.
     pub fn gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
         let Some(group) = &self.0 else {
             return Ok(vec![own.to_vec()]);
@@ -201,10 +201,10 @@ impl Ranks {
         Ok(all)
     }
 
-    /// Waits until every rank has come here.
+    /// Waits until every rank has called this.
     ///
     /// # Errors
-    /// Another rank has failed or is gone.
+    /// If another rank has failed or is gone.
     pub fn wait(&self) -> Result<()> {
         match &self.0 {
             None => Ok(()),
@@ -212,11 +212,11 @@ impl Ranks {
         }
     }
 
-    /// Cuts `parts` into a chunk for each rank, of `lengths[r]` bytes; gives the chunks that the ranks have for this one,
-    /// all as long as its own.
+    /// Sends each rank its chunk of `parts`, `lengths[r]` bytes for rank r; returns the chunks of all ranks for this one, each
+    /// as long as its own.
     ///
     /// # Errors
-    /// Another rank has failed or is gone.
+    /// If another rank has failed or is gone, or the ranks' parts differ in size.
     pub fn all_to_all(&self, parts: &[u8], lengths: &[usize]) -> Result<Vec<Vec<u8>>> {
         let Some(group) = &self.0 else {
             return Ok(vec![parts.to_vec()]);
@@ -235,10 +235,10 @@ impl Ranks {
         Ok(cut(&all, &received).map(<[u8]>::to_vec).collect())
     }
 
-    /// The chunks of all ranks in one, of known lengths; it follows [`Self::all_to_all`], after which no rank is late.
+    /// Concatenates the chunks of all ranks, of known lengths. It must follow [`Self::all_to_all`], after which no rank is late.
     ///
     /// # Errors
-    /// A rank that is gone.
+    /// If a rank is gone.
     pub fn collected(&self, own: &[u8], lengths: &[usize]) -> Result<Vec<u8>> {
         match &self.0 {
             None => Ok(own.to_vec()),
@@ -248,11 +248,11 @@ impl Ranks {
         }
     }
 
-    /// Ends the run of all ranks: waits until each has come to its end, well or not. When one has failed, all fail with the
-    /// status of the first of those that failed, whose error is the only one to be told.
+    /// Ends the run on all ranks: waits until each has finished, successfully or not. If one has failed, all fail with the
+    /// status of the first rank that failed, and only its error is reported.
     ///
     /// # Errors
-    /// The rank's own, or [`Error::Elsewhere`].
+    /// The rank's own error, or [`Error::Elsewhere`].
     pub fn settle<T>(&self, result: Result<T>) -> Result<T> {
         let Some(group) = &self.0 else { return result };
         let result = match group.is_over() {
@@ -260,7 +260,7 @@ impl Ranks {
             false => match (group.end(result.as_ref().err()), result) {
                 (Ok(()), result) => result.map_err(|error| group::named(error, self.rank())),
                 (Err(error @ Error::Elsewhere { .. }), _) | (Err(error), Ok(_)) => Err(error),
-                // The exchange itself failed: the rank's own error comes before it.
+                // The exchange itself failed: the rank's own error takes precedence.
                 (Err(_), Err(error)) => Err(group::named(error, self.rank())),
             },
         };
@@ -268,7 +268,7 @@ impl Ranks {
         result
     }
 
-    /// What this rank has spent on exchanges so far.
+    /// Returns the time and bytes that this rank has spent on exchanges so far.
     pub fn traffic(&self) -> Traffic {
         self.0
             .as_ref()
@@ -276,7 +276,7 @@ impl Ranks {
     }
 }
 
-/// Consecutive parts of some bytes.
+/// Cuts bytes into consecutive parts.
 fn cut<'a>(all: &'a [u8], lengths: &'a [usize]) -> impl Iterator<Item = &'a [u8]> {
     let mut from = 0;
     lengths.iter().map(move |length| {

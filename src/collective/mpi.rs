@@ -1,7 +1,7 @@
-//! Ranks that are processes which `mpirun` or `srun` has started, on one machine or many.
+//! Ranks that are processes started by `mpirun` or `srun`, on one machine or many.
 //!
-//! The library moves bytes and nothing else: its reductions would add in an order of their own. A rank that dies is
-//! noticed by the launcher, which names it and ends the others.
+//! MPI only moves bytes: its reductions would add in an order of their own. If a rank dies, the launcher notices, names
+//! the rank and ends the others.
 
 use super::{Engine, Words};
 use crate::error::{Error, Result};
@@ -15,19 +15,19 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a rank looks for the others without offering its core.
+/// How long a rank polls for the others before it sleeps.
 const EAGER: Duration = Duration::from_micros(200);
 
-/// How long it then sleeps between two looks.
+/// How long it then sleeps between two polls.
 const NAP: Duration = Duration::from_micros(100);
 
-/// Bytes that one call of the library moves; its counts have 31 bits.
+/// Maximum number of bytes that one call of the library moves; MPI counts have 31 bits.
 const WINDOW: usize = 1 << 30;
 
-/// What an empty slice is of. That of an empty vector may have the address that stands for `MPI_IN_PLACE`.
+/// Backing memory for empty slices. The address of an empty vector may be the one that stands for `MPI_IN_PLACE`.
 static NOTHING: [u8; 1] = [0];
 
-/// The library, from its beginning to [`Engine::end`]. Where a process ends without that, the launcher ends the others.
+/// The MPI library, from its initialisation to [`Engine::end`]. If a process ends without `end`, the launcher ends the others.
 static UNIVERSE: Mutex<Option<Universe>> = Mutex::new(None);
 
 /// This process as a rank.
@@ -38,12 +38,12 @@ pub struct Mpi {
 }
 
 impl Mpi {
-    /// Joins the other processes.
+    /// Joins the other processes of the launcher.
     ///
     /// # Errors
-    /// A library that was begun before.
+    /// If the MPI library is already initialised.
     pub fn join() -> Result<Self> {
-        // Exchanges are made by one thread at a time.
+        // Only one thread at a time exchanges data.
         let begun = mpi::initialize_with_threading(Threading::Serialized);
         let Some((universe, _)) = begun else {
             return Err(Error::run("MPI was begun twice in this process"));
@@ -56,7 +56,7 @@ impl Mpi {
         })
     }
 
-    /// The name of this machine.
+    /// Returns the name of this machine.
     pub fn machine() -> String {
         environment::processor_name().unwrap_or_default()
     }
@@ -132,12 +132,12 @@ impl Engine for Mpi {
     }
 
     fn end(&self) {
-        // Waits for the other ranks, so that no launcher takes the end of one for a failure of the others.
+        // Waits for the other ranks, so that no launcher mistakes the end of one rank for a failure.
         *UNIVERSE.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
-/// The same bytes at an address of their own.
+/// Returns the bytes, at a valid address even if they are empty.
 fn placed(bytes: &[u8]) -> &[u8] {
     match bytes.is_empty() {
         true => &NOTHING[..0],
@@ -145,14 +145,14 @@ fn placed(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Zeros at an address of their own.
+/// Allocates zeros, at a valid address even if there are none.
 fn room(bytes: usize) -> Vec<u8> {
     let mut room = Vec::with_capacity(bytes.max(1));
     room.resize(bytes, 0);
     room
 }
 
-/// Where each part begins.
+/// Returns the offset of each part.
 fn starts(lengths: &[usize]) -> Vec<usize> {
     let mut next = 0;
     let each = lengths.iter().map(|length| {
@@ -162,7 +162,7 @@ fn starts(lengths: &[usize]) -> Vec<usize> {
     each.collect()
 }
 
-/// Numbers of bytes within a window as the library counts them.
+/// Converts byte counts, all within a window, to MPI's 32-bit counts.
 fn counts(numbers: &[usize]) -> Vec<i32> {
     numbers.iter().map(|number| *number as i32).collect()
 }

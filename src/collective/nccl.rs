@@ -1,8 +1,8 @@
-//! Ranks with a GPU each, whose gradients pass from GPU to GPU: NCCL moves them. MPI starts the ranks, hands NCCL's id over,
-//! and carries the few words that begin each exchange.
+//! Ranks with one GPU each, whose gradients NCCL moves from GPU to GPU. MPI starts the ranks, distributes NCCL's id,
+//! and carries the few words with which each exchange starts.
 //!
-//! NCCL's reductions are not used: ranks add, in the order of the tree, so any number of them has the bits of one. Bytes
-//! come from the host and go back to it, two copies a rank in each exchange beside those of the sums.
+//! NCCL's reductions are not used: ranks add in the order of a tree, so that any number of ranks computes the same bits as one.
+//! Bytes come from the host and return to it, which takes two copies per rank in each exchange in addition to those of the sums.
 
 use super::mpi::Mpi;
 use super::{Engine, Ranks, Words};
@@ -15,18 +15,18 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Fewer bytes of all ranks than this go with MPI: no GPU is worth waking for them.
+/// Exchanges of fewer bytes than this over all ranks use MPI; they are not worth waking a GPU.
 const FEW: usize = 1 << 16;
 
 /// This process as a rank with a GPU.
 pub struct Nccl {
     processes: Mpi,
     gpu: usize,
-    /// To the thread that has the communicator; none once nothing is exchanged any more.
+    /// Sender to the thread that holds the communicator; `None` after the exchanges have ended.
     work: Mutex<Option<Sender<Work>>>,
 }
 
-/// Bytes to be moved: for each rank a part of `own`, and as many bytes from each as `received` says.
+/// An exchange of bytes: for each rank, a range of `own` to send and a number of bytes to receive.
 struct Work {
     own: Vec<u8>,
     sent: Vec<Range<usize>>,
@@ -34,17 +34,17 @@ struct Work {
     done: Sender<Result<Vec<u8>>>,
 }
 
-/// What the thread of the GPU has.
+/// The communicator and stream of the GPU thread.
 struct Mover {
     comm: Comm,
     stream: Arc<CudaStream>,
 }
 
 impl Nccl {
-    /// Gives this process a GPU of its machine and joins it to those of the others; `ranks` are `processes` joined.
+    /// Assigns this process a GPU of its machine and connects it to the other ranks' GPUs; `ranks` connects `processes`.
     ///
     /// # Errors
-    /// No driver, no NCCL, fewer GPUs than ranks on a machine, and all that NCCL says; the same of another rank.
+    /// If there is no driver or no NCCL, a machine has fewer GPUs than ranks, NCCL reports an error, or another rank fails so.
     pub fn join(processes: Mpi, ranks: &Ranks) -> Result<Self> {
         require_libraries()?;
         let gpu = own_gpu(ranks)?;
@@ -60,7 +60,7 @@ impl Nccl {
                         mover.serve(&receive);
                     }
                 }
-                // This side waits for the answer.
+                // The creating thread waits for the answer.
                 Err(error) => drop(tell.send(Err(error))),
             })
             .map_err(|e| Error::run(format!("cannot start the thread of NCCL: {e}")))?;
@@ -124,7 +124,7 @@ impl Engine for Nccl {
     }
 
     fn end(&self) {
-        // The thread ends, and with it the communicator.
+        // Ends the thread, and with it the communicator.
         *self.work.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.processes.end();
     }
@@ -141,12 +141,12 @@ impl Mover {
     fn serve(&self, work: &Receiver<Work>) {
         for work in work {
             let moved = self.moved(&work);
-            // The other side waits for it, or the run has ended.
+            // The receiver waits for the answer, unless the run has ended.
             let _ = work.done.send(moved);
         }
     }
 
-    /// The bytes of all ranks for this one, by rank, in one grouped exchange.
+    /// Returns the bytes of all ranks for this one, by rank, in one grouped exchange.
     fn moved(&self, work: &Work) -> Result<Vec<u8>> {
         let rank = self.comm.rank();
         let place = |of: usize| {
@@ -154,7 +154,7 @@ impl Mover {
             from..from + work.received[of]
         };
         let length: usize = work.received.iter().sum();
-        // No memory of 0 bytes can be had.
+        // An allocation of 0 bytes is not possible.
         let mut all = self
             .stream
             .alloc_zeros::<u8>(length.max(1))
@@ -185,9 +185,9 @@ impl Mover {
     }
 }
 
-/// An error where a library cannot be loaded, which its bindings would end the process for.
+/// Reports a library that cannot be loaded; its bindings would end the process instead.
 fn require_libraries() -> Result<()> {
-    // SAFETY: the libraries are NVIDIA's, and loading them runs their initialisers alone.
+    // SAFETY: the libraries are NVIDIA's, and loading them only runs their initialisers.
     let (driver, nccl) = unsafe {
         (
             cudarc::driver::sys::is_culib_present(),
@@ -206,7 +206,7 @@ fn require_libraries() -> Result<()> {
     }
 }
 
-/// The GPU of this process: that with its number among the ranks of its machine, or the only one that it can see.
+/// Chooses the GPU of this process: the one with its number among the ranks of its machine, or the only visible one.
 fn own_gpu(ranks: &Ranks) -> Result<usize> {
     let machine = Mpi::machine();
     let names = ranks.all_gather(machine.as_bytes())?;
@@ -223,7 +223,7 @@ fn own_gpu(ranks: &Ranks) -> Result<usize> {
     }
 }
 
-/// The GPU with a number of those that can be seen on this machine, and the bytes that name it among all.
+/// Returns the GPU with this number among those visible on this machine, and its UUID.
 fn found(number: usize, machine: &str) -> Result<(usize, [u8; 16])> {
     let visible = CudaContext::device_count().map_err(of_driver)? as usize;
     let gpu = match visible {
@@ -241,7 +241,7 @@ fn found(number: usize, machine: &str) -> Result<(usize, [u8; 16])> {
     Ok((gpu, uuid.bytes.map(|byte| byte as u8)))
 }
 
-/// The id by which the communicators of all ranks find each other, which the first rank makes.
+/// Returns the id by which the communicators of all ranks find each other; the first rank creates it.
 fn shared_id(ranks: &Ranks) -> Result<Id> {
     let bytes = ranks.broadcast(|| {
         let id = Id::new().map_err(of_nccl)?;

@@ -1,18 +1,19 @@
-//! The threads of a rank: the cores that it may run on, divided among the ranks that may run on the same ones.
+//! The number of threads of a rank: the cores that it may use, divided among the ranks that may use the same ones.
 //!
-//! A launcher may have bound each rank to cores of its own, or left all of them to all. Numbers do not depend on threads.
+//! A launcher may bind each rank to separate cores, or let all ranks use all of them. Results do not depend on the number of
+//! threads.
 
 use super::Ranks;
 use crate::error::Result;
 
-/// The variable that says how many threads there are.
+/// The environment variable that sets the number of threads.
 const GIVEN: &str = "RAYON_NUM_THREADS";
 
-/// Settles how many threads this process has, before it starts any: its share of the cores of `machine`, unless the
-/// variable `RAYON_NUM_THREADS` says how many.
+/// Sets the number of threads of this process before it starts any: its share of the cores of `machine`, unless
+/// `RAYON_NUM_THREADS` is set.
 ///
 /// # Errors
-/// Another rank has failed or is gone.
+/// If another rank has failed or is gone.
 pub fn share_cores(ranks: &Ranks, machine: &str) -> Result<()> {
     let seat = format!("{machine} {}", allowed());
     let seats = ranks.all_gather(seat.as_bytes())?;
@@ -22,14 +23,14 @@ pub fn share_cores(ranks: &Ranks, machine: &str) -> Result<()> {
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = share(&seats, ranks.rank(), cores);
-    // Where the pool was made before, it keeps its threads.
+    // A thread pool that already exists keeps its threads.
     let _ = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build_global();
     Ok(())
 }
 
-/// A rank's share of `cores` among the ranks with its seat; at least one.
+/// Returns a rank's share of `cores` among the ranks on the same machine and cores (its seat); at least one.
 fn share(seats: &[Vec<u8>], rank: usize, cores: usize) -> usize {
     let same = |seat: &&Vec<u8>| **seat == seats[rank];
     let (all, before) = (
@@ -40,7 +41,7 @@ fn share(seats: &[Vec<u8>], rank: usize, cores: usize) -> usize {
     (cores / all + left).max(1)
 }
 
-/// The cores that this process may run on, as the system lists them.
+/// Returns the cores that this process may run on, as Linux lists them.
 fn allowed() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let list = status

@@ -1,6 +1,7 @@
-//! Examples and batches: what a source gives, and what a step reads.
+//! Examples and batches: an example is what a source gives, a batch is what a step reads.
 //!
-//! An example is a text, a pair of texts, an image or a recording. `collate` makes a batch of several.
+//! An example is a text, a pair of texts, an image or a recording. `collate` makes a batch of several
+//! examples.
 
 mod captioned;
 mod images;
@@ -14,12 +15,12 @@ pub use images::{ImageBatch, ImageItem, Views};
 pub use spoken::{SpeechBatch, SpeechItem, SpeechShape, SpokenBatch, SpokenItem};
 use std::sync::Arc;
 
-/// One example. A source gives one kind of them.
+/// One example. Every source gives examples of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
     /// A text, scored token by token or as a whole.
     Text(TextItem),
-    /// A text and the one that it is to become.
+    /// A source text and its target text.
     Pair(PairItem),
     /// An image and its class.
     Image(ImageItem),
@@ -29,73 +30,75 @@ pub enum Item {
     Spoken(SpokenItem),
 }
 
-/// A text: `targets[i]` is what position i is to say.
+/// A text: `targets[i]` is what the model is to predict at position i.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TextItem {
     /// Token ids.
     pub inputs: Vec<i32>,
     /// Token ids or tags, or [`NOT_SCORED`], as long as `inputs`; empty when no token is scored.
     pub targets: Vec<i32>,
-    /// The document of each position, when attention must not cross documents: a carried state continues in 0.
+    /// Document number of each position, if attention must not cross documents. A state carried over from the
+    /// previous batch continues in document 0.
     pub documents: Option<Vec<i32>>,
-    /// The segment of each position (0, then 1 in the second text of a pair).
+    /// Segment of each position (0, then 1 in the second text of a pair).
     pub segments: Option<Vec<i32>>,
-    /// The class of the whole text: a label, or whether the second text follows the first.
+    /// Class of the whole text: a label, or whether the second text follows the first.
     pub label: Option<i32>,
-    /// The classes of the whole text, in ascending order, where it may have any number of them.
+    /// Classes of the whole text in ascending order, if it may have any number of them.
     pub classes: Option<Vec<i32>>,
-    /// The number that the whole text is to be given.
+    /// Number that the model is to predict for the whole text.
     pub number: Option<f32>,
-    /// What is asked of it.
+    /// Question about the text, with its answer.
     pub asked: Option<Asked>,
-    /// The token after the last target, where the text continues in the same document.
+    /// Token after the last target, if the text continues in the same document.
     pub after: Option<i32>,
     /// The token after each target, or [`NOT_SCORED`], as long as `targets`, when it is predicted too.
     pub second: Option<Vec<i32>>,
-    /// The neighbours of its whole chunks, of a model that reads them.
+    /// Neighbours of the text's complete chunks, for a model that reads retrieved neighbours.
     pub neighbours: Option<Neighbours>,
 }
 
-/// What is asked of a text, and its answer.
+/// The question asked of a text, and its answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
-    /// The first and the last token of the answer; [`Window::none`] where the text has none.
+    /// Positions of the first and the last token of the answer; both are [`Window::none`] if the text has no
+    /// answer.
     pub answer: [i32; 2],
-    /// The part of a context that the text holds.
+    /// Part of the context that the text holds.
     pub window: Arc<Window>,
 }
 
-/// A part of the context of a question.
+/// A window of the context of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The question, by its number in the split.
+    /// Number of the question in its split.
     pub question: u64,
-    /// What its file calls it; its number where the file says nothing.
+    /// Id of the question in its file; its number if the file gives no id.
     pub id: Arc<str>,
-    /// The whole context.
+    /// Whole context.
     pub context: Arc<str>,
-    /// The bytes of the context that each token of this part stands for.
+    /// Byte range of the context that each token of this window covers.
     pub places: Vec<[usize; 2]>,
-    /// The place of the first of these tokens in the text.
+    /// Position, in the text, of the first of these tokens.
     pub first: usize,
-    /// The place of the token that stands for the whole text, and for no answer.
+    /// Position of the token that stands for the whole text and is predicted if there is no answer.
     pub none: usize,
-    /// All right answers; none where there is no answer.
+    /// All accepted answers; empty if the question has no answer.
     pub right: Arc<[String]>,
-    /// Whether questions of the data may have no answer.
+    /// Whether questions of this data set may have no answer.
     pub may_lack: bool,
 }
 
-/// A source text and its target, both with the marks that the tokenizer puts around them.
+/// A source text and its target, both with the special tokens that the tokenizer adds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PairItem {
-    /// Token ids, the end mark included.
+    /// Token ids, including the end token.
     pub source: Vec<i32>,
-    /// Token ids from the mark of the beginning to that of the end.
+    /// Token ids, from the begin token to the end token.
     pub target: Vec<i32>,
 }
 
-/// Some examples of one kind.
+/// The contents of a batch: examples of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     /// Texts.
@@ -110,46 +113,47 @@ pub enum Content {
     Spoken(SpokenBatch),
 }
 
-/// Texts, row by row.
+/// Texts, one per row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TextBatch {
     /// Token ids, `[rows, cols]`.
     pub inputs: Vec<i32>,
     /// Token ids or tags, or [`NOT_SCORED`], `[rows, cols]`; empty when no token is scored.
     pub targets: Vec<i32>,
-    /// Document of each position, `[rows, cols]`, when attention must not cross documents; in number 0 a carried state
-    /// continues.
+    /// Document number of each position, `[rows, cols]`, if attention must not cross documents. A carried
+    /// state continues in document 0.
     pub documents: Option<Vec<i32>>,
     /// Segment of each position, `[rows, cols]`.
     pub segments: Option<Vec<i32>>,
     /// Class of each row.
     pub labels: Option<Vec<i32>>,
-    /// The classes of each row, where it may have any number of them.
+    /// Classes of each row, if a row may have any number of them.
     pub classes: Option<Vec<Vec<i32>>>,
-    /// The number that each row is to be given.
+    /// Number that the model is to predict for each row.
     pub numbers: Option<Vec<f32>>,
-    /// What is asked of each row.
+    /// Question asked of each row, with its answer.
     pub asked: Option<Vec<Asked>>,
     /// The token after each target or [`NOT_SCORED`], `[rows, cols]`, when it is predicted too.
     pub second: Option<Vec<i32>>,
-    /// The neighbours of the whole chunks of each row, of a model that reads them.
+    /// Neighbours of the complete chunks of each row, for a model that reads retrieved neighbours.
     pub neighbours: Option<Neighbours>,
-    /// Tokens of each row, when a row is shorter than `cols`.
+    /// Tokens of each row, if any row is shorter than `cols`.
     pub lengths: Option<Vec<usize>>,
-    /// Tokens of the longest row.
+    /// Width of a row: at least the tokens of the longest one.
     pub cols: usize,
-    /// Tokens of the longest first and of the longest second text (segments 0 and 1) of the step, where it has both.
+    /// Tokens of the longest first text and of the longest second text (segments 0 and 1) in the step, if
+    /// rows have both.
     pub halves: [usize; 2],
 }
 
 impl TextBatch {
-    /// Tokens without what fills rows up.
+    /// Returns the number of tokens without padding.
     pub fn tokens(&self) -> usize {
         let lengths = self.lengths.as_ref();
         lengths.map_or(self.inputs.len(), |lengths| lengths.iter().sum())
     }
 
-    /// A text alone, to be read without a right answer.
+    /// Builds a batch of one text, without targets.
     pub fn alone(item: TextItem) -> Self {
         Self {
             cols: item.inputs.len(),
@@ -159,7 +163,8 @@ impl TextBatch {
         }
     }
 
-    /// Texts filled up to the longest, or to `width`, to be read without a right answer.
+    /// Builds a batch of texts without targets, padded to the longest text or to `width`, whichever is
+    /// greater.
     pub fn filled(rows: &[Vec<i32>], width: usize) -> Self {
         let longest = rows.iter().map(Vec::len).max();
         let cols = longest.unwrap_or(0).max(width);
@@ -178,51 +183,52 @@ impl TextBatch {
     }
 }
 
-/// Pairs of texts, row by row.
+/// Pairs of texts, one per row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PairBatch {
     /// Source ids, `[rows, source_cols]`.
     pub source: Vec<i32>,
     /// Tokens of each source.
     pub source_lengths: Vec<usize>,
-    /// Tokens of the longest source.
+    /// Width of a source row: at least the tokens of the longest source.
     pub source_cols: usize,
-    /// What the decoder reads, `[rows, target_cols]`.
+    /// Decoder inputs, `[rows, target_cols]`.
     pub inputs: Vec<i32>,
-    /// What it is to say, or [`NOT_SCORED`], `[rows, target_cols]`.
+    /// Decoder targets or [`NOT_SCORED`], `[rows, target_cols]`.
     pub targets: Vec<i32>,
-    /// Tokens that the decoder reads of each target.
+    /// Tokens of each target that the decoder reads.
     pub target_lengths: Vec<usize>,
-    /// Tokens that the decoder reads of the longest target.
+    /// Width of a target row: at least the decoder inputs of the longest target.
     pub target_cols: usize,
 }
 
-/// Some rows of a step, or of an evaluation.
+/// A batch: some rows of a step, or of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
-    /// What the model reads, and what it is to say.
+    /// Inputs of the model, and its targets.
     pub content: Content,
-    /// Which example each row is.
+    /// Sample number of each row.
     pub samples: Vec<u64>,
-    /// Examples.
+    /// Number of examples.
     pub rows: usize,
-    /// Place of the first row within its step's batch.
+    /// Index of the first row within its step's batch.
     pub first_row: usize,
-    /// What is scored: targets of texts, or images and texts with classes, a number or an answer, or images with captions.
+    /// Number of scored targets: tokens of texts; or images and texts with classes, a number or an answer; or
+    /// images with captions.
     pub scored: usize,
-    /// Second targets that are scored.
+    /// Number of scored second targets.
     pub second: usize,
-    /// The weights of the classes, where they have some.
+    /// Class weights, if the classes have any.
     pub class_weights: Option<Arc<[f32]>>,
-    /// The sum of the weights of what is scored; 0 where classes have none.
+    /// Sum of the weights of the scored targets; 0 if the classes have no weights.
     pub weight: f64,
-    /// Tokens of its texts, of pairs on both sides, without what fills rows up; of images, the images.
+    /// Tokens of the texts (of pairs, on both sides) without padding; for images, the number of images.
     pub tokens: usize,
-    /// What is scored in the whole step: what the sum of losses is divided by.
+    /// Scored targets of the whole step, by which the sum of losses is divided.
     pub step_scored: usize,
-    /// The sum of the weights of what is scored in the whole step.
+    /// Sum of the weights of the scored targets of the whole step.
     pub step_weight: f64,
-    /// Second targets that are scored in the whole step.
+    /// Scored second targets of the whole step.
     pub step_second: usize,
     /// Tokens of the whole step.
     pub step_tokens: usize,
@@ -230,22 +236,23 @@ pub struct Batch {
     pub step_rows: usize,
     /// Steps before this one; in an evaluation, batches before this one.
     pub step: u64,
-    /// Steps of the whole training; 0 where there is none.
+    /// Steps of the whole training; 0 if there is no training.
     pub steps: u64,
-    /// Where rows continue from batch to batch: which of them begin their text here.
+    /// For rows that continue from batch to batch: whether each row begins its text in this batch.
     pub begins: Option<Vec<bool>>,
-    /// What it is from.
+    /// Split that the examples are from.
     pub split: Split,
-    /// What is to be read of the pass that it goes through, in a step that is watched.
+    /// What to record of the forward pass, in a step that is watched.
     pub watch: Option<Wanted>,
-    /// Whether the blocks of a network keep their input alone and compute all else anew on the way back.
+    /// Whether the blocks of a network keep only their input and recompute everything else in the backward
+    /// pass.
     pub recompute: bool,
-    /// Whether the sums of its losses stay on the device, unread.
+    /// Whether the loss sums stay on the device, unread.
     pub unread: bool,
 }
 
 impl Content {
-    /// What is scored: targets where tokens have targets, otherwise rows.
+    /// Returns the number of scored targets: tokens if tokens have targets, otherwise rows.
     pub fn scored(&self) -> usize {
         let count = |targets: &[i32]| targets.iter().filter(|t| **t != NOT_SCORED).count();
         match self {
@@ -265,7 +272,7 @@ impl Content {
         }
     }
 
-    /// Second targets that are scored.
+    /// Returns the number of scored second targets.
     pub fn second(&self) -> usize {
         match self {
             Self::Text(c) => {
@@ -276,7 +283,8 @@ impl Content {
         }
     }
 
-    /// Tokens that are read, of pairs on both sides, without what fills rows up; of images and recordings, their number.
+    /// Returns the number of tokens read (for pairs, on both sides) without padding; for images and
+    /// recordings, their number.
     pub fn tokens(&self) -> usize {
         match self {
             Self::Text(c) => c.tokens(),
@@ -289,7 +297,7 @@ impl Content {
 }
 
 impl Item {
-    /// The text, when it is one.
+    /// Returns the text, if the example is one.
     pub fn text(self) -> Option<TextItem> {
         match self {
             Self::Text(item) => Some(item),
@@ -299,7 +307,7 @@ impl Item {
 }
 
 impl Batch {
-    /// The texts, when it is of texts.
+    /// Returns the texts, if the batch is of texts.
     pub fn text(&self) -> Option<&TextBatch> {
         match &self.content {
             Content::Text(content) => Some(content),

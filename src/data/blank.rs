@@ -1,18 +1,19 @@
-//! Messages about examples without a text that are read all the same: how many there are, and where the first one stands.
+//! Messages about examples that have no text but are read all the same: how many there are, and where the
+//! first one is.
 
 use super::{PerSplit, Split};
 use std::fmt::Display;
 
-/// Such examples of a split.
+/// The examples of a split that have no text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Blank {
     count: usize,
-    /// The place of the first one.
+    /// Place of the first one.
     first: String,
 }
 
 impl Blank {
-    /// Those at these places.
+    /// Counts the examples at these places.
     pub(super) fn at<P: Display>(mut places: impl Iterator<Item = P>) -> Self {
         match places.next() {
             None => Self::default(),
@@ -24,8 +25,8 @@ impl Blank {
     }
 }
 
-/// The message about those of all splits, which are called `one` or `several`, and `how` they are read:
-/// `2 empty texts to train on, 1 to validate on, the first at a.tsv:3: …`.
+/// Returns the message about such examples in all splits. They are called `one` or `several`; `how` tells how
+/// they are read: `2 empty texts to train on, 1 to validate on, the first at a.tsv:3: …`.
 pub(super) fn note([one, several]: [&str; 2], all: &PerSplit<Blank>, how: &str) -> Option<String> {
     let mut parts: Vec<String> = Vec::new();
     for (split, used) in [

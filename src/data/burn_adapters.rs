@@ -1,4 +1,4 @@
-//! The seam to Burn: sources as `Dataset`s.
+//! Adapters for Burn: sources as `Dataset`s.
 
 use std::sync::Arc;
 

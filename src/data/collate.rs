@@ -1,8 +1,8 @@
-//! Several examples side by side, as one rectangle.
+//! Collation: pads several examples into one rectangular batch.
 //!
-//! Rows that differ in length are filled up on the right; what fills them is hidden from attention (`lengths`) and never
-//! scored ([`NOT_SCORED`]). The micro-batches of a step are filled to one width, so that cutting a step differently
-//! changes nothing.
+//! Rows that differ in length are padded on the right. The padding is hidden from attention (`lengths`) and
+//! never scored ([`NOT_SCORED`]). The micro-batches of a step are padded to the same width, so that splitting
+//! a step differently changes nothing.
 
 use super::NOT_SCORED;
 use super::batch::{
@@ -11,17 +11,17 @@ use super::batch::{
 };
 use crate::nn::neighbours::Neighbours;
 
-/// The lengths that the rows of a step are filled up to.
+/// The lengths that the rows of a step are padded to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Widths {
     source: usize,
     target: usize,
-    /// Of the two texts of a row.
+    /// Widths of the first and the second text of a row.
     halves: [usize; 2],
 }
 
 impl Widths {
-    /// Those of the longest examples.
+    /// Returns the lengths of the longest examples.
     pub(super) fn of(items: &[Item]) -> Self {
         let mut widths = Self::default();
         for item in items {
@@ -43,7 +43,7 @@ impl Widths {
         widths
     }
 
-    /// How many numbers these are.
+    /// How many numbers [`Self::numbers`] returns.
     pub(super) const NUMBERS: usize = 4;
 
     pub(super) fn numbers(self) -> [usize; Self::NUMBERS] {
@@ -59,7 +59,7 @@ impl Widths {
         }
     }
 
-    /// The larger ones of both.
+    /// Returns the larger of each pair of widths.
     pub(super) fn joined(self, other: Self) -> Self {
         let (mut larger, others) = (self.numbers(), other.numbers());
         for (number, other) in larger.iter_mut().zip(others) {
@@ -70,13 +70,13 @@ impl Widths {
 }
 
 impl Content {
-    /// Examples of one kind side by side, filled up to the longest.
+    /// Collates examples of one kind, padded to the longest.
     pub fn of(items: &[Item]) -> Self {
         collate(items, Widths::of(items))
     }
 }
 
-/// Examples side by side.
+/// Collates examples of one kind, padded to `widths`.
 pub(super) fn collate(items: &[Item], widths: Widths) -> Content {
     match items.first() {
         Some(Item::Pair(_)) => Content::Pairs(pairs(items, widths)),
@@ -118,7 +118,7 @@ fn texts(items: &[Item], cols: usize) -> TextBatch {
     }
 }
 
-/// Texts, each with its targets where some have targets.
+/// Texts with their targets, if any text has targets.
 fn with_targets<'a>(
     rows: impl Iterator<Item = (&'a [i32], &'a [i32])> + Clone,
     cols: usize,
@@ -137,7 +137,7 @@ fn with_targets<'a>(
     }
 }
 
-/// The neighbours of the chunks of all rows, where all have some.
+/// The neighbours of the chunks of all rows, if every row has some.
 fn neighbours<'a>(items: impl Iterator<Item = &'a TextItem>) -> Option<Neighbours> {
     let rows = items.map(|item| item.neighbours.as_ref());
     let mut rows = rows.collect::<Option<Vec<_>>>()?.into_iter();
@@ -146,7 +146,7 @@ fn neighbours<'a>(items: impl Iterator<Item = &'a TextItem>) -> Option<Neighbour
     Some(all)
 }
 
-/// Tokens of the first and of the second text.
+/// Tokens of the first and of the second text of a row.
 fn halves(item: &TextItem) -> [usize; 2] {
     item.segments.as_ref().map_or([0; 2], |segments| {
         let first = segments.iter().take_while(|segment| **segment == 0).count();
@@ -205,7 +205,7 @@ fn captioned(items: &[Item], cols: usize) -> CaptionedBatch {
     }
 }
 
-/// Samples of a recording that is read as such.
+/// Samples of a recording that is read as raw samples; 0 if it is read as mel bands.
 fn samples(item: &SpokenItem) -> usize {
     match item.speech.shape.n_mels {
         0 => item.speech.features.len(),
@@ -246,7 +246,7 @@ fn side_by_side<'a>(items: impl Iterator<Item = &'a ImageItem>) -> ImageBatch {
     batch
 }
 
-/// Rows of different lengths, filled up on the right.
+/// Concatenates rows of different lengths, each padded on the right to `cols`.
 fn rectangle<'a>(rows: impl Iterator<Item = &'a [i32]>, cols: usize, filling: i32) -> Vec<i32> {
     let mut all = Vec::new();
     for (number, row) in rows.enumerate() {

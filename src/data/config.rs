@@ -1,4 +1,4 @@
-//! `[data]` of an experiment: one kind, each with its own keys, all of them a [`DataSet`].
+//! `[data]` of an experiment: one kind of data set, each with its own keys and each a [`DataSet`].
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::tokenizer::TokenizerConfig;
 
-/// Examples of a held-out set at most.
+/// Maximum number of examples in a held-out set.
 const MOST_HELD_OUT: u64 = 1 << 17;
 
 /// `[data]` of an experiment.
@@ -64,9 +64,9 @@ pub enum DataConfig {
     TaggedText(TaggedTextConfig),
     /// Messages of a user and an assistant.
     Conversations(Box<ConversationsConfig>),
-    /// A better and a worse way to go on.
+    /// Prompts with a better and a worse continuation.
     Preferences(Box<PreferencesConfig>),
-    /// Questions whose answers stand in a context.
+    /// Questions whose answers are spans of a context.
     Questions(QuestionsConfig),
     /// Stories of a small made-up world.
     Grammar(GrammarConfig),
@@ -84,18 +84,18 @@ pub enum DataConfig {
     ArticleHalves(ArticleHalvesConfig),
     /// Whether a dashed path joins two circles.
     Pathfinder(PathfinderConfig),
-    /// None: the run was imported.
+    /// No examples: the run was imported.
     #[serde(rename = "none")]
     Imported(ImportedConfig),
 }
 
 impl DataConfig {
-    /// Whether it is that of an imported model, which has no data of its own.
+    /// Whether this is the data of an imported model, which has no examples of its own.
     pub fn is_imported(&self) -> bool {
         matches!(self, Self::Imported(_))
     }
 
-    /// The value of the key `kind`.
+    /// Returns the value of the key `kind`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) => "text",
@@ -132,7 +132,7 @@ impl DataConfig {
         }
     }
 
-    /// The data set that acts.
+    /// Returns the data set itself.
     pub fn set(&self) -> &dyn DataSet {
         match self {
             Self::Text(c) => c,
@@ -169,7 +169,7 @@ impl DataConfig {
         }
     }
 
-    /// The same with every file put where `place` says.
+    /// Returns the same configuration with every path replaced by `place(path)`.
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         match self {
             Self::Text(c) => Self::Text(c.with_paths(place)),
@@ -206,8 +206,8 @@ impl DataConfig {
         }
     }
 
-    /// The same text, of which evaluations read a window of so many tokens from each token on; `None` where examples are no
-    /// windows of a text.
+    /// Returns the same text data with evaluations that read a window of `context` tokens starting at every
+    /// token; `None` if the examples are not windows of a text.
     pub fn in_every_window(&self, context: usize) -> Option<Self> {
         let Self::Text(c) = self else { return None };
         Some(Self::Text(super::TextConfig {
@@ -217,7 +217,7 @@ impl DataConfig {
         }))
     }
 
-    /// How contexts of questions are cut; `None` of data that has none.
+    /// Returns how the contexts of questions are split into windows; `None` for data without questions.
     pub fn cut(&self) -> Option<questions::Cut> {
         match self {
             Self::Questions(c) => Some(c.cut()),
@@ -225,14 +225,14 @@ impl DataConfig {
         }
     }
 
-    /// All faults of its own keys, each with its remedy.
+    /// Returns all faults of the data's own keys, each with its remedy.
     pub fn own_faults(&self) -> Vec<String> {
         let mut faults = self.set().faults();
         faults.extend(self.size_faults());
         faults
     }
 
-    /// Faults of held-out sets that no memory holds.
+    /// Faults of held-out sets that are too large for memory.
     fn size_faults(&self) -> Vec<String> {
         let keys = serde_json::to_value(self).unwrap_or_default();
         let sizes = ["valid_items", "test_items"].map(|key| (key, keys[key].as_u64()));
@@ -247,12 +247,12 @@ impl DataConfig {
             .collect()
     }
 
-    /// Tokens of the longest input; 0 for images.
+    /// Returns the maximum length of an input in tokens; 0 for images.
     pub fn context(&self) -> usize {
         self.set().context()
     }
 
-    /// All faults of sense of `[data]` with this `[tokenizer]`, each with its remedy.
+    /// Returns all faults of `[data]` in combination with this `[tokenizer]`, each with its remedy.
     pub fn faults(&self, tokenizer: Option<&TokenizerConfig>) -> Vec<String> {
         let mut faults = self.own_faults();
         let kind = self.kind();

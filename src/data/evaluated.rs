@@ -1,27 +1,30 @@
-//! Which keys of a kind of `[data]` define the examples that evaluations are of: values of runs that differ in them are of other
-//! examples, whatever the metric. Keys of every kind that begin with the name of the split, `valid_items` say, define them too.
+//! Which keys of a kind of `[data]` define the examples of evaluations. Values of runs that differ in one of
+//! these keys are about different examples, whatever the metric. In every kind, keys that begin with the name
+//! of the split (such as `valid_items`) define the examples too.
 //!
-//! What a network reads of an example is no other example: `context` of a text, `size` of images from files. Where such a key leaves
-//! out what would be scored, values are of fewer targets: of all that is measured where whole examples go or all that is measured
-//! is of single tokens (`keys`), of what is measured token by token elsewhere (`cut`).
+//! How much of an example the network reads does not define it: `context` of a text, `size` of images from
+//! files. But if such a key leaves out something that would be scored, values cover fewer targets. The key is
+//! then in `keys` if whole examples are left out or if everything is measured per token, and in `cut` if only
+//! the token-by-token measures are affected.
 
-/// The keys of a kind that define the examples of evaluations, each below `data`.
+/// The keys of a kind of data that define the examples of evaluations; all of them are keys of `[data]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Evaluated {
-    /// The kind.
+    /// Kind of data.
     pub kind: &'static str,
-    /// Keys that define them in any case.
+    /// Keys that always define the examples.
     pub keys: &'static [&'static str],
-    /// Keys that define them where they are a share of the training examples.
+    /// Keys that define the examples if these are drawn as a share of the training examples.
     pub shared: &'static [&'static str],
-    /// Keys by which the same examples are written otherwise: their loss is another measure, what is right about them is not.
+    /// Keys that change how the same examples are written: the loss then measures something else, the
+    /// correctness of an answer does not.
     pub written: &'static [&'static str],
-    /// Keys that say how long a target is at most, of which the first that is given counts: what lies beyond is not scored token
-    /// by token. What is said of texts as a whole is of the same texts.
+    /// Keys that limit the length of a target; the first one that is given counts. Tokens beyond the limit
+    /// are left out of token-by-token measures; measures of whole texts still cover the same texts.
     pub cut: &'static [&'static str],
 }
 
-/// Examples from files.
+/// A kind whose examples are read from files.
 const fn files(kind: &'static str, keys: &'static [&'static str]) -> Evaluated {
     Evaluated {
         kind,
@@ -32,7 +35,7 @@ const fn files(kind: &'static str, keys: &'static [&'static str]) -> Evaluated {
     }
 }
 
-/// Examples that are made.
+/// A kind whose examples are generated.
 const fn made(kind: &'static str, keys: &'static [&'static str]) -> Evaluated {
     Evaluated {
         kind,
@@ -43,13 +46,13 @@ const fn made(kind: &'static str, keys: &'static [&'static str]) -> Evaluated {
     }
 }
 
-/// The test part stands beside the validation part, which begins before it.
+/// The test part lies next to the validation part, which begins before it, so this key moves both.
 const TEST_FRACTION: &str = "test_fraction";
 const STRINGS: &[&str] = &["length", "min_length", "symbols", "held_out"];
 const SUMS: &[&str] = &["digits", "operations", "held_out"];
-/// An answer from its last digit to its first is the same answer.
+/// An answer written from its last digit to its first is the same answer.
 const REVERSED: &[&str] = &["reversed"];
-/// A chat template writes the same messages otherwise, and says which marks behind an answer are scored.
+/// A chat template writes the same messages differently and decides which tokens after an answer are scored.
 const TEMPLATE: &[&str] = &["template", "date"];
 
 /// Every kind of data.
@@ -99,7 +102,7 @@ pub const ALL: &[Evaluated] = &[
     files("labelled_text", &["label", "labels", "indicators", "score"]),
     // Words beyond the context have no tag.
     files("tagged_text", &["word", "tag", "context"]),
-    // Answers are cut to the context, and rows without a token of one within it are left out.
+    // Answers are cut to the context, and rows that hold no token of an answer within it are left out.
     Evaluated {
         written: TEMPLATE,
         ..files(
@@ -111,13 +114,13 @@ pub const ALL: &[Evaluated] = &[
         written: TEMPLATE,
         ..files("preferences", &["prompt", "chosen", "rejected", "context"])
     },
-    // The loss is that of windows, answers are those of questions.
+    // The loss is measured per window, answers per question.
     Evaluated {
         written: &["context", "overlap"],
         ..files("questions", &[])
     },
     made("grammar", &["sentences"]),
-    // Letters of the test stand behind those of validation.
+    // The test letters come after the validation letters.
     made("people", &["valid_items"]),
     made(
         "listops",
@@ -146,7 +149,7 @@ pub const ALL: &[Evaluated] = &[
     made("none", &[]),
 ];
 
-/// Those of a kind; `None` of one that is not known.
+/// Returns the keys of a kind; `None` if the kind is unknown.
 pub fn of_kind(kind: &str) -> Option<&'static Evaluated> {
     ALL.iter().find(|evaluated| evaluated.kind == kind)
 }
@@ -156,10 +159,10 @@ mod tests {
     use super::*;
     use crate::data::{DataConfig, KINDS};
 
-    /// Whether a kind has a key, whatever its value: keys that have no value unless they are given are not written out.
+    /// Whether a kind has a key, whatever its value: the key may be absent from the serialized configuration.
     fn has(example: &toml::Table, key: &str) -> bool {
         let mut data = example["data"].clone();
-        // No key takes a list of lists of nothing.
+        // No key takes a list of empty lists.
         let value = toml::Value::Array(vec![toml::Value::Array(Vec::new())]);
         let table = data.as_table_mut().unwrap();
         table.insert(key.to_string(), value);
@@ -195,7 +198,7 @@ mod tests {
             let table: toml::Table = kind.example.parse().unwrap();
             let drawn = has(&table, "valid_fraction");
             assert_eq!(!evaluated.shared.is_empty(), drawn, "{}", kind.kind);
-            // Columns of targets and of labels have these names elsewhere.
+            // Other kinds use these names for columns of targets and of labels.
             let files: &[&str] = match kind.kind {
                 "pairs" => &["source", "target"],
                 "images" => &["labels"],

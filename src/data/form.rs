@@ -1,4 +1,4 @@
-//! The form of the examples that a kind of data gives, and a task reads.
+//! The form of the examples that a kind of data gives and that a task reads.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,7 @@
-//! `kind = "none"`: a run that was imported, and has no examples of its own.
+//! `kind = "none"`: the data of an imported run, which has no examples of its own.
 //!
-//! Its keys say how inputs look, so that the run can be used; `eval RUN --data FILE` reads examples from elsewhere.
+//! Its keys describe the inputs so that the run can be used; `eval RUN --data FILE` reads examples from
+//! elsewhere.
 
 use std::path::PathBuf;
 
@@ -23,7 +24,7 @@ use crate::error::{Error, Result};
 pub struct ImportedConfig {
     /// The form of the inputs.
     pub gives: Gives,
-    /// Tokens of the longest input; 0 for images.
+    /// Maximum length of an input in tokens; 0 for images.
     pub context: usize,
     /// Channels, height and width of images.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,7 +35,7 @@ pub struct ImportedConfig {
 }
 
 impl DataConfig {
-    /// The data of an imported run whose inputs have this form and shape.
+    /// Returns the data of an imported run whose inputs have this form and shape.
     pub fn imported(gives: Gives, shape: &Shape) -> Self {
         Self::Imported(ImportedConfig {
             gives,
@@ -58,7 +59,8 @@ impl DataConfig {
 }
 
 impl ImportedConfig {
-    /// Data from files for a model of this shape: the second file holds the labels of images, or the targets of texts.
+    /// Returns a configuration that reads `files` for a model of this shape. The second file holds the labels
+    /// of images, or the targets of texts.
     pub fn with_files(&self, files: &[PathBuf], shape: &Shape) -> DataConfig {
         let first = Paths(files.first().cloned().into_iter().collect());
         let second = files.get(1).cloned();
@@ -74,7 +76,7 @@ impl ImportedConfig {
                 classes: shape.classes.clone(),
                 ..LabelledTextConfig::default()
             }),
-            // Lists of classes stand in the column of labels.
+            // The label column holds lists of classes.
             Gives::ManyLabelled => DataConfig::LabelledText(LabelledTextConfig {
                 labels: Some(LabelledTextConfig::usual_label(first.0.first(), false)),
                 path: first,
@@ -82,7 +84,7 @@ impl ImportedConfig {
                 classes: shape.classes.clone(),
                 ..LabelledTextConfig::default()
             }),
-            // Numbers stand in the column of labels.
+            // The label column holds numbers.
             Gives::Numbered => DataConfig::LabelledText(LabelledTextConfig {
                 score: Some(LabelledTextConfig::usual_label(first.0.first(), false)),
                 path: first,
@@ -209,7 +211,7 @@ impl DataSet for ImportedConfig {
         false
     }
 
-    /// A folder may have come without a tokenizer.
+    /// The imported folder may have no tokenizer.
     fn is_text(&self) -> bool {
         false
     }

@@ -1,12 +1,13 @@
 //! Lanes: rows that continue from step to step, for networks that carry their state.
 //!
-//! Row b reads the b-th share of the examples in their order, one a step, and begins its share anew after the last one
-//! (Dai et al. 2019 train so; Mikolov et al. 2010 with one lane). Shares differ by at most one example, so that every
-//! example is read.
+//! Row b reads the b-th share of the examples in order, one example per step, and starts again from the
+//! beginning of its share after the last one (as in Dai et al. 2019, and Mikolov et al. 2010 with one lane).
+//! Shares differ by at most one example, so that every example is read.
 
 use super::order::Taken;
 
-/// What step `step` takes of `len` examples in so many lanes, no more than there are examples.
+/// Returns the examples that step `step` takes from `len` examples in `count` lanes; `count` must not exceed
+/// `len`.
 pub(super) fn step(len: u64, count: u64, step: u64) -> Vec<Taken> {
     let each = (0..count).map(|lane| {
         let (from, to) = (lane * len / count, (lane + 1) * len / count);
@@ -20,8 +21,8 @@ pub(super) fn step(len: u64, count: u64, step: u64) -> Vec<Taken> {
     each.collect()
 }
 
-/// The example of each lane at batch `number` of one pass over `len` examples; lanes that have one more come first, so
-/// that the last batch is of the first lanes.
+/// Returns the example of each lane in batch `number` of one pass over `len` examples. Lanes with one example
+/// more come first, so that the last batch holds only the first lanes.
 pub(super) fn once(len: u64, count: u64, number: u64) -> Vec<Taken> {
     let count = count.clamp(1, len.max(1));
     let (share, longer) = (len / count, len % count);

@@ -1,7 +1,8 @@
-//! Batches: examples in an order that is a function of (seed, step), made ahead on a thread.
+//! Batches: examples in an order that is a function of (seed, step), made ahead of time on a thread.
 //!
-//! Which examples step s takes is [`Order`]'s to say, from the seed and s alone: a stream begins at any step at
-//! once, and neither prefetch nor micro-batches can change what is learned from.
+//! [`Order`] decides which examples step s takes, from only the seed and s. A stream can therefore start at
+//! any step without replaying earlier ones, and neither prefetching nor micro-batches change what the model
+//! learns from.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,13 +16,13 @@ pub use super::order::{BatchSize, Order, Taken};
 pub use super::share::{Extent, Share};
 use crate::error::{Error, Result};
 
-/// Steps that are ready and wait.
+/// Maximum number of prepared steps that wait in the queue.
 const AHEAD: usize = 4;
 
-/// One step's micro-batches.
+/// Returns the micro-batches of one step.
 ///
 /// # Errors
-/// A source without examples, or one that can no longer be read.
+/// If the source has no examples or can no longer be read.
 pub fn step_batches(
     source: &dyn Source,
     order: &mut Order,
@@ -31,10 +32,10 @@ pub fn step_batches(
     step_share(source, order, micro_batch_size, step, &|all| 0..all).map(Share::alone)
 }
 
-/// Of one step's micro-batches those that `share` names, given their number. No other example is read.
+/// Returns the micro-batches of one step that `share` selects, given their count. No other example is read.
 ///
 /// # Errors
-/// A source without examples, or one that can no longer be read.
+/// If the source has no examples or can no longer be read.
 pub fn step_share(
     source: &dyn Source,
     order: &mut Order,
@@ -58,16 +59,17 @@ pub fn step_share(
     Ok(Share::read(source, &taken, rows, step, own)?.until(epoch))
 }
 
-/// Training steps without end, made ahead on a thread.
+/// An endless stream of training steps, made ahead of time on a thread.
 pub struct TrainStream<T> {
     ready: Option<Receiver<Result<T>>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The steps from `from_step` on (steps already done), in this order, each as its micro-batches. Ends only after an error.
+/// Streams the steps from `from_step` (the number of steps already done) on, each as its micro-batches. The
+/// stream ends only after an error.
 ///
 /// # Errors
-/// The first item, when the source is empty or no thread can be had.
+/// The first item is an error if the source is empty or the thread cannot be started.
 pub fn train_stream(
     source: Arc<dyn Source>,
     mut order: Order,
@@ -79,10 +81,10 @@ pub fn train_stream(
     })
 }
 
-/// The steps of [`train_stream`], of each the micro-batches that `share` names.
+/// Streams the steps of [`train_stream`] with only the micro-batches that `share` selects.
 ///
 /// # Errors
-/// Those of [`train_stream`].
+/// As for [`train_stream`].
 pub fn share_stream(
     source: Arc<dyn Source>,
     mut order: Order,
@@ -95,7 +97,7 @@ pub fn share_stream(
     })
 }
 
-/// Steps from `from_step` on, made ahead on a thread until one fails.
+/// Makes steps from `from_step` on, on a thread, until one fails.
 fn ahead<T: Send + 'static>(
     from_step: u64,
     mut make: impl FnMut(u64) -> Result<T> + Send + 'static,
@@ -107,7 +109,7 @@ fn ahead<T: Send + 'static>(
             for step in from_step.. {
                 let made = make(step);
                 let failed = made.is_err();
-                // The other side is gone when training has ended.
+                // The receiver is gone when training has ended.
                 if send.send(made).is_err() || failed {
                     return;
                 }
@@ -120,7 +122,7 @@ fn ahead<T: Send + 'static>(
     let thread = match thread {
         Ok(thread) => Some(thread),
         Err(e) => {
-            // The queue is empty, so this does not wait.
+            // The queue is empty, so this does not block.
             let _ = send.send(Err(Error::run(format!(
                 "cannot start the thread that makes batches: {e}"
             ))));
@@ -143,7 +145,7 @@ impl<T> Iterator for TrainStream<T> {
 
 impl<T> Drop for TrainStream<T> {
     fn drop(&mut self) {
-        // A closed queue ends the thread.
+        // Closing the queue ends the thread.
         self.ready = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -151,7 +153,7 @@ impl<T> Drop for TrainStream<T> {
     }
 }
 
-/// A whole split in order; the last batch may have fewer rows.
+/// Returns the batches of a whole split in order; the last batch may have fewer rows.
 pub fn eval_batches(
     source: Arc<dyn Source>,
     batch_size: usize,
@@ -159,22 +161,22 @@ pub fn eval_batches(
     eval_share(source, EvalSize::of(batch_size), 0, 1)
 }
 
-/// The rows of the batches of an evaluation.
+/// Row counts of the batches of an evaluation.
 #[derive(Clone, Copy, Debug)]
 pub struct EvalSize {
-    /// Of each batch.
+    /// Rows of each batch.
     pub rows: usize,
-    /// Of the last one at least: fewer belong to the batch before.
+    /// Minimum number of rows of the last batch: fewer are added to the batch before.
     pub least: usize,
 }
 
 impl EvalSize {
-    /// Batches of so many rows each, the last of which may have fewer.
+    /// Batches of `rows` rows each, of which the last may have fewer.
     pub fn of(rows: usize) -> Self {
         Self { rows, least: 1 }
     }
 
-    /// How many batches so many examples make.
+    /// Returns the number of batches that `examples` examples make.
     pub fn batches(self, examples: usize) -> usize {
         let rows = self.rows.max(1);
         let all = examples.div_ceil(rows);
@@ -185,7 +187,7 @@ impl EvalSize {
     }
 }
 
-/// Of the batches of a split the one with the number `first`, and then every `every`-th.
+/// Returns every `every`-th batch of a split, starting with batch `first`.
 pub fn eval_share(
     source: Arc<dyn Source>,
     size: EvalSize,
@@ -208,9 +210,9 @@ pub fn eval_share(
     })
 }
 
-/// A whole split in so many lanes: row b continues where row b of the batch before ended. The lanes are divided into
-/// `groups` of consecutive ones, each a batch; of every step the batches of the groups `own`. The last step may have fewer
-/// rows, and groups without any have no batch.
+/// Returns a whole split in `count` lanes: row b continues where row b of the batch before ended. Consecutive
+/// lanes form `groups` groups, each a batch; every item holds the batches of the groups in `own` for one
+/// step. The last step may have fewer rows, and groups without rows have no batch.
 pub fn eval_lanes(
     source: Arc<dyn Source>,
     count: usize,
@@ -228,7 +230,7 @@ pub fn eval_lanes(
     })
 }
 
-/// Some examples as one batch.
+/// Collates some examples into one batch.
 fn one(source: &dyn Source, taken: &[Taken], number: u64) -> Result<Batch> {
     let mut batches = Share::read(source, taken, taken.len().max(1), number, 0..1)?.alone();
     batches

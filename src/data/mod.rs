@@ -1,8 +1,8 @@
-//! Data sets: files or generators in, examples and batches of token ids out.
+//! Data sets: they read files or generate examples, and hand out examples and batches of token ids.
 //!
-//! [`prepare`] turns `[data]` and `[tokenizer]` into a [`Data`]; [`loader`] turns its sources into
-//! batches. An example is a function of (seed, sample number), an order of (seed, epoch), so
-//! nothing here has state to save. Tensors are made by the task, on its own thread and device.
+//! [`prepare`] turns `[data]` and `[tokenizer]` into a [`Data`]; [`loader`] turns its sources into batches.
+//! An example is a function of (seed, sample number) and an order a function of (seed, epoch), so this module
+//! has no state to save. The task makes the tensors, on its own thread and device.
 
 pub mod batch;
 mod blank;
@@ -104,88 +104,88 @@ pub use text::{TextConfig, Windows};
 pub use view::View;
 pub use written::Captions;
 
-/// A target that is not scored: padding, a question, the next document's first token.
+/// Target id of a position that is not scored: padding, a question, the next document's first token.
 pub const NOT_SCORED: i32 = -100;
 
-/// Examples by number.
+/// A source of examples, addressed by number.
 pub trait Source: Send + Sync {
-    /// Examples in one pass. A source that draws has no end; its length is what one pass is taken
-    /// to be.
+    /// Number of examples in one pass. A source that draws its examples has no end; its length is what counts
+    /// as one pass.
     fn len(&self) -> usize;
 
-    /// Whether there is nothing in it.
+    /// Whether the source has no examples.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Example `sample`, as it is seen the `draw`th time that the run takes an example: a function of the two
-    /// numbers. Masks and augmentations depend on `draw`; evaluations give the sample's number again. A source
-    /// that draws takes any sample number.
+    /// Returns example `sample` as the run's `draw`th example: a function of the two numbers. Masks and
+    /// augmentations depend on `draw`; evaluations pass the sample number as `draw`. A source that draws its
+    /// examples accepts any sample number.
     ///
     /// # Errors
-    /// A file that changed or cannot be read.
+    /// If a file has changed or cannot be read.
     fn get(&self, sample: u64, draw: u64) -> Result<Item>;
 
-    /// Tokens of an example where examples differ in length, for batches by tokens; of a pair, of its longer
-    /// side.
+    /// Length of an example in tokens, used for batches by tokens; for a pair, the length of its longer side.
+    /// 1 if all examples have the same length.
     fn size(&self, _sample: u64) -> usize {
         1
     }
 
-    /// The split that it belongs to.
+    /// The split that the examples belong to.
     fn split(&self) -> Split {
         Split::Train
     }
 
-    /// Whether an example takes long to make, as an augmented image does: [`Self::get`] is then called from several threads at
-    /// once, and must not hold a lock while it waits for others.
+    /// Whether an example is expensive to make, as an augmented image is. [`Self::get`] is then called from
+    /// several threads at once and must not hold a lock while it waits for others.
     fn is_costly(&self) -> bool {
         false
     }
 
-    /// The class of an example, where it is known without making the example.
+    /// The class of an example, if it is known without making the example.
     fn label(&self, _sample: u64) -> Option<i32> {
         None
     }
 
-    /// The words of an example with their tags, where words have tags.
+    /// The tagged words of an example, if its words have tags.
     fn tagged_words(&self, _sample: u64) -> Option<&TaggedWords> {
         None
     }
 
-    /// What an example was read from, where that is known.
+    /// Where an example was read from, if that is known.
     fn origin(&self, _sample: u64) -> Option<&Origin> {
         None
     }
 
-    /// The weights of the classes, where they have some.
+    /// The class weights, if the classes have any.
     fn class_weights(&self) -> Option<&Arc<[f32]>> {
         None
     }
 
-    /// Whether examples are drawn (any number is a new one) rather than counted (`0..len`).
+    /// Whether examples are drawn (every number gives a new one) rather than counted (`0..len`).
     fn drawn(&self) -> bool {
         false
     }
 }
 
-/// A part of the data.
+/// A split of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Split {
-    /// The examples of training.
+    /// Training examples.
     Train,
-    /// The examples that choices are made on.
+    /// Validation examples, on which choices are made.
     Valid,
-    /// The examples that are reported once.
+    /// Test examples, reported once at the end.
     Test,
 }
 
 impl Split {
-    /// All three.
+    /// All three splits.
     pub const ALL: [Self; 3] = [Self::Train, Self::Valid, Self::Test];
 
-    /// `train`, `valid` or `test`.
+    /// Returns `train`, `valid` or `test`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Train => "train",
@@ -198,16 +198,16 @@ impl Split {
 /// One value for each split.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PerSplit<T> {
-    /// Of the training part.
+    /// Value of the training split.
     pub train: T,
-    /// Of the validation part.
+    /// Value of the validation split.
     pub valid: T,
-    /// Of the test part.
+    /// Value of the test split.
     pub test: T,
 }
 
 impl<T> PerSplit<T> {
-    /// The value of a split.
+    /// Returns the value of a split.
     pub fn get(&self, split: Split) -> &T {
         match split {
             Split::Train => &self.train,
@@ -216,7 +216,7 @@ impl<T> PerSplit<T> {
         }
     }
 
-    /// The value of a split, to change.
+    /// Returns a mutable reference to the value of a split.
     pub fn get_mut(&mut self, split: Split) -> &mut T {
         match split {
             Split::Train => &mut self.train,
@@ -229,16 +229,17 @@ impl<T> PerSplit<T> {
 /// The tokenizers of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Tokenizers {
-    /// Of texts; of both sides of pairs, or of the sources.
+    /// Tokenizer of texts: of both sides of pairs, or of the sources only if `target` is given.
     pub text: Option<Tokenizer>,
-    /// Of the targets of pairs, when they have a vocabulary of their own.
+    /// Tokenizer of the targets of pairs, if they have a separate one.
     pub target: Option<Tokenizer>,
-    /// What writes conversations as texts, where the tokenizer came with it or the data has conversations.
+    /// Template that writes conversations as texts, if the tokenizer came with one or the data has
+    /// conversations.
     pub chat: Option<ChatTemplate>,
 }
 
 impl Tokenizers {
-    /// One tokenizer for everything.
+    /// Uses one tokenizer for everything.
     pub fn one(tokenizer: Tokenizer) -> Self {
         Self {
             text: Some(tokenizer),
@@ -246,13 +247,14 @@ impl Tokenizers {
         }
     }
 
-    /// That of the targets.
+    /// Returns the tokenizer of the targets: `target`, or else `text`.
     pub fn of_targets(&self) -> Option<&Tokenizer> {
         self.target.as_ref().or(self.text.as_ref())
     }
 
-    /// Whether sources and targets have a vocabulary each. Two tokenizers that cut texts otherwise and give each token the same
-    /// id (Marian's `source.spm` and `target.spm` over one `vocab.json`) have one.
+    /// Whether sources and targets have different vocabularies. Two tokenizers that split texts differently
+    /// but map every id to the same token (Marian's `source.spm` and `target.spm` over one `vocab.json`)
+    /// share one vocabulary.
     pub fn two_vocabularies(&self) -> bool {
         let (Some(source), Some(target)) = (&self.text, &self.target) else {
             return false;
@@ -262,7 +264,7 @@ impl Tokenizers {
         size != target.vocab_size() || ids.any(|id| source.token(id) != target.token(id))
     }
 
-    /// What is said of the files that they were read from.
+    /// Returns the notes about the files that the tokenizers were read from.
     pub fn notes(&self) -> impl Iterator<Item = &String> {
         let both = self.text.iter().chain(&self.target);
         both.flat_map(Tokenizer::notes)

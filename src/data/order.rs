@@ -1,37 +1,38 @@
 //! Which examples a step takes: a function of (seed, step).
 //!
-//! Batches of so many examples take them in the order of each epoch's permutation. Batches of so many tokens
-//! first put examples of like length together: the permutation is cut into pools of 64 batches or so, a pool is
-//! sorted by length and cut into batches whose rows, filled up to the longest, hold no more than the budget, and
-//! the batches are shuffled (Ott et al. 2018, fairseq, batch within a budget of tokens; Marian's maxi-batches).
+//! Batches of a fixed number of examples take them in the order of each epoch's permutation. Batches of a
+//! fixed number of tokens first group examples of similar length: the permutation is divided into pools of
+//! about 64 batches; each pool is sorted by length and divided into batches that, padded to their longest
+//! row, stay within the token budget; then the batches are shuffled (Ott et al. 2018, fairseq, batch within a
+//! budget of tokens; Marian's maxi-batches).
 
 use super::Source;
 use super::lanes;
 use crate::rng::Permutation;
 
-/// How large a step is.
+/// The size of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchSize {
-    /// So many examples.
+    /// Number of examples.
     Items(usize),
-    /// As many examples as hold this many tokens when all are as long as the longest, of pairs on the longer
-    /// side; one at least.
+    /// Token budget: as many examples as fit when all are padded to the longest (of pairs, on the longer
+    /// side), and at least one.
     Tokens(usize),
 }
 
 /// An example that a step takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Its number in the source.
+    /// Number of the example in its source.
     pub sample: u64,
-    /// How many examples the run had taken before it, or a number that no other one of the run has.
+    /// Number of examples that the run took before this one, or another number that is unique in the run.
     pub draw: u64,
-    /// Whether the row's text begins with it, rather than going on where the example of the step before ended; `None`
-    /// where rows of different steps have nothing to do with each other.
+    /// Whether the row's text begins with this example rather than continuing where the example of the
+    /// previous step ended; `None` if rows of different steps are unrelated.
     pub begins: Option<bool>,
 }
 
-/// Batches of tokens that are sorted by length together.
+/// Number of batches whose examples are sorted by length together.
 const POOL: usize = 64;
 
 /// The order of a source's examples.
@@ -41,14 +42,14 @@ pub struct Order {
     size: BatchSize,
     /// Whether rows continue from step to step.
     lanes: bool,
-    /// Consecutive steps that take the same examples.
+    /// Number of consecutive steps that take the same examples.
     repeats: u64,
-    /// Of batches of tokens: an epoch, its first step, its batches.
+    /// For batches by tokens: an epoch, its first step, and its batches.
     epoch: Option<(u64, u64, Vec<Vec<u64>>)>,
 }
 
 impl Order {
-    /// The order of a run.
+    /// Returns the order of a run.
     pub fn new(seed: u64, size: BatchSize) -> Self {
         Self {
             seed,
@@ -59,7 +60,7 @@ impl Order {
         }
     }
 
-    /// So many lanes, each through its own share.
+    /// Returns the order of `count` lanes, each of which reads its own share of the examples.
     pub fn lanes(count: usize) -> Self {
         Self {
             lanes: true,
@@ -67,7 +68,8 @@ impl Order {
         }
     }
 
-    /// The same, in which so many consecutive steps take the same examples; the first of them begins the texts of its rows.
+    /// Returns the same order with every batch taken in `repeats` consecutive steps; the first of them begins
+    /// the texts of its rows.
     #[must_use]
     pub fn repeated(self, repeats: u64) -> Self {
         Self {
@@ -76,7 +78,7 @@ impl Order {
         }
     }
 
-    /// How many lanes it has; `None` when steps are independent of each other.
+    /// Returns the number of lanes; `None` if steps are independent of each other.
     pub fn lane_count(&self) -> Option<usize> {
         match self.size {
             BatchSize::Items(count) if self.lanes => Some(count),
@@ -84,7 +86,7 @@ impl Order {
         }
     }
 
-    /// The examples of step `step` of a source that is not empty.
+    /// Returns the examples of step `step`; the source must not be empty.
     pub fn step(&mut self, source: &dyn Source, step: u64) -> Vec<Taken> {
         if self.repeats == 1 {
             return self.taken(source, step);
@@ -94,7 +96,7 @@ impl Order {
         taken.map(|one| Taken { begins, ..one }).collect()
     }
 
-    /// The examples of the steps with this number, of those that take others.
+    /// Returns the examples of step `step`, counting repeated steps once.
     fn taken(&mut self, source: &dyn Source, step: u64) -> Vec<Taken> {
         match self.size {
             BatchSize::Items(count) if self.lanes => {
@@ -105,8 +107,8 @@ impl Order {
         }
     }
 
-    /// Passes over the source once step `step` is taken, the one that [`Self::step`] gave last: 1.5 in the middle of the
-    /// second one.
+    /// Returns the number of passes over the source after step `step`, which must be the one that
+    /// [`Self::step`] returned last: 1.5 in the middle of the second pass.
     pub fn epoch_after(&self, source: &dyn Source, step: u64) -> f64 {
         let step = step / self.repeats;
         match (self.size, &self.epoch) {
@@ -120,9 +122,9 @@ impl Order {
         }
     }
 
-    /// Steps of so many passes over the source; a part of a step is a whole one.
+    /// Returns the number of steps in `epochs` passes over the source, rounded up.
     pub fn steps_in(&self, source: &dyn Source, epochs: f64) -> u64 {
-        // Not one step more for a rounding.
+        // A rounding error must not add a step.
         let whole = |steps: f64| (steps - 1e-6).ceil().max(0.0) as u64;
         let steps = match self.size {
             BatchSize::Items(count) => whole(epochs * source.len() as f64 / count.max(1) as f64),
@@ -164,7 +166,7 @@ impl Order {
 
     fn tokens(&mut self, source: &dyn Source, budget: usize, step: u64) -> Vec<Taken> {
         let len = source.len() as u64;
-        // An earlier step than those of the epoch at hand is looked for from the beginning.
+        // For a step before the current epoch, start again from the first epoch.
         let known = self.epoch.take().filter(|(_, first, _)| *first <= step);
         let (mut epoch, mut first, mut batches) =
             known.unwrap_or_else(|| (0, 0, self.batches(source, budget, 0)));
@@ -185,7 +187,8 @@ impl Order {
         taken
     }
 
-    /// The batches of an epoch, one at least. Of a source that draws, each epoch has examples of its own.
+    /// Returns the batches of an epoch, at least one. If the source draws its examples, each epoch has its
+    /// own.
     fn batches(&self, source: &dyn Source, budget: usize, epoch: u64) -> Vec<Vec<u64>> {
         let len = source.len() as u64;
         let order = Permutation::new(self.seed, epoch, len);
@@ -206,7 +209,7 @@ impl Order {
         }
         cut(pool, budget, &mut batches);
         let count = batches.len() as u64;
-        // Another permutation than that of the examples, for any number of epochs that a run may have.
+        // A different permutation from that of the examples, for any number of epochs that a run may have.
         let order = Permutation::new(self.seed, epoch | 1 << 63, count.max(1));
         let mut shuffled: Vec<Vec<u64>> = vec![Vec::new(); batches.len()];
         for (place, batch) in batches.into_iter().enumerate() {
@@ -217,7 +220,7 @@ impl Order {
 }
 
 impl Taken {
-    /// An example of a row that does not continue from step to step.
+    /// An example in a row that does not continue from step to step.
     pub fn alone(sample: u64, draw: u64) -> Self {
         Self {
             sample,
@@ -227,13 +230,13 @@ impl Taken {
     }
 }
 
-/// Cuts a pool of (size, example) into batches of like sizes.
+/// Divides a pool of (size, example) pairs into batches of similar sizes.
 fn cut(mut pool: Vec<(usize, u64)>, budget: usize, batches: &mut Vec<Vec<u64>>) {
     // A stable sort: equal sizes stay in the order of the permutation.
     pool.sort_by_key(|(size, _)| *size);
     let mut batch = Vec::new();
     for (size, sample) in pool {
-        // In ascending order the newest is the longest.
+        // Sizes ascend, so the newest example is the longest.
         if !batch.is_empty() && (batch.len() + 1) * size.max(1) > budget {
             batches.push(std::mem::take(&mut batch));
         }

@@ -1,22 +1,22 @@
-//! What examples were read from, for lines that tell of each of them.
+//! Where examples were read from, for output that lists each of them.
 
 use std::path::Path;
 use std::sync::Arc;
 
-/// What an example was read from.
+/// Where an example was read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Its file.
+    /// File of the example.
     pub file: Arc<Path>,
-    /// Its line there, or its row in a table of columns.
+    /// Line in the file, or row in a columnar table; `None` if the file is the example.
     pub line: Option<u64>,
-    /// Its text, and the second one of a pair; none where it is no text, and of examples to train on, whose texts are not kept
-    /// beside their tokens.
+    /// Text of the example, and the second text of a pair. Empty if the example is not a text, and for
+    /// training examples, whose texts are not kept beside their tokens.
     pub texts: Vec<String>,
 }
 
 impl Origin {
-    /// A file of its own.
+    /// Origin of an example that is a whole file.
     pub fn of_file(file: &Path) -> Self {
         Self {
             file: file.into(),
@@ -25,7 +25,7 @@ impl Origin {
         }
     }
 
-    /// A row of a table.
+    /// Origin of an example that is a row of a table.
     pub fn of_row(file: &Arc<Path>, line: u64, texts: Vec<String>) -> Self {
         Self {
             file: Arc::clone(file),

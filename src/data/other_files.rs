@@ -1,11 +1,11 @@
-//! A run's kind of data over other files: `eval --data`.
+//! A run's kind of data, read from other files: `eval --data`.
 
 use std::path::PathBuf;
 
 use super::{DataConfig, Gives, ImagesConfig, LabelledTextConfig, PairsConfig, Paths, Shape};
 use crate::error::{Error, Result};
 
-/// A table over one file, or folder, to validate on; with values of further keys.
+/// A table whose only split is validation, from one file or folder; further keys are set to the given values.
 macro_rules! over {
     ($config:expr, $path:expr, $($key:ident: $value:expr),*) => {{
         let mut config = $config;
@@ -20,7 +20,8 @@ macro_rules! over {
 }
 
 impl DataConfig {
-    /// The same without the answers' columns that an imported run supposes, where keys say others.
+    /// Returns the same data without the answer columns that an imported run assumes, if `keys` name other
+    /// ones.
     #[must_use]
     pub fn answered_by<'k>(self, mut keys: impl Iterator<Item = &'k str>) -> Self {
         let answers = ["label", "labels", "indicators", "score"];
@@ -40,8 +41,8 @@ impl DataConfig {
         }
     }
 
-    /// The same with the answers' column that an imported run supposes by its name, where columns have names in `form`: the same data with
-    /// the keys that say how tables are written.
+    /// Returns the same data with the answer column that an imported run assumes, given by name if `form`
+    /// names its columns. `form` is the same data with the keys that describe how tables are written.
     #[must_use]
     pub fn supposed_in(self, form: &Self) -> Self {
         match (self, form) {
@@ -57,8 +58,8 @@ impl DataConfig {
         }
     }
 
-    /// All images of a file or folder, with their classes, for a run whose images have this shape; the second file holds the
-    /// labels.
+    /// Returns all images of a file or folder with their classes, for a run whose images have this shape. The
+    /// second file holds the labels.
     pub fn labelled_images(files: &[PathBuf], shape: &Shape) -> Self {
         Self::Images(ImagesConfig {
             path: Paths(files.first().cloned().into_iter().collect()),
@@ -72,12 +73,12 @@ impl DataConfig {
         })
     }
 
-    /// The same data with these files to validate on, all of them; the second one holds the labels of images, or the
-    /// targets of texts, or is the folder of the images or recordings that a table names. `shape` is that of the run: its
-    /// classes, the mean and the deviation of its images.
+    /// Returns the same data with all of these files as its validation split. The second one holds the labels
+    /// of images or the targets of texts, or is the folder of the images or recordings that a table names.
+    /// `shape` is the run's: its classes, and the mean and standard deviation of its images.
     ///
     /// # Errors
-    /// Data that is generated, and reads no files.
+    /// If the data is generated and reads no files, or if the kind takes only one file.
     pub fn of_files(&self, files: &[PathBuf], shape: &Shape) -> Result<Self> {
         let paths = |number: usize| Paths(files.get(number).cloned().into_iter().collect());
         let asked = match self {
@@ -122,9 +123,9 @@ impl DataConfig {
             ));
         }
         Ok(match asked {
-            // Weights say how training draws from several files.
+            // Weights only say how training draws from several files.
             Self::Text(c) => Self::Text(over!(c, paths(0), weights: Vec::new())),
-            // The classes are the run's.
+            // The classes come from the run.
             Self::LabelledText(c) => Self::LabelledText(over!(c, paths(0), train_items: None)),
             Self::TaggedText(c) => Self::TaggedText(
                 over!(c, paths(0), train_items: None, classes: shape.classes.clone()),
@@ -182,7 +183,7 @@ impl DataConfig {
                     test_path: Paths::default(),
                     valid_fraction: None,
                     test_fraction: None,
-                    // Evaluations take all of them without it.
+                    // Evaluations use all references in any case.
                     all_references: false,
                     ..*c
                 }))

@@ -1,4 +1,5 @@
-//! The keys that say which files, and which of their examples, are for what: of kinds whose files are tables of examples.
+//! The keys that say which files, and which of their examples, belong to which split, for kinds of data whose
+//! files are tables of examples.
 
 use super::files::found;
 use super::{Data, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, split};
@@ -7,7 +8,7 @@ use crate::tokenizer::Tokenizer;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The key that names the files of a split.
+/// Returns the key that names the files of a split.
 pub(super) fn key_of(split: Split) -> &'static str {
     match split {
         Split::Train => "path",
@@ -16,25 +17,25 @@ pub(super) fn key_of(split: Split) -> &'static str {
     }
 }
 
-/// These keys of one kind of data.
+/// The values of these keys in one kind of data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts<'a> {
-    /// Files to train on.
+    /// Training files.
     pub path: &'a Paths,
-    /// Files to validate and to test on.
+    /// Validation and test files.
     pub held_out: [Option<&'a Paths>; 2],
-    /// Shares of `path` to validate and to test on.
+    /// Shares of `path` held out for validation and for testing.
     pub fractions: [Option<f64>; 2],
-    /// Examples to train on.
+    /// Number of training examples to keep.
     pub train_items: Option<usize>,
 }
 
 /// A kind of data that has these keys.
 pub(super) trait Parted: Sized {
-    /// Which files, and which of their examples, are for what.
+    /// Returns the values of these keys.
     fn parts(&self) -> Parts<'_>;
 
-    /// The same with every path of these keys as `place` gives it.
+    /// Returns the same configuration with every path of these keys replaced by `place(path)`.
     fn placed(&self, place: impl Fn(&Path) -> PathBuf) -> Self;
 }
 
@@ -65,14 +66,15 @@ macro_rules! parted {
 pub(super) use parted;
 
 impl<'a> Parts<'a> {
-    /// The shares of `path` to validate and to test on.
+    /// Returns the shares of `path` held out for validation (by default 0.1 without `valid_path`) and for
+    /// testing (by default 0).
     pub fn fractions(&self) -> (f64, f64) {
         let [valid, test] = self.fractions;
         let usual = if self.held_out[0].is_some() { 0.0 } else { 0.1 };
         (valid.unwrap_or(usual), test.unwrap_or(0.0))
     }
 
-    /// Whether there is such a split.
+    /// Whether the data has this split.
     pub fn has(&self, split: Split) -> bool {
         let (valid, test) = self.fractions();
         match split {
@@ -82,13 +84,13 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// All files, with the keys that name them.
+    /// Returns all paths with the keys that name them.
     pub fn paths(&self) -> Vec<(&'static str, &'a Path)> {
         let all = self.by_split();
         all.map(|(split, path)| (key_of(split), path)).collect()
     }
 
-    /// All files, with the splits that they are for.
+    /// Returns all paths with the splits that they are for.
     pub fn by_split(&self) -> impl Iterator<Item = (Split, &'a Path)> + use<'a> {
         let [valid, test] = self.held_out;
         let all = [
@@ -102,7 +104,8 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// Faults of these keys; `what` is missing where `path` is.
+    /// Returns the faults of these keys. `what` tells what `path` should name, for the message that it is
+    /// missing.
     pub fn faults(&self, what: &str) -> Vec<String> {
         let mut faults = Vec::new();
         let mut fault = |wrong: bool, message: &str| {
@@ -145,10 +148,11 @@ impl<'a> Parts<'a> {
         faults
     }
 
-    /// The examples of each split, or what they are drawn in, as `read` finds them in a file of a split; `what` they are called.
+    /// Reads the examples (or the units that are drawn from) of each split: `read` returns those of one file
+    /// of a split. `what` gives their name in the plural and in the singular.
     ///
     /// # Errors
-    /// Files that are missing, those of `read`, a split without any.
+    /// If files are missing, `read` fails, or a split has no examples.
     pub fn read<T>(
         &self,
         request: &Request,
@@ -187,10 +191,10 @@ impl<'a> Parts<'a> {
         Ok(parts)
     }
 
-    /// The data of sources whose examples are held in memory.
+    /// Builds the data from sources that hold their examples in memory.
     ///
     /// # Errors
-    /// Those of `source`.
+    /// As for `source`.
     pub fn data(
         &self,
         shape: Shape,

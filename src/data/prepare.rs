@@ -1,14 +1,15 @@
-//! The one way to data: faults first, then the files or generators, then what the tokenizers put around texts.
+//! Preparation of data: checks for faults, reads the files or runs the generators, then sets the special
+//! tokens that the tokenizers add to texts.
 
 use super::{Data, DataConfig, Request, Tokenizers};
 use crate::error::{Error, Fault, Result};
 use crate::tokenizer::Around;
 
-/// Prepares data and tokenizer.
+/// Prepares the data and its tokenizer.
 ///
 /// # Errors
-/// Faults of the configuration, files that are missing or unreadable, a split too short for one
-/// example, a view that the data does not have.
+/// If the configuration has faults, files are missing or unreadable, a split is too short for one example, or
+/// the data does not have the requested view.
 pub fn prepare(config: &DataConfig, request: &Request) -> Result<Data> {
     let set = config.set();
     // A resumed run may have a tokenizer without its configuration.
@@ -37,14 +38,15 @@ pub fn prepare(config: &DataConfig, request: &Request) -> Result<Data> {
     let around = set.around(request.view);
     let begins_from_another = request.saved.text.is_some();
     let changes = match around {
-        // Pairs are read in what the file puts around a text, where that ends one.
+        // Framed pairs already have what the tokenizer's file puts around a text, which includes an end
+        // token.
         Around::End => !data.shape.framed,
-        // What another run's file says stays.
+        // What another run's tokenizer file says is kept.
         Around::Nothing | Around::Frame | Around::Edges => !begins_from_another,
-        // Windows are read so, whichever run they begin from.
+        // Windows are always read this way, whichever run the tokenizer comes from.
         Around::Behind => true,
     };
-    // A run that continues keeps its files as they are.
+    // A resumed run keeps its files as they are.
     if changes && request.run.is_none() {
         let Tokenizers { text, target, .. } = &mut data.tokenizers;
         for tokenizer in text.iter_mut().chain(target) {

@@ -6,41 +6,41 @@ use std::sync::Arc;
 
 /// Prepared data.
 pub struct Data {
-    /// The examples of training.
+    /// Training examples.
     pub train: Arc<dyn Source>,
-    /// In order, whole; `None` when the experiment has no such split.
+    /// Validation examples, all of them in order; `None` if the experiment has no such split.
     pub valid: Option<Arc<dyn Source>>,
-    /// In order, whole.
+    /// Test examples, all of them in order; `None` if the experiment has no such split.
     pub test: Option<Arc<dyn Source>>,
     /// The facts that a model is built for.
     pub shape: Shape,
-    /// Text to ids; `None` where no text stands behind the ids.
+    /// Tokenizers that turn text into ids; absent if the ids do not stand for text.
     pub tokenizers: Tokenizers,
-    /// Bytes of text that a scored token stands for on average: bits per byte = loss / ln 2 / this. `None`
-    /// where tokens stand for no text.
+    /// Average bytes of text per scored token: bits per byte = loss / ln 2 / this. `None` if tokens do not
+    /// stand for text.
     pub bytes_per_token: PerSplit<Option<f64>>,
-    /// Tokens of each split, of pairs on both sides; 0 for generators, which have no end.
+    /// Number of tokens in each split (of pairs, on both sides); 0 for generators, which have no end.
     pub tokens: PerSplit<u64>,
-    /// The texts behind the pairs of a held-out split, in the order of its examples.
+    /// Texts of the pairs of a held-out split, in the order of its examples.
     pub pairs: PerSplit<Option<Arc<Texts>>>,
-    /// The captions or transcripts behind a held-out split, where these are to be written.
+    /// Captions or transcripts of a held-out split, if the model is to generate them.
     pub captions: PerSplit<Option<Arc<Captions>>>,
-    /// Documents of the text to train on, where it is read as documents.
+    /// Number of documents in the training text, if it is read as documents.
     pub documents: u64,
-    /// Training pairs that are not trained on: an empty side, too long, too unequal.
+    /// Number of training pairs that are left out: an empty side, too long, too unequal in length.
     pub left_out: usize,
     /// Messages about examples that are not read.
     pub unread: Vec<String>,
-    /// Texts of each split that are longer than the context and lack their ends.
+    /// Number of texts in each split that are longer than the context and were cut.
     pub cut: PerSplit<usize>,
     /// Messages for the user about the files that were read.
     pub notes: Vec<String>,
-    /// What finds the neighbours of its texts, for a model that reads them.
+    /// Database that finds the neighbours of texts, for a model that reads neighbours.
     pub database: Option<Arc<Database>>,
 }
 
 impl Data {
-    /// Data to train on, with nothing held out and no text behind it.
+    /// Builds data with only training examples, which do not stand for text.
     pub fn new(train: Arc<dyn Source>, shape: Shape) -> Self {
         Self {
             train,
@@ -61,10 +61,10 @@ impl Data {
         }
     }
 
-    /// The source of a split.
+    /// Returns the source of a split.
     ///
     /// # Errors
-    /// The data has no such split; the message says how to get one.
+    /// If the data has no such split; the message says how to get one.
     pub fn source(&self, split: Split) -> Result<&Arc<dyn Source>> {
         let source = match split {
             Split::Train => Some(&self.train),

@@ -1,4 +1,4 @@
-//! Inputs that a command is given, as a model that was trained on the data reads them.
+//! Reads inputs that a command is given as a model trained on the data would read them.
 
 use super::images::sequence;
 use super::labelled::examples;
@@ -8,11 +8,11 @@ use crate::tokenizer::Tokenizer;
 use std::path::Path;
 
 impl DataConfig {
-    /// A text, or a pair of texts, as a model that was trained on it reads it.
+    /// Reads a text, or a pair of texts, as a model trained on this data does.
     ///
     /// # Errors
-    /// A text that the tokenizer cannot encode, an empty one, a second text where the data has single ones, and the
-    /// other way round.
+    /// If the tokenizer cannot encode a text, a text is empty, or a second text is given for data of single
+    /// texts or missing for data of pairs.
     pub fn read_text(
         &self,
         text: &str,
@@ -41,10 +41,10 @@ impl DataConfig {
         }
     }
 
-    /// Two texts in the marks of their tokenizer, cut to the length of training's.
+    /// Reads two texts with the special tokens of their tokenizer, cut to the context of training.
     ///
     /// # Errors
-    /// A text that the tokenizer cannot encode.
+    /// If the tokenizer cannot encode a text.
     pub fn read_both(&self, first: &str, second: &str, tokenizer: &Tokenizer) -> Result<TextItem> {
         let ids = |text: &str| -> Result<Vec<i32>> {
             let ids = tokenizer.encode(text)?.into_iter();
@@ -55,11 +55,11 @@ impl DataConfig {
         examples::framed(ids(first)?, second, self.context(), edges.as_ref())
     }
 
-    /// A single text in the marks of its tokenizer, cut to the length of training's, whether the data has single texts or
-    /// pairs; and whether it is cut.
+    /// Reads a single text with the special tokens of its tokenizer, cut to the context of training, whether
+    /// the data has single texts or pairs. The second value tells whether the text was cut.
     ///
     /// # Errors
-    /// A text that the tokenizer cannot encode; an empty one, where no mark stands around it.
+    /// If the tokenizer cannot encode the text, or if it is empty and the tokenizer adds no special tokens.
     pub fn read_alone(&self, text: &str, tokenizer: &Tokenizer) -> Result<(TextItem, bool)> {
         let ids = tokenizer.encode(text)?.into_iter().map(|id| id as i32);
         let (ids, edges) = (ids.collect::<Vec<i32>>(), tokenizer.edges());
@@ -70,17 +70,18 @@ impl DataConfig {
         Ok((item, cut))
     }
 
-    /// A PNG or JPEG file as a model that was trained on sequences of grey values reads it; nothing where the data has
-    /// none.
+    /// Reads a PNG or JPEG file as a model trained on sequences of grey values does; `None` if the data has
+    /// no such sequences.
     ///
     /// # Errors
-    /// A file that cannot be read or decoded.
+    /// If the file cannot be read or decoded.
     pub fn read_sequence(&self, file: &Path) -> Result<Option<TextItem>> {
         let size = self.sequence();
         size.map(|size| sequence::read(file, size)).transpose()
     }
 
-    /// Height and width of images that are read as sequences of grey values; nothing where the data has none.
+    /// Returns the height and width of images that are read as sequences of grey values; `None` if the data
+    /// has none.
     pub fn sequence(&self) -> Option<[usize; 2]> {
         match self {
             Self::Images(c) => c.size.filter(|_| c.sequence),

@@ -1,7 +1,7 @@
-//! A part of a split that stands for the whole of it: drawn at random, and the same for every run and every seed, so that
-//! evaluations compare.
+//! A random sample of a split that stands for the whole split. It is the same for every run and every seed,
+//! so that evaluations are comparable.
 //!
-//! The first examples of a file are often of one source or one length, and no sample of the split.
+//! The first examples of a file are often from one source or of one length, so they are not representative.
 
 use std::sync::Arc;
 
@@ -9,30 +9,30 @@ use super::{Item, Source, Split};
 use crate::error::Result;
 use crate::rng::Permutation;
 
-/// The seed and the epoch of the draw; no run has this epoch.
+/// Seed and epoch of the draw; no run reaches this epoch.
 const DRAW: (u64, u64) = (0, u64::MAX - 1);
 
-/// Whether each of `len` examples is one of the `count` that stand for them.
+/// Returns a predicate that tells whether an example is among the `count` of `len` that are sampled.
 fn chosen(len: usize, count: usize) -> impl Fn(u64) -> bool {
     let order = Permutation::new(DRAW.0, DRAW.1, len as u64);
     move |number| order.at(number) < count as u64
 }
 
-/// The numbers of `count` of `len` examples, in their order.
+/// Returns the numbers of the `count` sampled examples out of `len`, in ascending order.
 pub fn numbers(len: usize, count: usize) -> Vec<u64> {
     let chosen = chosen(len, count);
     (0..len as u64).filter(|number| chosen(*number)).collect()
 }
 
-/// A split with the `count` examples that stand for it at the front: a pass that ends after them is one over the part,
-/// and one that continues reads the rest.
+/// A split with the `count` sampled examples first: a pass that ends after them covers the sample, and one
+/// that continues reads the rest.
 pub struct PartFirst {
     source: Arc<dyn Source>,
     order: Vec<u64>,
 }
 
 impl PartFirst {
-    /// The split in this order.
+    /// Reorders the split.
     pub fn new(source: Arc<dyn Source>, count: usize) -> Self {
         let len = source.len();
         let chosen = chosen(len, count);
@@ -48,7 +48,7 @@ impl Source for PartFirst {
         self.order.len()
     }
 
-    // An evaluation sees an example as it does in a pass in order.
+    // An evaluation sees an example as in a pass in order, so the draw is the sample's own number.
     fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
         let number = self.order[sample as usize];
         self.source.get(number, number)

@@ -1,4 +1,4 @@
-//! What every kind of `[data]` says of itself and does: [`DataSet`].
+//! [`DataSet`]: the properties and operations of every kind of `[data]`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,38 +10,41 @@ use super::{Data, Places, Shape, SpeechShape, Split, Tokenizers, View};
 use crate::error::Result;
 use crate::tokenizer::{Around, TokenizerConfig};
 
-/// The inputs of preparation beside the configuration.
+/// The inputs of data preparation, apart from the configuration.
 pub struct Request<'a> {
-    /// `[tokenizer]`.
+    /// The `[tokenizer]` section.
     pub tokenizer: Option<&'a TokenizerConfig>,
-    /// The run's own tokenizers on resume or evaluation, or those of the run that a new one begins from: never trained again.
+    /// The run's own tokenizers on resume or evaluation, or those of the run that a new one begins from; they
+    /// are never retrained.
     pub saved: &'a Tokenizers,
-    /// What the run's data was when it began, on resume or evaluation: its classes keep their numbers, its images their
-    /// form and normalisation, whatever the files hold today.
+    /// Shape of the run's data when it began, on resume or evaluation: classes keep their numbers and images
+    /// their form and normalisation, even if the files have changed since.
     pub run: Option<&'a Shape>,
-    /// Where files are looked for.
+    /// Folders in which files are looked up.
     pub places: &'a Places,
-    /// The experiment's seed.
+    /// Seed of the experiment.
     pub seed: u64,
     /// How texts are read.
     pub view: &'a View,
-    /// Whether answers are compared with others: texts that are longer than the context are left out, not cut.
+    /// Whether answers are compared with each other; texts longer than the context are then left out instead
+    /// of cut.
     pub whole_answers: bool,
-    /// The neighbours that the model reads beside texts, when it reads some.
+    /// Chunking of the neighbours that the model reads beside texts, if it reads any.
     pub retrieval: Option<Chunking>,
 }
 
 impl Request<'_> {
-    /// Whether it is of a run of an earlier version, which read files without [`Shape::told_apart`].
+    /// Whether the request is from a run of an earlier version, which read files without
+    /// [`Shape::told_apart`].
     pub(super) fn reads_as_before(&self) -> bool {
         self.run.is_some_and(|run| !run.told_apart)
     }
 
-    /// The files that `keep` takes of those that paths under a key of `[data]` stand for.
+    /// Returns those of the files under a key of `[data]` for which `keep` is true.
     ///
     /// # Errors
-    /// A folder that cannot be read or holds no file, a pattern that no file matches; a folder with the files of several
-    /// splits, which runs of earlier versions read as one.
+    /// If a folder cannot be read or holds no file, no file matches a pattern, or a folder holds files of
+    /// several splits (which runs of earlier versions read as one).
     pub(super) fn files(
         &self,
         key: &str,
@@ -57,7 +60,7 @@ impl Request<'_> {
     }
 }
 
-/// The fault of a kind of data that a task would mask.
+/// The fault of a kind of data without text, for a task that masks tokens.
 pub(super) fn unmasked_faults() -> Vec<String> {
     vec![
         "[data] this kind has no text in which tokens could be masked; see formwork list data"
@@ -65,28 +68,28 @@ pub(super) fn unmasked_faults() -> Vec<String> {
     ]
 }
 
-/// The fault of a kind of data for a task that reads both texts of a pair, each alone.
+/// The fault of a kind of data without pairs, for a task that encodes both texts of a pair separately.
 pub(super) fn unpaired_faults() -> Vec<String> {
     vec!["[data] this kind has no pairs of texts that are read alone, and no captions; use kind = \"pairs\", or \"captioned_images\" for images".into()]
 }
 
-/// The fault of a kind of data for a task that finds texts along recordings.
+/// The fault of a kind of data without recordings, for a task that aligns texts with recordings.
 pub(super) fn unspoken_faults() -> Vec<String> {
     vec!["[data] this kind has no recordings; use kind = \"transcribed_speech\" or \"dialled_digits\"".into()]
 }
 
-/// The facts of a kind of data, and its preparation.
+/// The properties of a kind of data, and its preparation.
 pub trait DataSet {
-    /// All faults of its own keys that leave nothing to be read, each with its remedy.
+    /// Returns all faults of its own keys that prevent reading, each with its remedy.
     fn faults(&self) -> Vec<String>;
 
-    /// Faults of keys without an effect and of values that were hardly meant, which a new run alone is refused for: a run that
-    /// has such keys is used and resumed.
+    /// Returns the faults of keys without effect and of values that are probably mistakes. Only new runs are
+    /// refused for them; an existing run with such keys can still be used and resumed.
     fn new_run_faults(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The form of its examples.
+    /// Returns the form of its examples.
     fn gives(&self) -> Gives {
         Gives::Text
     }
@@ -96,20 +99,21 @@ pub trait DataSet {
         self.gives().has_lengths()
     }
 
-    /// Tokens of the longest input; 0 for images.
+    /// Returns the maximum length of an input in tokens; 0 for images.
     fn context(&self) -> usize;
 
-    /// Channels, height and width of its images, when its keys say them.
+    /// Returns the channels, height and width of its images, if its keys set them.
     fn image(&self) -> Option<[usize; 3]> {
         None
     }
 
-    /// Mel bands and frames of its recordings.
+    /// Returns the mel bands and frames of its recordings.
     fn speech(&self) -> Option<SpeechShape> {
         None
     }
 
-    /// The augmentations in use that mix the classes of two images: the key of `[data.augment]` with its value.
+    /// Returns the augmentations in use that mix the classes of two images: each key of `[data.augment]` with
+    /// its value.
     fn mixed_classes(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
@@ -124,54 +128,56 @@ pub trait DataSet {
         false
     }
 
-    /// The key that asks for that, its value that does, and one that does not; `None` where it belongs to the kind of data.
+    /// Returns the key that controls [`Self::hides_documents`], the value that hides them, and one that does
+    /// not; `None` if the kind of data decides.
     fn hides_documents_by(&self) -> Option<[&'static str; 3]> {
         None
     }
 
-    /// Whether it has such a split.
+    /// Whether the data has this split.
     fn has(&self, split: Split) -> bool;
 
-    /// Its files, with the keys that name them.
+    /// Returns its paths with the keys that name them.
     fn paths(&self) -> Vec<(&'static str, &Path)> {
         Vec::new()
     }
 
-    /// Those of the files in a folder under one of its keys that may hold examples, by their names: what else lies there is no part of
-    /// the data.
+    /// Returns the files in a folder under one of its keys that may hold examples, judged by their names;
+    /// other files there are not part of the data.
     fn examples_in(&self, _folder: &Path, files: Vec<PathBuf>) -> Vec<PathBuf> {
         files
     }
 
-    /// Files that stand in its files and under no key: the key whose default they are, their folder, and each of them.
+    /// Returns the files that its files name, rather than a key: the key whose default they are, their
+    /// folder, and the files.
     ///
     /// # Errors
-    /// A file that cannot be read, one that it names and that is not there.
+    /// If a file cannot be read, or a file that it names does not exist.
     fn named(&self, _places: &Places) -> Result<Vec<(&'static str, PathBuf, Vec<PathBuf>)>> {
         Ok(Vec::new())
     }
 
-    /// Whether `[tokenizer]` turns it into tokens; otherwise it has tokens of its own, or none.
+    /// Whether `[tokenizer]` turns it into tokens; otherwise it has its own tokens, or none.
     fn needs_tokenizer(&self) -> bool {
         false
     }
 
-    /// All faults of a `[tokenizer]` for it.
+    /// Returns all faults of a `[tokenizer]` for this data.
     fn tokenizer_faults(&self, tokenizer: &TokenizerConfig) -> Vec<String> {
         tokenizer.faults()
     }
 
-    /// Tokens of the longest target, when its keys say so.
+    /// Returns the length of the longest target in tokens, if its keys set it.
     fn longest_target(&self) -> Option<usize> {
         None
     }
 
-    /// Whether tokens stand for text that a person reads.
+    /// Whether tokens stand for text that people read.
     fn is_text(&self) -> bool {
         true
     }
 
-    /// Whether both texts of a pair can be read, each alone.
+    /// Whether both texts of a pair can be read separately.
     fn can_be_read_alone(&self) -> bool {
         false
     }
@@ -186,37 +192,37 @@ pub trait DataSet {
         false
     }
 
-    /// The database that neighbours of its texts are found in, when it has one.
+    /// Returns the database in which neighbours of its texts are found, if it has one.
     fn retrieval(&self) -> Option<&DatabaseConfig> {
         None
     }
 
-    /// Tokens between the beginnings of two windows of an evaluation, where they overlap.
+    /// Returns the number of tokens between the beginnings of two evaluation windows, if windows overlap.
     fn stride(&self) -> Option<usize> {
         None
     }
 
-    /// Whether windows of an evaluation overlap.
+    /// Whether evaluation windows overlap.
     fn overlaps(&self) -> bool {
         self.stride().is_some()
     }
 
-    /// Whether the data continues after the last target of a text: its texts are windows of a longer one.
+    /// Whether the text continues after an example's last target: examples are windows of longer texts.
     fn is_cut(&self) -> bool {
         false
     }
 
-    /// Whether sources have a vocabulary of their own.
+    /// Whether sources have their own vocabulary, apart from that of the targets.
     fn separates_vocabularies(&self) -> bool {
         false
     }
 
-    /// Whether an example has two texts, segments 0 and 1.
+    /// Whether an example has two texts (segments 0 and 1).
     fn has_two_texts(&self) -> bool {
         false
     }
 
-    /// All faults of a view of it, each with its remedy.
+    /// Returns all faults of reading it in this view, each with its remedy.
     fn view_faults(&self, view: &View) -> Vec<String> {
         match view {
             View::Masked(view) if self.can_be_masked() => view.masking.faults(),
@@ -230,17 +236,17 @@ pub trait DataSet {
         }
     }
 
-    /// Whether a row has one right answer, so that the share of exact ones is a metric.
+    /// Whether a row has one right answer, so that exact-match accuracy is a metric.
     fn has_answers(&self) -> bool {
         false
     }
 
-    /// A text that a model trained on it can continue.
+    /// Returns a text that a model trained on it can continue.
     fn prompt(&self) -> Option<String> {
         None
     }
 
-    /// What the model reads around a text.
+    /// Returns which special tokens the model reads around a text.
     fn around(&self, view: &View) -> Around {
         match view {
             View::Masked(view) if view.behind => Around::Behind,
@@ -250,10 +256,10 @@ pub trait DataSet {
         }
     }
 
-    /// Reads or generates it.
+    /// Reads or generates the data.
     ///
     /// # Errors
-    /// Files that are missing or unreadable, a split too short for one example.
+    /// If files are missing or unreadable, or a split is too short for one example.
     fn prepare(&self, request: &Request) -> Result<Data>;
 }
 

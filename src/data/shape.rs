@@ -8,26 +8,29 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Shape {
-    /// Tokens of the longest input; of pairs, of the longer side.
+    /// Maximum length of an input in tokens; of pairs, of the longer side.
     pub context: usize,
-    /// The longest texts that the model was made for, where it began from a run that reads longer ones; an exported folder says it.
+    /// The longest texts that the model was made for, if it began from a run that reads longer ones; an
+    /// exported folder states them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-    /// Ids of texts, and of targets, are below this.
+    /// Upper bound of the ids of texts and of targets, exclusive.
     pub vocab_size: usize,
-    /// Ids of sources are below this, where sources have a vocabulary of their own.
+    /// Upper bound of the ids of sources, exclusive, if sources have their own vocabulary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_vocab_size: Option<usize>,
-    /// Whether texts that become other texts stand in what the tokenizer's file puts around a text; else a source has the end mark
-    /// behind it and a target the marks around it, as in all runs of earlier versions.
+    /// Whether the texts of pairs get the special tokens that the tokenizer's file puts around a text.
+    /// Otherwise a source gets an end token and a target a begin and an end token, as in all runs of earlier
+    /// versions.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub framed: bool,
-    /// Whether files are told apart by what they are: of a folder with files of rows those alone are its text, a `.json` file that
-    /// begins with an object is JSON lines, and a folder with the files of several splits is refused; else all files of a folder
-    /// are read and `.json` is plain text, as in all runs of earlier versions.
+    /// Whether files are distinguished by what they are: in a folder with files of rows only those are its
+    /// text, a `.json` file that begins with an object is JSON lines, and a folder with the files of several
+    /// splits is refused. Otherwise all files of a folder are read and `.json` is plain text, as in all runs
+    /// of earlier versions.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub told_apart: bool,
-    /// Whether a chat template wrote the examples of a model of rewards.
+    /// Whether a chat template wrote the examples of a reward model.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub templated: bool,
     /// Channels, height and width of images.
@@ -36,37 +39,37 @@ pub struct Shape {
     /// Mel bands and frames of recordings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speech: Option<SpeechShape>,
-    /// The token that stands for no character, where texts are found along recordings.
+    /// Id of the blank token, if texts are aligned with recordings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blank: Option<usize>,
     /// Names of the classes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
-    /// The weights of the classes that follow from their shares of the training examples, where a task asks for such.
+    /// Weights of the classes, computed from their shares of the training examples, if a task asks for them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub class_weights: Vec<f32>,
-    /// How tables write the classes, in their order, where it is not their names.
+    /// How tables write the classes, in order of the classes, if it differs from their names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
-    /// Whether questions may have no answer, where there are questions.
+    /// Whether questions may have no answer, if there are questions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unanswerable: Option<bool>,
-    /// Of images: the mean of each channel that was subtracted, of values from 0 to 1.
+    /// Mean of each image channel that was subtracted, of values from 0 to 1.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mean: Vec<f32>,
-    /// The standard deviation of each channel that was divided by.
+    /// Standard deviation of each image channel that was divided by.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub std: Vec<f32>,
-    /// How images of another size are fitted, where they are not stretched.
+    /// How images of another size are fitted, if they are not stretched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fit: Option<images::Fit>,
-    /// The sum of the database that neighbours of texts are found in, where there is one.
+    /// Checksum of the database in which neighbours of texts are found, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database: Option<String>,
 }
 
 impl Shape {
-    /// Of texts.
+    /// The shape of data of texts.
     pub fn of_text(context: usize, vocab_size: usize) -> Self {
         Self {
             context,
@@ -75,8 +78,8 @@ impl Shape {
         }
     }
 
-    /// Whether images of this and of another shape differ in their normalisation, and in how they became those of one size: of
-    /// images that are stretched bilinearly in both, the rounding alone may differ.
+    /// Whether images of this shape and of another one differ in their normalisation, and in how they are
+    /// brought to one size. Images that are stretched bilinearly in both can differ only by rounding.
     pub fn other_images(&self, other: &Self) -> [bool; 2] {
         let (Some([channels, ..]), Some(_)) = (other.image, self.image) else {
             return [false; 2];
@@ -88,18 +91,19 @@ impl Shape {
     }
 }
 
-/// The longest texts that a model was made for, whatever a run cuts its examples to.
+/// The longest texts that a model was made for, independent of the length that a run cuts its examples to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
-    /// Tokens that it has positions for: `max_position_embeddings` of a folder.
+    /// Number of token positions that the model has: `max_position_embeddings` of a folder.
     pub positions: usize,
-    /// Tokens that texts are cut to: `model_max_length` of a folder. sentence-transformers cuts them before positions end.
+    /// Number of tokens that texts are cut to: `model_max_length` of a folder. sentence-transformers may cut
+    /// below the number of positions.
     pub read: usize,
 }
 
 impl Limit {
-    /// The larger one of each number.
+    /// Returns the larger of each number.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {

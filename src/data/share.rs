@@ -1,8 +1,8 @@
 //! The part of a step's batch that one process computes.
 //!
-//! A process reads its own examples alone. Two things are known of the whole step only: the widths that rows are filled up
-//! to, and the counts that sums of losses are divided by. They are its [`Extent`]; processes join theirs before the first
-//! micro-batch of a step, and a process alone is the whole step.
+//! A process reads only its own examples. Two things depend on the whole step: the widths that rows are
+//! padded to, and the counts that loss sums are divided by. They form the [`Extent`] of a share. Processes
+//! join their extents before the first micro-batch of a step; a single process is the whole step.
 
 use super::batch::{Batch, Item};
 use super::collate::{Widths, collate};
@@ -15,13 +15,13 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::thread::available_parallelism;
 
-/// Numbers of an [`Extent`].
+/// Numbers in the serialized form of an [`Extent`].
 const NUMBERS: usize = Widths::NUMBERS + 4;
 
-/// Most threads that make examples.
+/// Maximum number of threads that make examples.
 const MOST_THREADS: usize = 16;
 
-/// What all rows of a step have in common, of some of them or of all.
+/// Padded widths and counts over the rows of a step, or over some of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Extent {
     widths: Widths,
@@ -34,14 +34,14 @@ pub struct Extent {
 /// The micro-batches of a step that one process computes.
 pub struct Share {
     batches: Vec<Batch>,
-    /// The examples of the batches, where their rows are filled up.
+    /// Examples of the batches, if their rows are padded.
     items: Vec<Item>,
     samples: Vec<u64>,
     extent: Extent,
     epoch: Option<f64>,
 }
 
-/// The examples that are taken, in their order: what one is depends on its numbers alone, so that threads may share the work.
+/// Makes the examples in order. An example depends only on its numbers, so threads may share the work.
 fn examples(source: &dyn Source, taken: &[Taken]) -> Result<Vec<Item>> {
     let example = |taken: &Taken| source.get(taken.sample, taken.draw);
     let costly = source.is_costly() && taken.len() > 1;
@@ -54,7 +54,7 @@ fn examples(source: &dyn Source, taken: &[Taken]) -> Result<Vec<Item>> {
     }
 }
 
-/// Threads that make examples, apart from those that compute; none where the system has no more.
+/// The threads that make examples, separate from those that compute; `None` if the system cannot start any.
 fn threads() -> Option<&'static ThreadPool> {
     static THREADS: OnceLock<Option<ThreadPool>> = OnceLock::new();
     let made = THREADS.get_or_init(|| {
@@ -69,7 +69,7 @@ fn threads() -> Option<&'static ThreadPool> {
 }
 
 impl Extent {
-    /// The extent of both.
+    /// Returns the extent of both sets of rows together.
     #[must_use]
     pub fn joined(self, other: Self) -> Self {
         Self {
@@ -81,7 +81,7 @@ impl Extent {
         }
     }
 
-    /// The numbers as bytes, for other processes.
+    /// Serializes the extent, for other processes.
     pub fn to_bytes(self) -> Vec<u8> {
         let counts = [self.scored, self.second, self.tokens];
         let numbers = self.widths.numbers().into_iter().chain(counts);
@@ -89,10 +89,10 @@ impl Extent {
         numbers.flat_map(u64::to_le_bytes).collect()
     }
 
-    /// The numbers that another process sent.
+    /// Reads an extent that another process sent.
     ///
     /// # Errors
-    /// Other bytes than those of [`Self::to_bytes`].
+    /// If the bytes are not those of [`Self::to_bytes`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let (numbers, rest) = bytes.as_chunks();
         let numbers = numbers.iter().map(|n| u64::from_le_bytes(*n));
@@ -111,10 +111,11 @@ impl Extent {
 }
 
 impl Share {
-    /// Of the examples `taken` by a step those of the micro-batches `share`, which have `rows` examples each.
+    /// Reads the examples of the micro-batches `share`, of `rows` examples each, out of the examples `taken`
+    /// by a step.
     ///
     /// # Errors
-    /// Examples that cannot be read.
+    /// If an example cannot be read.
     pub(super) fn read(
         source: &dyn Source,
         taken: &[Taken],
@@ -174,12 +175,12 @@ impl Share {
         })
     }
 
-    /// The examples of the whole step.
+    /// Sample numbers of the whole step.
     pub fn samples(&self) -> &[u64] {
         &self.samples
     }
 
-    /// The same share, with the passes over the source that are made once its step is taken.
+    /// Returns the same share with the number of passes over the source after its step.
     pub(super) fn until(self, epoch: f64) -> Self {
         Self {
             epoch: Some(epoch),
@@ -187,23 +188,23 @@ impl Share {
         }
     }
 
-    /// Passes over the source at the end of the step: 1.5 in the middle of the second one.
+    /// Returns the passes over the source at the end of the step: 1.5 in the middle of the second one.
     pub fn epoch(&self) -> Option<f64> {
         self.epoch
     }
 
-    /// The extent of these rows.
+    /// Returns the extent of these rows.
     pub fn extent(&self) -> Extent {
         self.extent
     }
 
-    /// The micro-batches of a step that is no more than this.
+    /// Returns the micro-batches of a step that consists only of this share.
     pub fn alone(self) -> Vec<Batch> {
         let extent = self.extent;
         self.of(extent)
     }
 
-    /// The micro-batches, as a part of a step with this extent.
+    /// Returns the micro-batches as part of a step with this extent.
     pub fn of(mut self, step: Extent) -> Vec<Batch> {
         let mut items = self.items.as_slice();
         for batch in &mut self.batches {
@@ -227,7 +228,7 @@ mod tests {
     use super::*;
     use crate::data::batch::ImageItem;
 
-    /// Images whose pixels are their numbers, of which those from `broken` on cannot be read.
+    /// Images whose pixels are their sample and draw numbers; those from `broken` on cannot be read.
     struct Numbered {
         costly: bool,
         broken: u64,
@@ -262,7 +263,7 @@ mod tests {
         let made = |costly, broken| examples(&Numbered { costly, broken }, &taken);
         let (one, several) = (made(false, 1000).unwrap(), made(true, 1000).unwrap());
         assert!(one.len() == 100 && one == several);
-        // Of several images that cannot be read the first one is told.
+        // If several images cannot be read, the error is about the first one.
         let fault = made(true, 350).unwrap_err().to_string();
         assert!(fault.contains("image 350 is damaged"), "{fault}");
     }

@@ -1,14 +1,13 @@
-//! Cutting a text into training, validation and test parts: the tail is held out, as nanoGPT does.
+//! Splits a text into training, validation and test parts: the tail is held out, as in nanoGPT.
 //!
-//! A fraction counts characters (bytes for the byte tokenizer), or whole documents when windows are
-//! packed from documents. Of 1,115,394 characters with `valid_fraction = 0.1`, 1,003,854 are for
-//! training.
+//! Fractions count characters (bytes for the byte tokenizer), or whole documents if windows are packed from
+//! documents. Of 1,115,394 characters with `valid_fraction = 0.1`, 1,003,854 are for training.
 
 use super::{PerSplit, Split};
 use crate::error::{Error, Result};
 use crate::rng::{Permutation, Purpose, Stream};
 
-/// The seed of what is held out: the same for every run.
+/// Seed of the held-out selection: the same for every run.
 pub(super) const SPLIT_SEED: u64 = 0;
 
 /// The unit that fractions count.
@@ -22,11 +21,11 @@ pub enum Unit {
     Documents,
 }
 
-/// Leaves so many of what is trained on, drawn at random and the same for every seed, in their order: a smaller number
-/// leaves some of a larger one's.
+/// Keeps only `wanted` training examples, in their order. They are drawn at random, the same for every seed,
+/// so that a smaller selection is a subset of a larger one.
 ///
 /// # Errors
-/// Fewer are there.
+/// If there are fewer than `wanted`.
 pub(super) fn limit<T>(items: &mut Vec<T>, wanted: usize, what: &str) -> Result<()> {
     let there = items.len();
     if wanted > there {
@@ -43,7 +42,7 @@ pub(super) fn limit<T>(items: &mut Vec<T>, wanted: usize, what: &str) -> Result<
     Ok(())
 }
 
-/// Where validation and test begin, and how far the documents before have come.
+/// The bounds of the validation and test parts, and the number of units in the documents so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
     unit: Unit,
@@ -53,10 +52,10 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// The bounds in so many units: first the training part, then validation, then test.
+    /// Computes the bounds of `total` units: first the training part, then validation, then test.
     ///
     /// # Errors
-    /// Too few documents for a part of each wanted fraction.
+    /// If there are too few documents for each wanted fraction.
     pub fn new(total: usize, unit: Unit, valid: f64, test: f64) -> Result<Self> {
         let (first, second) = bounds(total, valid, test);
         if unit == Unit::Documents
@@ -75,12 +74,13 @@ impl Cut {
         })
     }
 
-    /// The parts of the next document, or of a part of it that `ends` it or not; most are empty.
+    /// Returns the parts of the next document, or of a piece of it; `ends` tells whether the piece ends the
+    /// document. Most parts are empty.
     pub fn next(&mut self, document: Vec<u8>, ends: bool) -> PerSplit<Vec<u8>> {
         let mut parts = PerSplit::default();
         let end = self.at + self.unit.count(&document);
         let mut rest = document;
-        // Where the bounds fall inside this document, from the last to the first.
+        // Split at the bounds that fall inside this document, from the last to the first.
         for (bound, part) in [(self.test, &mut parts.test), (self.valid, &mut parts.valid)] {
             if bound < end {
                 *part = if bound <= self.at {
@@ -99,7 +99,7 @@ impl Cut {
 }
 
 impl Unit {
-    /// Units of a document.
+    /// Returns the number of units in a document.
     pub fn count(self, document: &[u8]) -> usize {
         match self {
             Self::Characters => document.iter().filter(|b| !continues(**b)).count(),
@@ -109,15 +109,15 @@ impl Unit {
     }
 }
 
-/// Where validation and test begin. A millionth is forgiven: 4,000,000 · (1 − 0.05 − 0.05) is
-/// 3,600,000.
+/// Returns where validation and test begin. A rounding error of a millionth is tolerated: 4,000,000 · (1 −
+/// 0.05 − 0.05) is 3,600,000.
 pub(super) fn bounds(total: usize, valid: f64, test: f64) -> (usize, usize) {
     let at = |share: f64| ((total as f64 * share + 1e-6).floor().max(0.0) as usize).min(total);
     let second = at(1.0 - test);
     (at(1.0 - valid - test).min(second), second)
 }
 
-/// Bytes before unit `count` of a document.
+/// Returns the byte offset of unit `count` in a document.
 fn offset(text: &[u8], unit: Unit, count: usize) -> usize {
     match unit {
         Unit::Bytes | Unit::Documents => count.min(text.len()),
@@ -135,10 +135,11 @@ fn continues(byte: u8) -> bool {
     byte & 0xC0 == 0x80
 }
 
-/// Held-out examples are the same for every run's seed; the highest epoch is no run's.
+/// Seed and epoch of the held-out examples, the same for every run's seed; no run reaches this epoch.
 const FIXED: (u64, u64) = (0, u64::MAX);
 
-/// Examples in three parts, drawn at random but always alike: a share for validation and one for the test.
+/// Divides examples into three parts, at random but always the same: the given shares go to validation and
+/// test.
 pub(super) fn drawn<T>(all: Vec<T>, (valid, test): (f64, f64)) -> PerSplit<Vec<T>> {
     let total = all.len();
     let count = |share: f64| (total as f64 * share).round() as usize;

@@ -1,8 +1,9 @@
-//! The targets that a language model is trained on beside the plain ones: some positions of a text alone, and the token
-//! after the next (Al-Rfou et al. 2019, "Character-level language modeling with deeper self-attention", section 3.1).
+//! Targets of a language model other than the plain next tokens: only some positions of a text, or also the
+//! token after the next (Al-Rfou et al. 2019, "Character-level language modeling with deeper self-attention",
+//! section 3.1).
 //!
-//! They are a view of the training examples. What is scored is then counted where batches are made, so that micro-batches
-//! divide by the counts of their whole step; evaluations read the examples as they are.
+//! They are a view of the training examples. Scored targets are counted when batches are made, so
+//! micro-batches divide by the counts of their whole step. Evaluations read the unchanged examples.
 
 use super::batch::{Item, TextItem};
 use super::{NOT_SCORED, Source, Split};
@@ -20,12 +21,12 @@ pub enum ScoredPositions {
     All,
     /// The last half: no prediction is made from a short context (Dai et al. 2019, section 4.3, "half losses").
     SecondHalf,
-    /// The last one.
+    /// Only the last one.
     Last,
 }
 
 impl ScoredPositions {
-    /// How many of `all` positions are scored, from the end.
+    /// Returns how many of `all` positions are scored, counted from the end.
     pub fn of(self, all: usize) -> usize {
         match self {
             Self::All => all,
@@ -35,17 +36,17 @@ impl ScoredPositions {
     }
 }
 
-/// Which targets a text has in training.
+/// The targets that a text has in training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Targets {
-    /// The positions that are scored.
+    /// Positions that are scored.
     pub positions: ScoredPositions,
-    /// Whether the token after the next is a target too.
+    /// Whether the token after the next is also a target.
     pub second: bool,
 }
 
 impl Targets {
-    /// The source with these targets; the source itself when they are the plain ones.
+    /// Returns the source with these targets; the unchanged source if they are the plain ones.
     pub fn of(self, source: Arc<dyn Source>) -> Arc<dyn Source> {
         match self == Self::default() {
             true => source,
@@ -56,13 +57,13 @@ impl Targets {
         }
     }
 
-    /// Whether they ask for a token after the last target of a text, and for no other second target.
+    /// Whether the only second target of a text is the token after its last target.
     pub fn ends_beyond(self) -> bool {
         self.second && self.positions == ScoredPositions::Last
     }
 
-    /// A text with these targets. The second target of a position is the first one of the position after it, where both
-    /// are scored: neither leaves its document.
+    /// Sets these targets on a text. The second target of a position is the first target of the next
+    /// position, if both are scored, so it never leaves the document.
     fn text(self, mut item: TextItem) -> TextItem {
         if self.second {
             let next = item.targets.iter().skip(1).copied();
@@ -91,7 +92,7 @@ impl Targets {
     }
 }
 
-/// Examples with other targets.
+/// A source whose examples have different targets.
 struct Retargeted {
     source: Arc<dyn Source>,
     targets: Targets,
@@ -159,7 +160,7 @@ mod tests {
             (vec![NO, NO, 3, 4, 5], None)
         );
         assert_eq!(of(ScoredPositions::Last), (vec![NO, NO, NO, NO, 5], None));
-        // Of an answer after a question, what is scored counts.
+        // For an answer after a question, only the scored positions count.
         let answer = text(&[NO, NO, 7, 8, NO], None);
         let (targets, _) = with(ScoredPositions::Last, false, answer);
         assert_eq!(targets, [NO, NO, NO, 8, NO]);
@@ -172,7 +173,7 @@ mod tests {
         assert_eq!(second, Some(vec![2, 3, 4]));
         let (targets, second) = with(ScoredPositions::Last, true, window);
         assert_eq!((targets, second), (vec![NO, NO, 3], Some(vec![NO, NO, 4])));
-        // The third token begins a document: nothing in it is told from before.
+        // The third token begins a document: nothing before it predicts its tokens.
         let (_, second) = with(ScoredPositions::All, true, text(&[1, NO, 3, 4], None));
         assert_eq!(second, Some(vec![NO, NO, 4, NO]));
     }

@@ -1,19 +1,20 @@
-//! How examples are read for a task: what of them is given, and what is to be said.
+//! The view in which a task reads examples: which parts of them are inputs, and which are targets.
 
 use super::{CorruptedView, MaskedView};
 
-/// The targets that a model gets from a text.
+/// The targets that a model gets from an example.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum View {
-    /// The next token of a text or caption; or the targets of the data itself.
+    /// The next token of a text or caption, or the targets of the data itself.
     #[default]
     AsItIs,
-    /// Masked tokens, and how two segments follow each other.
+    /// Masked tokens, and the relation of two segments.
     Masked(MaskedView),
-    /// A text with parts missing or changed becomes another one.
+    /// Another text: the input is a text with parts missing or changed.
     Corrupted(CorruptedView),
-    /// Both texts of a pair, or the caption of an image, each in the frame of encoders.
+    /// None: both texts of a pair, or the caption of an image, are each read with an encoder's special
+    /// tokens.
     Alone,
-    /// A transcript without marks, whose tokens are to be found along its recording.
+    /// A transcript without special tokens, to be aligned with its recording.
     Aligned,
 }

@@ -1,22 +1,23 @@
-//! Weights of classes: labelled examples, each row or token of which has the weight of its class in the loss.
+//! Class weights: labelled examples in which each row or token has the weight of its class in the loss.
 //!
-//! The loss of a step is then Σ w(y)·loss / Σ w(y) over its scored rows or tokens, y the class of each (King and Zeng 2001,
-//! section 4.2; `weight` of PyTorch's cross-entropy). The divisor is counted where batches are made, as that of all losses is,
-//! so that micro-batches divide by the sum of their whole step; an evaluation reads its split under the same weights.
+//! The loss of a step is then Σ w(y)·loss / Σ w(y) over its scored rows or tokens, where y is the class of
+//! each (King and Zeng 2001, section 4.2; `weight` of PyTorch's cross-entropy). As for all losses, the
+//! divisor is counted when batches are made, so that micro-batches divide by the sum of their whole step. An
+//! evaluation reads its split with the same weights.
 
 use super::batch::{Content, ImageBatch, Item};
 use super::{NOT_SCORED, Origin, Source, Split, TaggedWords};
 use crate::error::Result;
 use std::sync::Arc;
 
-/// Examples whose classes have weights.
+/// A source of examples whose classes have weights.
 pub struct Weighed {
     source: Arc<dyn Source>,
     weights: Arc<[f32]>,
 }
 
 impl Weighed {
-    /// The examples with the weights of their classes, by their numbers.
+    /// Adds class weights, indexed by class, to a source.
     pub fn of(source: Arc<dyn Source>, weights: Arc<[f32]>) -> Arc<dyn Source> {
         Arc::new(Self { source, weights })
     }
@@ -64,9 +65,10 @@ impl Source for Weighed {
     }
 }
 
-/// The weight of a row with this class, of two mixed ones the mean by their shares. A weight has 24 binary digits and a sum 53:
-/// the sum over n rows is exact, whatever their order, while n times the largest weight is below 2²⁹ times the smallest; else
-/// the order may decide its last digits.
+/// Returns the weight of a row of this class; for a row mixed from two classes, the mean of their weights by
+/// their shares. A weight has 24 significant bits and a sum 53: the sum over n rows is exact in any order
+/// while n times the largest weight is below 2²⁹ times the smallest. Beyond that, the order may change its
+/// last digits.
 fn of_row(weights: &[f32], class: i32, mixed: Option<(i32, f32)>) -> f64 {
     let of = |class: i32| {
         let number = usize::try_from(class).ok();
@@ -79,7 +81,8 @@ fn of_row(weights: &[f32], class: i32, mixed: Option<(i32, f32)>) -> f64 {
     weight.into()
 }
 
-/// The sum of the weights of what is scored, targets where tokens have targets and otherwise rows; 0 where there are no classes.
+/// Returns the sum of the weights of the scored targets (tokens if tokens have targets, otherwise rows); 0 if
+/// there are no classes.
 pub fn weight(content: &Content, weights: &[f32]) -> f64 {
     let sum = |classes: &[i32]| -> f64 {
         let scored = classes.iter().filter(|class| **class != NOT_SCORED);
@@ -102,19 +105,19 @@ pub fn weight(content: &Content, weights: &[f32]) -> f64 {
     }
 }
 
-/// Why the classes of examples are not counted.
+/// The reason why the classes of examples are not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uncounted {
     /// Examples are drawn without end.
     Endless,
-    /// An example shows its class once it is made, which takes long.
+    /// The class of an example is only known once the example is made, which is slow.
     Costly,
     /// Pairs and captions have no class.
     Classless,
 }
 
 impl Uncounted {
-    /// The reason, about the training examples.
+    /// Returns the reason as a clause about the training examples.
     pub fn told(self) -> &'static str {
         match self {
             Self::Endless => "which this data draws without end",
@@ -126,11 +129,11 @@ impl Uncounted {
     }
 }
 
-/// How often each of so many classes stands in the examples, targets where tokens have targets and otherwise rows; or why that
-/// is not counted.
+/// Counts how often each of the `classes` classes occurs in the examples: in tokens if tokens have targets,
+/// otherwise in rows. The inner `Err` is the reason why they are not counted.
 ///
 /// # Errors
-/// An example that cannot be read.
+/// If an example cannot be read.
 pub fn counts(
     source: &dyn Source,
     classes: usize,

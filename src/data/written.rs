@@ -1,22 +1,23 @@
-//! The captions or transcripts behind a held-out split: what a model writes for its images or recordings is compared with them.
+//! The captions or transcripts of a held-out split, with which the model's output for its images or
+//! recordings is compared.
 
 use super::batch::{ImageItem, Item, SpeechItem};
 use super::{Data, Request, Source, Split, View};
 use crate::error::{Error, Result};
 use std::sync::Arc;
 
-/// Images or recordings, and for each the captions or transcripts that it may be given.
+/// Images or recordings, each with its reference captions or transcripts.
 pub struct Captions {
     source: Arc<dyn Source>,
     /// Numbers of the examples in their source.
     numbers: Vec<u64>,
-    /// Of each example one text or more.
+    /// Reference texts of each example, at least one.
     pub references: Vec<Vec<String>>,
 }
 
 impl Captions {
-    /// Puts those behind each held-out split into the data, `texts` for each example of one; none where texts are read and not
-    /// written.
+    /// Adds the captions of each held-out split to the data; `texts` returns the references of each example
+    /// of a split. Does nothing if texts are inputs of the model rather than its output.
     pub(super) fn put(
         data: &mut Data,
         request: &Request,
@@ -38,17 +39,17 @@ impl Captions {
         }
     }
 
-    /// Examples in all.
+    /// Returns the number of examples.
     pub fn len(&self) -> usize {
         self.numbers.len().min(self.references.len())
     }
 
-    /// Whether there is none.
+    /// Whether there are no examples.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Those of these numbers.
+    /// Returns the examples at these positions.
     #[must_use]
     pub fn chosen(&self, numbers: &[u64]) -> Self {
         let places = || numbers.iter().map(|number| *number as usize);
@@ -59,10 +60,10 @@ impl Captions {
         }
     }
 
-    /// An image by its place among these.
+    /// Returns the image at position `place`.
     ///
     /// # Errors
-    /// An image that cannot be read.
+    /// If the image cannot be read.
     pub fn image(&self, place: usize) -> Result<ImageItem> {
         match self.source.get(self.numbers[place], 0)? {
             Item::Captioned(item) => Ok(item.image),
@@ -72,10 +73,10 @@ impl Captions {
         }
     }
 
-    /// A recording by its place among these.
+    /// Returns the recording at position `place`.
     ///
     /// # Errors
-    /// A recording that cannot be read.
+    /// If the recording cannot be read.
     pub fn speech(&self, place: usize) -> Result<SpeechItem> {
         match self.source.get(self.numbers[place], 0)? {
             Item::Spoken(item) => Ok(item.speech),

@@ -1,4 +1,4 @@
-//! What is asked of CubeCL.
+//! The settings and queries that go to CubeCL.
 
 use super::{Backend, DeviceName, Gpu};
 use crate::error::{Error, Result};
@@ -12,8 +12,8 @@ use cubecl::device::WgpuDeviceKind;
 use cubecl::environment;
 use std::sync::OnceLock;
 
-/// The card with this number among those of a family, as [`found`] counts them. Without a number the family chooses. A number beyond
-/// the cards gives a discrete card that is not there, which [`require`] refuses.
+/// Returns the card with this number in a family, in the order of [`found`]. Without a number, the family's default is used. A
+/// number that is too high gives a discrete card that does not exist, which [`require`] refuses.
 #[cfg(any(feature = "wgpu", feature = "vulkan"))]
 pub fn of_cards(
     backend: Backend,
@@ -30,16 +30,16 @@ pub fn of_cards(
     }
 }
 
-/// Has CubeCL keep what it tunes and compiles in the user's cache folder, unless a `cubecl.toml` names another place; its own choice
-/// is below the folder that the program is called in, for what it tunes alone.
+/// Makes CubeCL store tuning results and compiled kernels in the user's cache folder, unless a `cubecl.toml` names another place.
+/// CubeCL's default is below the current folder, and stores only tuning results.
 pub fn keep_kernels() {
     static KEPT: OnceLock<()> = OnceLock::new();
     KEPT.get_or_init(|| {
         let mut settings = CubeClRuntimeConfig::from_current_dir().override_from_env();
-        // A kept kernel is known by its name and the build that compiled it, and by its source in another build.
+        // A stored kernel is identified by its name and the build that compiled it; in another build, by its source.
         settings.compilation.cache |= buildid::build_id().is_some();
         let has_no_place = matches!(settings.environment.path, CacheConfig::Target);
-        // CubeCL sets its own place while it takes its settings.
+        // CubeCL sets its own path while it reads its settings, so this comes after.
         CubeClRuntimeConfig::try_set(settings);
         if has_no_place {
             environment::set_root(user_caches().join("formwork").join("gpu"));
@@ -47,9 +47,9 @@ pub fn keep_kernels() {
     });
 }
 
-/// Has CubeCL keep what it tunes and compiles for this card apart from what it keeps for others, which may share the folder on another
-/// machine: it tells cards by their numbers, and a form that is the fastest on one may not run on another. The first
-/// card that a process opens names its place. Whether something was kept there before this process.
+/// Makes CubeCL store tuning results and compiled kernels for this card separately from those for other cards, which may share the
+/// folder on another machine: CubeCL identifies cards by their numbers, and the fastest kernel of one may not run on another. The
+/// first card that a process opens determines the folder. Returns whether the folder existed before this process.
 pub fn keep_apart(device: &Device) -> bool {
     static BEFORE: OnceLock<bool> = OnceLock::new();
     *BEFORE.get_or_init(|| {
@@ -76,14 +76,14 @@ pub fn described(name: DeviceName, device: &Device) -> Option<Gpu> {
     })
 }
 
-/// Whether kernels that are compiled for this have TF32: on NVIDIA's tensor cores since compute capability 8.0.
+/// Whether kernels compiled for this target use TF32: NVIDIA's tensor cores have it since compute capability 8.0.
 fn has_tf32(compiled_for: &str) -> bool {
     let capability = compiled_for.strip_prefix("ptx_sm");
     let capability = capability.and_then(|number| number.parse::<u32>().ok());
     capability.is_some_and(|capability| capability >= 80)
 }
 
-/// The devices of a family that the machine has.
+/// Returns the devices of a family on this machine.
 fn devices(backend: Backend) -> Vec<Device> {
     let family = match backend {
         #[cfg(feature = "wgpu")]
@@ -98,12 +98,12 @@ fn devices(backend: Backend) -> Vec<Device> {
     Device::enumerate(family).into_iter().collect()
 }
 
-/// Whether a device is a card: Mesa's software device is none.
+/// Whether a device is a graphics card; Mesa's software device is not.
 fn is_card(device: &Device) -> bool {
     kind(device).is_none_or(|kind| *kind != WgpuDeviceKind::Cpu)
 }
 
-/// The kind of device that the graphics library reports; none for families of one kind.
+/// The kind of device that the graphics library reports; `None` for families with only one kind.
 fn kind(device: &Device) -> Option<&WgpuDeviceKind> {
     match device.as_dispatch() {
         DispatchDevice::Cube(cubecl::Device::Wgpu(own)) => Some(&own.kind),
@@ -111,7 +111,7 @@ fn kind(device: &Device) -> Option<&WgpuDeviceKind> {
     }
 }
 
-/// The cards among devices: discrete ones, then those of other kinds.
+/// Returns the graphics cards among devices: discrete ones first, then other kinds.
 fn cards(devices: &[Device]) -> Vec<&Device> {
     let mut cards: Vec<&Device> = devices.iter().filter(|device| is_card(device)).collect();
     let is_other = |kind: &WgpuDeviceKind| !matches!(kind, WgpuDeviceKind::DiscreteGpu(_));
@@ -119,7 +119,7 @@ fn cards(devices: &[Device]) -> Vec<&Device> {
     cards
 }
 
-/// Burn panics over a device that is not there.
+/// Refuses a device that does not exist, for which Burn would panic.
 pub fn require(name: DeviceName, device: &Device) -> Result<()> {
     let devices = devices(name.backend);
     let is_there = match name.index {
@@ -134,7 +134,7 @@ pub fn require(name: DeviceName, device: &Device) -> Result<()> {
     )))
 }
 
-/// Mesa's software device falls over SPIR-V that CubeCL writes for it: docs/gpus.md, "Building".
+/// Refuses Mesa's software device, which crashes on the SPIR-V that CubeCL writes for it: docs/gpus.md, "Building".
 fn readable(name: DeviceName, device: &Device) -> Result<()> {
     let adapter = device.identity().map(|identity| identity.name);
     let software = adapter.filter(|adapter| adapter.starts_with("llvmpipe"));
@@ -146,7 +146,7 @@ fn readable(name: DeviceName, device: &Device) -> Result<()> {
     }
 }
 
-/// The devices of a family: its cards by their numbers; where there are none, what the family takes in their place.
+/// Lists the devices of a family: its cards by number, or, if there are none, the device that the family uses instead.
 pub fn found(backend: Backend) -> Vec<(String, String)> {
     keep_kernels();
     let devices = devices(backend);

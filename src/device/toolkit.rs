@@ -1,4 +1,4 @@
-//! NVIDIA's compiler of kernels at run time: CubeCL panics over what of it is missing, in the middle of a run.
+//! Checks for NVIDIA's run-time compiler of kernels; CubeCL would panic in the middle of a run if a part of it is missing.
 
 use crate::error::{Error, Result};
 use cubecl::cuda::install::{cccl_include_path, cuda_path, include_path};
@@ -6,16 +6,18 @@ use cudarc::driver::sys::cuDriverGetVersion;
 use cudarc::nvrtc::sys::{is_culib_present, nvrtcVersion};
 use std::path::PathBuf;
 
-/// A header of each part of the toolkit that kernels include: the runtime's, the compiler's own, the C++ library's.
+/// One header of each part of the toolkit that kernels include: the runtime's, the compiler's own, the C++ library's.
 const HEADERS: [&str; 4] = ["cuda_fp16.h", "mma.h", "crt/mma.h", "cuda/barrier"];
 
-/// How to come by them.
+/// Advice on installing the missing parts.
 const REMEDY: &str = "install NVIDIA's CUDA toolkit, or its parts from PyPI in a version that the driver knows (nvidia-cuda-nvrtc, \
      nvidia-cuda-runtime, nvidia-cuda-crt, nvidia-cuda-cccl), with LD_LIBRARY_PATH on the folder of libnvrtc.so.* and CUDA_PATH on the one \
      that has `include`";
 
+/// Checks that kernels can be compiled.
+///
 /// # Errors
-/// The library of NVRTC is not found, or one of [`HEADERS`], or the library is newer than the driver.
+/// If the NVRTC library or one of [`HEADERS`] is not found, or the library is newer than the driver.
 pub fn require() -> Result<()> {
     // SAFETY: it loads a shared library under NVIDIA's name, as the first kernel would.
     let fault = match unsafe { is_culib_present() } {
@@ -40,10 +42,10 @@ fn missing_header() -> Option<String> {
     Some(format!("{} has no {header}", folders[0].display()))
 }
 
-/// A driver refuses what a newer compiler has written. It counts versions as 1000·major + 10·minor.
+/// Reports a compiler that is newer than the driver, which would refuse its output. Versions are 1000·major + 10·minor.
 fn too_new() -> Option<String> {
     let (mut driver, mut major, mut minor) = (0, 0, 0);
-    // SAFETY: both write the integers that they are given, and their libraries have been found.
+    // SAFETY: both functions write to the integers that they are given, and their libraries have been found.
     let asked = unsafe {
         (
             cuDriverGetVersion(&raw mut driver),

@@ -1,9 +1,9 @@
-//! Answers to questions, as SQuAD scores them (Rajpurkar et al., arXiv:1606.05250, section 6.1; arXiv:1806.03822).
+//! Scores of answers to questions, as in SQuAD (Rajpurkar et al., arXiv:1606.05250, section 6.1; arXiv:1806.03822).
 //!
-//! Answers are compared in lower case, without ASCII punctuation and without the words a, an and the. The F1 of an answer is
-//! that of its words, as a bag; of several right answers the nearest counts. A question that has no answer is right when
-//! none is given. A long context is read in windows: the best span of all windows is the answer, unless the lowest score
-//! of no answer, where there may be none, is higher.
+//! Answers are compared in lower case, without ASCII punctuation and without the words a, an and the. F1 is computed
+//! over the bags of words of an answer and a right answer; if there are several right answers, the best one counts. A
+//! question without an answer is right if no answer is given. A long context is read in windows: the best span of all
+//! windows is the answer, unless questions may lack an answer and the lowest score of no answer is higher.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, HashMap};
 /// The best span of one window.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'a> {
-    /// Its score.
+    /// Score of the span.
     pub score: f32,
-    /// The score of no answer.
+    /// Score of no answer.
     pub none: f32,
-    /// Its text.
+    /// Text of the span.
     pub text: &'a str,
 }
 
@@ -25,7 +25,8 @@ pub struct Answers {
     best: BTreeMap<u64, Best>,
 }
 
-/// The best span of the windows of a question. Floats as their bits: JSON between processes keeps every bit of whole numbers.
+/// The best span of a question's windows. Floats are stored as bits, since JSON between processes keeps integers
+/// exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Best {
     score: u32,
@@ -34,13 +35,13 @@ struct Best {
     f1: u64,
     /// Whether the question has no answer.
     unanswered: bool,
-    /// Whether questions may have none.
+    /// Whether questions of the data may lack an answer.
     may_lack: bool,
 }
 
 impl Answers {
-    /// Notes the best span of a window of a question with these right answers; none where it has no answer. `may_lack` says
-    /// whether questions of the data may have none.
+    /// Adds the best span of a window of a question with these right answers, of which there are none if the question
+    /// has no answer. `may_lack` tells whether questions of the data may lack an answer.
     pub fn add(&mut self, question: u64, found: Found<'_>, right: &[String], may_lack: bool) {
         let of = |score: fn(&str, &str) -> f64| {
             let right = right.iter().map(|right| score(right, found.text));
@@ -80,7 +81,7 @@ impl Answers {
         }
     }
 
-    /// The share of questions with exactly a right answer, and the mean F1; zeros where there are no questions.
+    /// Returns the share of the questions with an exact match, and the mean F1; zeros without questions.
     pub fn scores(&self) -> [f64; 2] {
         let one = |best: &Best| {
             let lacks = f32::from_bits(best.none) > f32::from_bits(best.score);
@@ -99,14 +100,14 @@ impl Answers {
     }
 }
 
-/// A text as answers are compared.
+/// Normalises a text for comparison: lower case, without ASCII punctuation, articles and extra blanks.
 pub fn normal(text: &str) -> String {
     let lower = text.to_lowercase();
     let plain: Vec<char> = lower
         .chars()
         .filter(|c| !c.is_ascii_punctuation())
         .collect();
-    // Words end at marks that are not ASCII too, as those of regular expressions do.
+    // Words also end at punctuation outside ASCII, like the word boundaries of regular expressions.
     let runs = plain.chunk_by(|a, b| a.is_alphanumeric() && b.is_alphanumeric());
     let kept: String = runs
         .map(|run| run.iter().collect::<String>())
@@ -118,12 +119,12 @@ pub fn normal(text: &str) -> String {
     kept.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether an answer is the right one.
+/// Returns whether an answer equals the right one after normalisation.
 pub fn exact(right: &str, answer: &str) -> bool {
     normal(right) == normal(answer)
 }
 
-/// The F1 of the words of an answer; where either has none, whether both do.
+/// Returns F1 over the words of an answer; if either text has no words, 1 if both have none, else 0.
 pub fn f1(right: &str, answer: &str) -> f64 {
     let (right, answer) = (normal(right), normal(answer));
     let [right, answer] = [&right, &answer].map(|text| text.split_whitespace().collect::<Vec<_>>());

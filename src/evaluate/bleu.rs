@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! BLEU = 100 · BP · exp(Σ_n log(p_n) / 4),   p_n = clipped n-gram matches / n-grams of the hypotheses
-//! BP   = 1 when the hypotheses are at least as long as the references, else exp(1 − ref_len / sys_len)
+//! BP   = 1 if the hypotheses are at least as long as the references, else exp(1 − ref_len / sys_len)
 //! ```
 //!
 //! Papineni et al. 2002, "BLEU: a Method for Automatic Evaluation of Machine Translation"; the conventions
-//! are those of Post 2018, "A Call for Clarity in Reporting BLEU Scores". Of several references the one
-//! nearest in length counts for BP (the shorter on a tie), and a match may come from any of them.
+//! are those of Post 2018, "A Call for Clarity in Reporting BLEU Scores". If there are several references, the one
+//! nearest in length counts for BP (the shorter one on a tie), and a match may come from any of them.
 //!
 //! Text must be detokenized: the metric brings its own tokenization. Chinese, Japanese and Korean
 //! segmentation (sacreBLEU's `zh`, `ja-mecab`, `ko-mecab`, `spm`) is not here; `char` serves them.
@@ -19,27 +19,27 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The longest n-grams that count.
+/// Maximum length of the counted n-grams.
 pub const MAX_ORDER: usize = 4;
 
 /// How text is cut into words before counting; the serde names are sacreBLEU's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BleuTokenizer {
-    /// NIST's `mteval-v13a`, WMT's standard: ASCII punctuation stands apart.
+    /// NIST's `mteval-v13a`, the standard of WMT: ASCII punctuation is split off.
     #[default]
     #[serde(rename = "13a")]
     V13a,
-    /// NIST's `mteval-v14` for all scripts: Unicode punctuation and symbols stand apart.
+    /// NIST's `mteval-v14` for all scripts: Unicode punctuation and symbols are split off.
     Intl,
     /// Every character is a word.
     Char,
-    /// Words as whitespace gives them, for text that is tokenized already.
+    /// Words separated by whitespace, for text that is already tokenized.
     None,
 }
 
 impl BleuTokenizer {
-    /// sacreBLEU's name, as in a signature.
+    /// Returns sacreBLEU's name of the tokenizer, as in a signature.
     pub fn name(self) -> &'static str {
         match self {
             Self::V13a => "13a",
@@ -49,7 +49,7 @@ impl BleuTokenizer {
         }
     }
 
-    /// The words of a text, joined by whitespace.
+    /// Returns the words of a text, separated by whitespace.
     fn apply(self, text: &str) -> String {
         match self {
             Self::V13a => mteval::v13a(text),
@@ -60,17 +60,17 @@ impl BleuTokenizer {
     }
 }
 
-/// The smoothing of a precision when no n-gram of its order matched (Chen and Cherry 2014).
+/// Smoothing of a precision if no n-gram of its order matched (Chen and Cherry 2014).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Smoothing {
-    /// 1 / 2 of one match for the first such order, 1 / 4 for the next, and so on.
+    /// 1/2 of a match for the first such order, 1/4 for the next, and so on.
     #[default]
     Exp,
-    /// It stays 0, and so is the score.
+    /// No smoothing: the precision is 0, and so is the score.
     None,
-    /// This many matches, 0.1 by habit.
+    /// This number of matches, usually 0.1.
     Floor(f64),
-    /// This many matches and n-grams more in every order above 1, 1 by habit.
+    /// Adds this number to the matches and n-grams of every order above 1, usually 1.
     AddK(f64),
 }
 
@@ -85,20 +85,20 @@ impl fmt::Display for Smoothing {
     }
 }
 
-/// The conventions of a score; the default is the one to report.
+/// Options of a score; the default is the one to report.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BleuOptions {
     /// How text is cut into words.
     pub tokenizer: BleuTokenizer,
-    /// Compare lower-cased text.
+    /// Whether to compare lower-cased text.
     pub lowercase: bool,
-    /// The smoothing of orders without a match.
+    /// Smoothing of orders without a match.
     pub smoothing: Smoothing,
-    /// Leave out orders that are longer than the hypotheses: for single sentences.
+    /// Whether to leave out orders that are longer than the hypotheses; for single sentences.
     pub effective_order: bool,
 }
 
-/// The counts behind a BLEU score, segment after segment.
+/// The counts behind a BLEU score, added segment by segment.
 #[derive(Clone, Debug, Default)]
 pub struct Bleu {
     options: BleuOptions,
@@ -110,7 +110,7 @@ pub struct Bleu {
 }
 
 impl Bleu {
-    /// Nothing counted yet.
+    /// Builds an accumulator without counts.
     pub fn new(options: BleuOptions) -> Self {
         Self {
             options,
@@ -118,7 +118,7 @@ impl Bleu {
         }
     }
 
-    /// Counts a hypothesis against its references, of which there is at least one.
+    /// Counts a hypothesis against its references; there must be at least one.
     pub fn add<S: AsRef<str>>(&mut self, hypothesis: &str, references: &[S]) {
         self.references.note(references.len());
         let hypothesis = self.prepare(hypothesis);
@@ -147,7 +147,7 @@ impl Bleu {
         }
     }
 
-    /// Adds the counts of another part of the corpus, taken under the same options.
+    /// Adds the counts of another part of the corpus, made with the same options.
     pub fn merge(&mut self, other: &Self) {
         self.references.merge(other.references);
         self.sys_len += other.sys_len;
@@ -158,7 +158,7 @@ impl Bleu {
         }
     }
 
-    /// The score of all that was added; 0 when nothing was.
+    /// Returns the score of all segments added; 0 if there were none.
     pub fn score(&self) -> BleuScore {
         let brevity_penalty = match (self.sys_len, self.ref_len) {
             (hypothesis, reference) if hypothesis >= reference => 1.0,
@@ -169,7 +169,7 @@ impl Bleu {
         let logs = precisions[..orders].iter().map(|p: &f64| p.ln());
         let mean = logs.sum::<f64>() / orders as f64;
         BleuScore {
-            // The logarithm of a precision of 0 is minus infinity, and its exponential 0.
+            // The logarithm of a precision of 0 is minus infinity, and the exponential of that is 0.
             score: brevity_penalty * mean.exp(),
             precisions,
             brevity_penalty,
@@ -180,7 +180,7 @@ impl Bleu {
         }
     }
 
-    /// The conventions in sacreBLEU's notation, without the version of a program.
+    /// Returns the options in sacreBLEU's notation, without the version of a program.
     pub fn signature(&self) -> String {
         let options = &self.options;
         format!(
@@ -202,10 +202,10 @@ impl Bleu {
         }
     }
 
-    /// Precisions in percent after smoothing, and how many of them count.
+    /// Returns the precisions in percent after smoothing, and the number of orders that count.
     fn precisions(&self) -> ([f64; MAX_ORDER], usize) {
         let mut precisions = [0.0; MAX_ORDER];
-        // Smoothing does not make a match out of none at all.
+        // Smoothing does not create matches if there are none at all.
         if self.correct == [0; MAX_ORDER] {
             return (precisions, MAX_ORDER);
         }
@@ -237,7 +237,7 @@ impl Bleu {
     }
 }
 
-/// The score of one sentence as sacreBLEU's `sentence_bleu` gives it: default options, effective order.
+/// Returns BLEU of one sentence like sacreBLEU's `sentence_bleu`: default options with effective order.
 pub fn sentence<S: AsRef<str>>(hypothesis: &str, references: &[S]) -> BleuScore {
     let mut bleu = Bleu::new(BleuOptions {
         effective_order: true,
@@ -247,22 +247,22 @@ pub fn sentence<S: AsRef<str>>(hypothesis: &str, references: &[S]) -> BleuScore 
     bleu.score()
 }
 
-/// A BLEU score with what it is made of. `Display` writes sacreBLEU's line.
+/// A BLEU score and its components. `Display` writes sacreBLEU's line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BleuScore {
-    /// Between 0 and 100.
+    /// The score, between 0 and 100.
     pub score: f64,
-    /// Percent for each order from 1, smoothed.
+    /// Smoothed precision of each order from 1, in percent.
     pub precisions: [f64; MAX_ORDER],
-    /// Between 0 and 1.
+    /// The brevity penalty, between 0 and 1.
     pub brevity_penalty: f64,
-    /// Words of the hypotheses.
+    /// Number of words of the hypotheses.
     pub sys_len: u64,
-    /// Words of the references that are nearest in length.
+    /// Number of words of the references that are nearest in length.
     pub ref_len: u64,
-    /// Matches of each order, before smoothing.
+    /// Number of matches of each order, before smoothing.
     pub correct: [u64; MAX_ORDER],
-    /// N-grams of the hypotheses of each order, before smoothing.
+    /// Number of n-grams in the hypotheses for each order, before smoothing.
     pub total: [u64; MAX_ORDER],
 }
 

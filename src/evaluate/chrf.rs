@@ -6,7 +6,7 @@
 //!
 //! Popović 2015, "chrF: character n-gram F-score for automatic MT evaluation", and 2017, "chrF++: words
 //! helping character n-grams". Characters are Unicode scalar values without whitespace; of several
-//! references a segment counts against the one with the best F-score.
+//! references a segment is scored against the one with the best F-score.
 
 use super::ngrams::{clipped, ngrams, total};
 use super::whitespace::{is_space, words};
@@ -14,20 +14,21 @@ use super::{References, case, yes_no};
 use std::fmt;
 use std::hash::Hash;
 
-/// The conventions of a score; the default is chrF, [`ChrfOptions::plus_plus`] is chrF++.
+/// Options of a score; the default is chrF, [`ChrfOptions::plus_plus`] is chrF++.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChrfOptions {
-    /// Longest n-grams of characters.
+    /// Maximum length of character n-grams.
     pub char_order: usize,
-    /// Longest n-grams of words; 0 for chrF, 2 for chrF++.
+    /// Maximum length of word n-grams; 0 for chrF, 2 for chrF++.
     pub word_order: usize,
-    /// Recall weighs β times as much as precision.
+    /// β: recall has β times the weight of precision.
     pub beta: u32,
-    /// Compare lower-cased text.
+    /// Whether to compare lower-cased text.
     pub lowercase: bool,
-    /// Let character n-grams hold whitespace.
+    /// Whether character n-grams may contain whitespace.
     pub whitespace: bool,
-    /// Average the F-scores of all orders, a tiny one where there is nothing, as chrF++.py, NLTK and Moses do.
+    /// Whether to average the F-scores of all orders, with a tiny score for empty orders, as chrF++.py, NLTK and Moses
+    /// do.
     pub eps_smoothing: bool,
 }
 
@@ -45,7 +46,7 @@ impl Default for ChrfOptions {
 }
 
 impl ChrfOptions {
-    /// chrF++: words and pairs of words count as well.
+    /// Returns the options of chrF++: unigrams and bigrams of words count as well.
     pub fn plus_plus() -> Self {
         Self {
             word_order: 2,
@@ -54,7 +55,7 @@ impl ChrfOptions {
     }
 }
 
-/// N-grams of one order: in the hypothesis, in the reference, in both.
+/// Numbers of n-grams of one order: in the hypothesis, in the reference, in both.
 #[derive(Clone, Copy, Debug, Default)]
 struct Matches {
     hypothesis: u64,
@@ -73,7 +74,7 @@ impl Matches {
         for n in 1..=longest {
             let (found, wanted) = (ngrams(hypothesis, n), ngrams(reference, n));
             all.push(Self {
-                // An order that the reference is too short for is not held against the hypothesis.
+                // If the reference is too short for an order, the order does not count against the hypothesis.
                 hypothesis: if wanted.is_empty() { 0 } else { total(&found) },
                 reference: total(&wanted),
                 both: clipped(&found, &wanted),
@@ -82,17 +83,17 @@ impl Matches {
     }
 }
 
-/// The counts behind a chrF score, segment after segment.
+/// The counts behind a chrF score, added segment by segment.
 #[derive(Clone, Debug, Default)]
 pub struct Chrf {
     options: ChrfOptions,
     references: References,
-    /// One per order: characters, then words; empty before the first segment.
+    /// Counts of each order: first characters, then words; empty before the first segment.
     matches: Vec<Matches>,
 }
 
 impl Chrf {
-    /// Nothing counted yet.
+    /// Builds an accumulator without counts.
     pub fn new(options: ChrfOptions) -> Self {
         Self {
             options,
@@ -100,7 +101,7 @@ impl Chrf {
         }
     }
 
-    /// Counts a hypothesis against its references, of which there is at least one.
+    /// Counts a hypothesis against its references; there must be at least one.
     pub fn add<S: AsRef<str>>(&mut self, hypothesis: &str, references: &[S]) {
         self.references.note(references.len());
         let hypothesis = Side::new(hypothesis, &self.options);
@@ -118,13 +119,13 @@ impl Chrf {
         }
     }
 
-    /// Adds the counts of another part of the corpus, taken under the same options.
+    /// Adds the counts of another part of the corpus, made with the same options.
     pub fn merge(&mut self, other: &Self) {
         self.references.merge(other.references);
         self.sum(&other.matches);
     }
 
-    /// The score of all that was added; 0 when nothing was.
+    /// Returns the score of all segments added; 0 if there were none.
     pub fn score(&self) -> ChrfScore {
         ChrfScore {
             score: f_score(&self.matches, &self.options),
@@ -133,7 +134,7 @@ impl Chrf {
         }
     }
 
-    /// The conventions in sacreBLEU's notation, without the version of a program.
+    /// Returns the options in sacreBLEU's notation, without the version of a program.
     pub fn signature(&self) -> String {
         let options = &self.options;
         format!(
@@ -158,7 +159,7 @@ impl Chrf {
     }
 }
 
-/// A text ready for counting.
+/// The characters and words of a text.
 struct Side {
     chars: Vec<char>,
     words: Vec<String>,
@@ -191,7 +192,8 @@ impl Side {
     }
 }
 
-/// A word and the one ASCII mark at its end or, failing that, at its start: `(hi)` gives `(hi` and `)`.
+/// Splits one ASCII punctuation mark off the end of a word or, if there is none, off its start: `(hi)` gives `(hi` and
+/// `)`.
 fn part_punctuation(word: &str) -> impl Iterator<Item = &str> {
     let parts = if word.chars().nth(1).is_none() {
         (word, "")
@@ -207,9 +209,9 @@ fn part_punctuation(word: &str) -> impl Iterator<Item = &str> {
         .filter(|part| !part.is_empty())
 }
 
-/// The F-score in percent.
+/// Returns the F-score in percent.
 fn f_score(matches: &[Matches], options: &ChrfOptions) -> f64 {
-    /// The value of a ratio without a denominator under `eps_smoothing`; chrF++.py's.
+    /// Value of a ratio with the denominator 0 under `eps_smoothing`, as in chrF++.py.
     const EPS: f64 = 1e-16;
     let weight = f64::from(options.beta).powi(2);
     let f = |p: f64, r: f64| (1.0 + weight) * p * r / (weight * p + r);
@@ -239,7 +241,7 @@ fn f_score(matches: &[Matches], options: &ChrfOptions) -> f64 {
 /// A chrF score. `Display` writes sacreBLEU's line, `chrF2++ = 58.32`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChrfScore {
-    /// Between 0 and 100.
+    /// The score, between 0 and 100.
     pub score: f64,
     beta: u32,
     word_order: usize,

@@ -1,12 +1,13 @@
-//! Metrics of classes, equal to scikit-learn's: a confusion matrix and what follows from it, and top-k.
+//! Classification metrics, equal to scikit-learn's: a confusion matrix with the scores computed from it, and top-k
+//! accuracy.
 //!
 //! ```text
 //! precision = hits / predicted,  recall = hits / true,  F1 = 2 P R / (P + R)       (0 where undefined)
 //! MCC = (h n − Σ_c t_c p_c) / √((n² − Σ_c p_c²)(n² − Σ_c t_c²))                    (0 where undefined)
 //! ```
 //!
-//! with h hits among n examples, t_c of class c and p_c predicted as c. The Matthews correlation of more
-//! than two classes is Gorodkin's (2004) R_K.
+//! with h hits among n examples, t_c examples of class c and p_c predictions of class c. For more than two classes the
+//! Matthews correlation is Gorodkin's (2004) R_K.
 
 use super::PrecisionRecall;
 use schemars::JsonSchema;
@@ -14,8 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// How often each class was taken for each: rows are true classes, columns predicted ones. `Display` writes
-/// an aligned table.
+/// Confusion matrix: rows are true classes, columns are predicted classes. `Display` writes an aligned table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Confusion {
     names: Vec<String>,
@@ -23,13 +23,13 @@ pub struct Confusion {
 }
 
 impl Confusion {
-    /// No examples yet; one name per class, in the order of class numbers.
+    /// Builds an empty matrix; `names` has one name per class, in the order of class numbers.
     pub fn new(names: Vec<String>) -> Self {
         let counts = vec![0; names.len() * names.len()];
         Self { names, counts }
     }
 
-    /// Counts one example. Class numbers are below the number of names.
+    /// Counts one example. Class numbers must be below the number of names.
     pub fn add(&mut self, truth: usize, predicted: usize) {
         let n = self.names.len();
         assert!(
@@ -47,12 +47,12 @@ impl Confusion {
         }
     }
 
-    /// The classes' names.
+    /// Returns the names of the classes.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The same counts with other names, as many as there are classes; unchanged with another number of them.
+    /// Returns the matrix with other class names; the names stay if `names` has another length.
     pub fn named(&self, names: &[String]) -> Self {
         Self {
             names: match names.len() == self.names.len() {
@@ -63,22 +63,22 @@ impl Confusion {
         }
     }
 
-    /// Examples of class `truth` that were predicted as `predicted`.
+    /// Returns the number of examples of class `truth` that were predicted as `predicted`.
     pub fn count(&self, truth: usize, predicted: usize) -> u64 {
         self.counts[truth * self.names.len() + predicted]
     }
 
-    /// All examples.
+    /// Returns the number of all examples.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Share of examples whose class was predicted; 0 when there are none.
+    /// Returns the share of the examples whose class was predicted right; 0 without examples.
     pub fn accuracy(&self) -> f64 {
         self.hits() as f64 / self.total().max(1) as f64
     }
 
-    /// Precision, recall and F1 of one class against all others.
+    /// Returns precision, recall and F1 of one class against all others.
     pub fn class(&self, class: usize) -> PrecisionRecall {
         let (hits, predicted, actual) = (
             self.count(class, class),
@@ -88,8 +88,8 @@ impl Confusion {
         PrecisionRecall::of_counts(hits, predicted, actual)
     }
 
-    /// The scores of the positive class, number 1, as binary tasks (MRPC, QQP) report them; zeros when
-    /// there is no class 1.
+    /// Returns the scores of the positive class, number 1, as reported for binary tasks (MRPC, QQP); zeros if there is
+    /// no class 1.
     pub fn binary(&self) -> PrecisionRecall {
         if self.names.len() > 1 {
             self.class(1)
@@ -98,7 +98,7 @@ impl Confusion {
         }
     }
 
-    /// Plain means over the classes that occur, as true ones or as predictions.
+    /// Returns the unweighted means over the classes that occur as true classes or as predictions.
     pub fn macro_average(&self) -> PrecisionRecall {
         let occurs = |class: &usize| self.predicted(*class) + self.actual(*class) > 0;
         PrecisionRecall::mean(
@@ -108,12 +108,12 @@ impl Confusion {
         )
     }
 
-    /// Hits, predictions and truths of all classes in one pot; each of the three equals the accuracy.
+    /// Returns the scores from the counts of all classes together; each of the three equals the accuracy.
     pub fn micro_average(&self) -> PrecisionRecall {
         PrecisionRecall::of_counts(self.hits(), self.total(), self.total())
     }
 
-    /// Matthews correlation, from -1 over 0 (chance, or undefined) to 1; CoLA's metric.
+    /// Returns the Matthews correlation, from -1 to 1, with 0 for chance or if undefined; the metric of CoLA.
     pub fn matthews(&self) -> f64 {
         let n = i128::from(self.total());
         let classes = 0..self.names.len();
@@ -148,7 +148,7 @@ impl Confusion {
     }
 }
 
-/// The name, cut to so many columns of a terminal.
+/// Cuts a name to a number of terminal columns.
 fn fitted(name: &str, columns: usize) -> String {
     if name.width() <= columns {
         return name.to_string();
@@ -166,7 +166,7 @@ fn fitted(name: &str, columns: usize) -> String {
 
 impl fmt::Display for Confusion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// Longer names are cut.
+        /// Maximum width of a name in terminal columns; longer names are cut.
         const COLUMNS: usize = 14;
         const CORNER: &str = "true \\ predicted";
         let names: Vec<String> = self
@@ -203,7 +203,7 @@ impl fmt::Display for Confusion {
     }
 }
 
-/// How often the true class was among the k that scored highest.
+/// Counts how often the true class was among the k classes with the highest scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopK {
     k: usize,
@@ -212,7 +212,7 @@ pub struct TopK {
 }
 
 impl TopK {
-    /// No examples yet.
+    /// Builds a counter without examples.
     pub fn new(k: usize) -> Self {
         Self {
             k,
@@ -221,8 +221,8 @@ impl TopK {
         }
     }
 
-    /// Counts one example from the scores of its classes; says whether it was a hit. Of equal scores the
-    /// class of the higher number comes first, as in scikit-learn; a score that is not a number never hits.
+    /// Counts one example from the scores of its classes, and returns whether it was a hit. Among equal scores the
+    /// class with the higher number comes first, as in scikit-learn; NaN never hits.
     pub fn add(&mut self, scores: &[f32], truth: usize) -> bool {
         let own = scores[truth];
         let ahead =
@@ -234,14 +234,14 @@ impl TopK {
         hit
     }
 
-    /// Adds the counts of another part of the split, for the same k.
+    /// Adds the counts of another part of the split, with the same k.
     pub fn merge(&mut self, other: &Self) {
         assert_eq!(self.k, other.k, "the same k");
         self.hits += other.hits;
         self.total += other.total;
     }
 
-    /// Share of hits; 0 when there were no examples.
+    /// Returns the share of hits; 0 without examples.
     pub fn accuracy(&self) -> f64 {
         self.hits as f64 / self.total.max(1) as f64
     }

@@ -1,4 +1,4 @@
-//! Correlations of predicted numbers with true ones, equal to SciPy's `pearsonr` and `spearmanr`.
+//! Correlations between predicted and true numbers, equal to SciPy's `pearsonr` and `spearmanr`.
 //!
 //! ```text
 //! Pearson r = Σ (x − x̄)(y − ȳ) / √(Σ (x − x̄)² Σ (y − ȳ)²)                        (0 where undefined)
@@ -7,16 +7,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Predicted numbers beside the true ones. Pairs are sorted before they are summed, so that the order of examples and
-/// the cut into batches change no bit.
+/// Predicted and true numbers. Pairs are sorted before they are summed, so that scores are the same bit for bit in any
+/// order of the examples and with any cut into batches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Numbers {
-    /// The bits of the true and of the predicted number: JSON between processes keeps every bit of whole numbers.
+    /// Bits of the true and of the predicted number: JSON between processes keeps integers exactly.
     pairs: Vec<[u32; 2]>,
 }
 
 impl Numbers {
-    /// Notes the prediction of one example.
+    /// Adds the prediction of one example.
     pub fn add(&mut self, truth: f32, predicted: f32) {
         self.pairs.push([truth.to_bits(), predicted.to_bits()]);
     }
@@ -26,13 +26,13 @@ impl Numbers {
         self.pairs.extend_from_slice(&other.pairs);
     }
 
-    /// Pearson's correlation; 0 where either side is constant, NaN where a number is none.
+    /// Returns Pearson's correlation; 0 if either side is constant, NaN if a number is NaN.
     pub fn pearson(&self) -> f64 {
         let [truth, predicted] = self.columns();
         pearson(&truth, &predicted)
     }
 
-    /// Spearman's correlation of ranks; 0 where either side is constant, NaN where a number is none.
+    /// Returns Spearman's rank correlation; 0 if either side is constant, NaN if a number is NaN.
     pub fn spearman(&self) -> f64 {
         let [truth, predicted] = self.columns();
         if truth.iter().chain(&predicted).any(|x| x.is_nan()) {
@@ -66,7 +66,7 @@ fn pearson(x: &[f64], y: &[f64]) -> f64 {
     }
 }
 
-/// The rank of each number, from 1 on; equal ones have the mean of theirs.
+/// Returns the rank of each number, counted from 1; equal numbers share the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));

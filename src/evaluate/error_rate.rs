@@ -1,27 +1,28 @@
-//! Word and character error rate of transcripts, equal to jiwer's with its usual transforms.
+//! Word and character error rate of transcripts, equal to jiwer's with its default transforms.
 //!
 //! ```text
 //! WER = edits / words of the references;   edits: insert, delete or replace a word
 //! ```
 //!
-//! CER is the same over characters, blanks among them. Edits and lengths are summed over all segments before they are divided
-//! (Levenshtein 1966; Morris et al. 2004, section 2). Case and punctuation count. Blanks around a text, and all but one between two words, do not for
-//! words; for characters those around it. Any whitespace of Python splits words, where jiwer's usual transforms split at spaces alone
-//! and leave a tab or a no-break space inside a word.
+//! CER is the same over characters, blanks included. Edits and lengths are summed over all segments before they are
+//! divided (Levenshtein 1966; Morris et al. 2004, section 2). Case and punctuation count. For words, blanks around a
+//! text and repeated blanks between words are ignored; for characters, only blanks around the text. Words are split at
+//! any whitespace of Python, whereas jiwer's default transforms split only at spaces and leave a tab or a no-break
+//! space inside a word.
 
 use super::whitespace::{is_space, words};
 
-/// The parts of a text that are inserted, deleted and replaced.
+/// The parts of a text that can be inserted, deleted and replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
-    /// What stands between blanks.
+    /// Words, separated by whitespace.
     #[default]
     Words,
     /// Unicode scalar values.
     Characters,
 }
 
-/// The edits behind an error rate, segment after segment.
+/// The edits behind an error rate, added segment by segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorRate {
     unit: Unit,
@@ -30,7 +31,7 @@ pub struct ErrorRate {
 }
 
 impl ErrorRate {
-    /// Nothing counted yet.
+    /// Builds an accumulator without counts.
     pub fn new(unit: Unit) -> Self {
         Self {
             unit,
@@ -38,7 +39,7 @@ impl ErrorRate {
         }
     }
 
-    /// Counts a hypothesis against the reference that it has the lowest error rate against.
+    /// Counts a hypothesis against the reference with the lowest error rate.
     pub fn add<S: AsRef<str>>(&mut self, hypothesis: &str, references: &[S]) {
         let counts = references
             .iter()
@@ -55,13 +56,13 @@ impl ErrorRate {
         self.length += other.length;
     }
 
-    /// Edits for each part of the references: 0 for none at all, above 1 when more is to be edited than they hold; the edits
-    /// themselves where references hold nothing.
+    /// Returns the edits divided by the length of the references: 0 without segments, above 1 if there are more edits
+    /// than parts in the references, and the number of edits if the references are empty.
     pub fn score(&self) -> f64 {
         rate((self.edits, self.length))
     }
 
-    /// Edits, and the length of the reference.
+    /// Returns the number of edits, and the length of the reference.
     fn counts(&self, hypothesis: &str, reference: &str) -> (u64, u64) {
         let both = [hypothesis, reference];
         let (edits, length) = match self.unit {
@@ -97,7 +98,7 @@ mod tests {
         })
     }
 
-    /// The numbers of jiwer 4.0: `jiwer.wer(references, hypotheses)` and `jiwer.cer`.
+    /// Expected values from jiwer 4.0: `jiwer.wer(references, hypotheses)` and `jiwer.cer`.
     #[test]
     fn rates_are_those_of_jiwer() {
         let both = [
@@ -111,7 +112,7 @@ mod tests {
         assert_eq!(rates(&both[2..3]), [1.0, 4.0 / 3.0]);
         assert_eq!(rates(&both[3..4]), [1.0, 1.0]);
         assert_eq!(rates(&both), [0.6, 30.0 / 53.0]);
-        // Python's `strip` cuts the four separators of information, too.
+        // Python's `strip` also removes the four information separators.
         assert_eq!(rates(&[("\u{1c}yes\u{1f}", "yes")]), [0.0, 0.0]);
     }
 

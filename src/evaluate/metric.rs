@@ -1,20 +1,20 @@
-//! What a metric is called and which of its values are better: what chooses a run's best evaluation and what a report
-//! calls better are the same.
+//! Names of metrics, and whether higher or lower values are better. The choice of a run's best evaluation and the
+//! reports use the same definition.
 //!
-//! A metric is defined once, in the table of the part that measures it: those of texts and classes here, those of a task
-//! in the task's file.
+//! A metric is defined once, in the table of the part that measures it: metrics of texts and classes are here, those of
+//! a task in the task's file.
 
-/// A number that is written down of a model.
+/// A number that is measured of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Its name in journals and scores.
+    /// Name of the metric in journals and scores.
     pub name: &'static str,
-    /// Whether more of it is better.
+    /// Whether higher values are better.
     pub higher_is_better: bool,
 }
 
 impl Metric {
-    /// One of which more is better.
+    /// Returns a metric whose higher values are better.
     pub const fn higher(name: &'static str) -> Self {
         Self {
             name,
@@ -22,7 +22,7 @@ impl Metric {
         }
     }
 
-    /// One of which less is better.
+    /// Returns a metric whose lower values are better.
     pub const fn lower(name: &'static str) -> Self {
         Self {
             name,
@@ -30,43 +30,44 @@ impl Metric {
         }
     }
 
-    /// Whether a column of a journal or a report is about it: its name, alone or after a split's, `test_accuracy`.
+    /// Returns whether a column of a journal or a report holds this metric: its name, alone or after a prefix, as in
+    /// `test_accuracy`.
     pub fn is_meant_by(&self, column: &str) -> bool {
         let before = column.strip_suffix(self.name);
         before.is_some_and(|before| before.is_empty() || before.ends_with('_'))
     }
 }
 
-/// Mean loss in nats of what is scored.
+/// Mean loss in nats over scored positions or rows.
 pub const LOSS: Metric = Metric::lower("loss");
-/// e to the loss: the tokens between which a model hesitates.
+/// exp(loss): the effective number of tokens between which a model is undecided.
 pub const PERPLEXITY: Metric = Metric::lower("perplexity");
-/// The loss in bits for each byte of text.
+/// Loss in bits per byte of text.
 pub const BITS_PER_BYTE: Metric = Metric::lower("bits_per_byte");
 /// Harmonic mean of precision and recall.
 pub const F1: Metric = Metric::higher("f1");
-/// F1 of the counts of all classes, added up.
+/// F1 from the summed counts of all classes.
 pub const MICRO_F1: Metric = Metric::higher("micro_f1");
-/// Mean of the F1 of all classes.
+/// Mean of the F1 scores of all classes.
 pub const MACRO_F1: Metric = Metric::higher("macro_f1");
-/// Mean area under the ROC curve of all classes.
+/// Mean area under the ROC curve over all classes.
 pub const ROC_AUC: Metric = Metric::higher("roc_auc");
 /// Matthews correlation of classes.
 pub const MCC: Metric = Metric::higher("mcc");
-/// Share of what was predicted that is right.
+/// Share of the predictions that are right.
 pub const PRECISION: Metric = Metric::higher("precision");
-/// Share of what is true that was predicted.
+/// Share of the true ones that were predicted.
 pub const RECALL: Metric = Metric::higher("recall");
-/// Pearson's correlation of numbers.
+/// Pearson's correlation between predicted and true numbers.
 pub const PEARSON: Metric = Metric::higher("pearson");
-/// Spearman's correlation of ranks.
+/// Spearman's rank correlation between predicted and true numbers.
 pub const SPEARMAN: Metric = Metric::higher("spearman");
 /// Share of right answers.
 pub const ACCURACY: Metric = Metric::higher("accuracy");
-/// Share of rows that are right as a whole.
+/// Share of rows that are entirely right.
 pub const EXACT_MATCH: Metric = Metric::higher("exact_match");
 
-/// Of texts against references, of classes and of numbers.
+/// Metrics of texts against references, of classes and of numbers.
 pub const METRICS: &[Metric] = &[
     ACCURACY,
     EXACT_MATCH,

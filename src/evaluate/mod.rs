@@ -1,15 +1,16 @@
-//! Metrics of generated text and of classes, as researchers report them.
+//! Metrics of generated text, of classes and of embeddings, equal to the implementations that researchers use.
 //!
-//! Text: [`bleu`], [`chrf`], [`ter`] (equal to sacreBLEU's), [`rouge`] (equal to Google's rouge-score) and [`error_rate`] of transcripts
-//! (equal to jiwer's). Classes:
-//! [`classification`] (equal to scikit-learn's). Tags: [`tags`] (equal to seqeval's). Numbers: [`correlation`] (equal to
-//! SciPy's). Answers: [`answers`] (equal to SQuAD's). Vectors: [`retrieval`] (sentence-transformers' ranks but for ties) and
+//! Text: [`bleu`], [`chrf`], [`ter`] (equal to sacreBLEU's), [`rouge`] (equal to Google's rouge-score) and
+//! [`error_rate`] of transcripts (equal to jiwer's). Classes: [`classification`] and [`several`] (equal to
+//! scikit-learn's). Tags: [`tags`] (equal to seqeval's). Numbers: [`correlation`] (equal to SciPy's). Answers:
+//! [`answers`] (equal to SQuAD's). Embeddings: [`retrieval`] (ranks as in sentence-transformers, except for ties) and
 //! [`neighbours`].
-//! Every metric is an accumulator: `add` one segment or one prediction at a time, `merge` the parts of a split, then ask
-//! for the score. Counts are whole numbers, so the order of segments and the cut into batches change no score; ROUGE alone
-//! is a mean. [`metric`] says which values of a metric are better.
 //!
-//! No tensors, no files and no models here: callers bring texts or numbers.
+//! Every metric is an accumulator: `add` one segment or one prediction at a time, `merge` the parts of a split, then
+//! ask for the score. Counts are whole numbers, so that neither the order of segments nor the cut into batches changes
+//! a score; only ROUGE is a mean. [`metric`] tells whether higher or lower values of a metric are better.
+//!
+//! This module uses no tensors, files or models: callers pass texts or numbers.
 
 pub mod answers;
 pub mod bleu;
@@ -33,19 +34,19 @@ mod whitespace;
 
 use std::fmt;
 
-/// Precision, recall and their harmonic mean, each between 0 and 1; a ratio with nothing below is 0.
+/// Precision, recall and their harmonic mean, each between 0 and 1; a ratio with the denominator 0 is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PrecisionRecall {
-    /// Share of what was predicted that is right.
+    /// Share of the predictions that are right.
     pub precision: f64,
-    /// Share of what is true that was predicted.
+    /// Share of the true ones that were predicted.
     pub recall: f64,
     /// 2 P R / (P + R).
     pub f1: f64,
 }
 
 impl PrecisionRecall {
-    /// From `hits` right ones among `predicted` where `actual` were to be found.
+    /// Computes the scores from `hits` right ones among `predicted`, with `actual` true ones.
     pub fn of_counts(hits: u64, predicted: u64, actual: u64) -> Self {
         let precision = hits as f64 / predicted.max(1) as f64;
         let recall = hits as f64 / actual.max(1) as f64;
@@ -61,7 +62,7 @@ impl PrecisionRecall {
         }
     }
 
-    /// The three means, each for itself; zeros for nothing.
+    /// Averages precision, recall and F1 separately; zeros for an empty list.
     pub fn mean(all: impl IntoIterator<Item = Self>) -> Self {
         let (mut sum, mut n) = (Self::default(), 0u64);
         for one in all {
@@ -87,14 +88,14 @@ impl PrecisionRecall {
     }
 }
 
-/// How many references the segments had: the `nrefs` of a signature.
+/// Range of the number of references per segment: the `nrefs` of a signature.
 #[derive(Clone, Copy, Debug, Default)]
 struct References {
     range: Option<(usize, usize)>,
 }
 
 impl References {
-    /// Notes a segment's number of references, which must not be 0.
+    /// Records a segment's number of references, which must not be 0.
     fn note(&mut self, n: usize) {
         assert!(n > 0, "a segment is scored against at least one reference");
         self.join(Some((n, n)));
@@ -123,12 +124,12 @@ impl fmt::Display for References {
     }
 }
 
-/// The word for a switch in a signature.
+/// Returns the word for a switch in a signature.
 fn yes_no(on: bool) -> &'static str {
     if on { "yes" } else { "no" }
 }
 
-/// The word for letter case in a signature.
+/// Returns the word for letter case in a signature.
 fn case(lowercase: bool) -> &'static str {
     if lowercase { "lc" } else { "mixed" }
 }

@@ -1,12 +1,12 @@
-//! The tokenizations of NIST's mteval scripts, which BLEU (13a, 14 international) and tercom share in parts.
+//! Tokenizations of NIST's mteval scripts, parts of which BLEU (13a, 14 international) and tercom share.
 //!
-//! They are chains of substitutions, each made from left to right without overlap; the chains' quirks (the
-//! second of two points in a row stays joined, a year keeps its final point) are part of the scores.
+//! They are chains of substitutions, each made from left to right without overlap. The quirks of these chains (the
+//! second of two consecutive points stays joined, a year keeps its final point) are part of the scores.
 
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// Substitutions in their order.
+/// Substitutions in order.
 struct Chain(Vec<(Regex, &'static str)>);
 
 impl Chain {
@@ -28,7 +28,7 @@ impl Chain {
 static SYMBOLS: LazyLock<Chain> =
     LazyLock::new(|| Chain::new(&[(r"([{-~\[-` -&(-+:-@/])", " $1 ")]));
 
-/// Points and commas stand apart unless digits are on both sides; a dash stands apart behind a digit.
+/// Points and commas are split off unless digits are on both sides; a dash is split off after a digit.
 static POINTS: LazyLock<Chain> = LazyLock::new(|| {
     Chain::new(&[
         (r"([^0-9])([.,])", "$1 $2 "),
@@ -37,7 +37,7 @@ static POINTS: LazyLock<Chain> = LazyLock::new(|| {
     ])
 });
 
-/// Unicode punctuation stands apart unless numbers are on both sides; symbols always stand apart.
+/// Unicode punctuation is split off unless numbers are on both sides; symbols are always split off.
 static INTERNATIONAL: LazyLock<Chain> = LazyLock::new(|| {
     Chain::new(&[
         (r"(\P{N})(\p{P})", "$1 $2 "),
@@ -46,7 +46,7 @@ static INTERNATIONAL: LazyLock<Chain> = LazyLock::new(|| {
     ])
 });
 
-/// The four character entities of translation data, one kind after the other, so `&amp;lt;` becomes `<`.
+/// Resolves the four character entities of translation data, one kind after the other, so that `&amp;lt;` becomes `<`.
 pub(super) fn unescape(text: &str) -> String {
     text.replace("&quot;", "\"")
         .replace("&amp;", "&")
@@ -54,7 +54,7 @@ pub(super) fn unescape(text: &str) -> String {
         .replace("&gt;", ">")
 }
 
-/// The 13a tokenization (`mteval-v13a.pl`), the default of BLEU.
+/// Applies the 13a tokenization (`mteval-v13a.pl`), the default of BLEU.
 pub(super) fn v13a(text: &str) -> String {
     let joined = text
         .replace("<skipped>", "")
@@ -63,12 +63,12 @@ pub(super) fn v13a(text: &str) -> String {
     POINTS.apply(&SYMBOLS.apply(&format!(" {} ", unescape(&joined))))
 }
 
-/// The international tokenization (`mteval-v14.pl --international-tokenization`).
+/// Applies the international tokenization (`mteval-v14.pl --international-tokenization`).
 pub(super) fn international(text: &str) -> String {
     INTERNATIONAL.apply(text)
 }
 
-/// tercom's normalization of Western text. A final `'s` needs no rule: text always ends in a space here.
+/// Applies tercom's normalization of Western text. A final `'s` needs no rule: text always ends in a space here.
 pub(super) fn tercom(text: &str) -> String {
     let joined = text.replace("\n-", "").replace('\n', " ");
     let apart = SYMBOLS.apply(&format!(" {} ", unescape(&joined)));

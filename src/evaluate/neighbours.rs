@@ -1,34 +1,35 @@
-//! How well the class of an example is told by those of its nearest neighbours (Wu et al. 2018, "Unsupervised feature learning via
-//! non-parametric instance discrimination", section 3.4; Caron et al. 2021, section 4.1).
+//! k-nearest-neighbour accuracy: how well the class of an example is predicted by its nearest neighbours (Wu et al.
+//! 2018, "Unsupervised feature learning via non-parametric instance discrimination", section 3.4; Caron et al. 2021,
+//! section 4.1).
 //!
-//! Each example of a split is left out in turn. The 20 others with the greatest cosines vote for their class, each with the weight
-//! e^(cosine / 0.07); of equal votes the class with the lower number wins, of equal cosines the earlier example is nearer. Nothing
-//! is trained, so that the vectors alone are measured.
+//! Each example of a split is left out in turn. The 20 other examples with the highest cosines vote for their class,
+//! each with the weight e^(cosine / 0.07). On a tie of votes the class with the lower number wins; on a tie of cosines
+//! the earlier example is nearer. Nothing is trained, so that only the embeddings are measured.
 
 use super::metric::Metric;
 use super::retrieval::product;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// Share of the examples whose class is that of their neighbours.
+/// Share of the examples whose class is predicted right by their neighbours.
 pub const KNN_ACCURACY: Metric = Metric::higher("knn_accuracy");
 
-/// Neighbours that vote.
+/// Number of neighbours that vote.
 const VOTERS: usize = 20;
-/// Temperature of their votes.
+/// Temperature of the votes.
 const TEMPERATURE: f64 = 0.07;
 
-/// Directions of examples with their classes.
+/// Normalised embeddings of examples, with their classes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Neighbours {
     width: usize,
-    /// The bits of the numbers: JSON between processes keeps every bit of whole numbers.
+    /// Bits of the numbers: JSON between processes keeps integers exactly.
     directions: Vec<u32>,
     classes: Vec<i32>,
 }
 
 impl Neighbours {
-    /// Of rows of `width` numbers of any length, with the class of each.
+    /// Normalises rows of `width` numbers; `classes` has the class of each row.
     pub fn of(width: usize, rows: &[f32], classes: &[i32]) -> Self {
         let directions = rows.chunks_exact(width.max(1)).flat_map(|row| {
             let length = row
@@ -46,14 +47,15 @@ impl Neighbours {
         }
     }
 
-    /// Adds those of another part of the split.
+    /// Adds the examples of another part of the split.
     pub fn merge(&mut self, other: &Self) {
         self.width = self.width.max(other.width);
         self.directions.extend_from_slice(&other.directions);
         self.classes.extend_from_slice(&other.classes);
     }
 
-    /// Share of the examples whose neighbours tell their class; 0 where an example has no other one beside it.
+    /// Returns the share of the examples whose class is predicted right by their neighbours; 0 with fewer than two
+    /// examples.
     pub fn accuracy(&self) -> f64 {
         let numbers = self.directions.iter().map(|bits| f32::from_bits(*bits));
         let numbers: Vec<f32> = numbers.collect();
@@ -68,7 +70,7 @@ impl Neighbours {
         right as f64 / rows.len() as f64
     }
 
-    /// The class that the neighbours of an example tell.
+    /// Returns the class that the neighbours of an example predict.
     fn told(&self, rows: &[&[f32]], own: usize) -> Option<i32> {
         let others = rows.iter().enumerate().filter(|(at, _)| *at != own);
         let mut others: Vec<(f32, usize)> = others
@@ -80,7 +82,7 @@ impl Neighbours {
             others.select_nth_unstable_by(VOTERS - 1, nearer);
             others.truncate(VOTERS);
         }
-        // Sums of votes do not depend on how the nearest were found.
+        // Sort them, so that the sums of votes do not depend on the selection algorithm.
         others.sort_unstable_by(nearer);
         let mut votes: Vec<(i32, f64)> = Vec::new();
         for (cosine, at) in others {
@@ -106,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_nearest_others_tell_a_class() {
-        // Two bundles of directions of any length, and one stray that lies in the wrong one.
+        // Two clusters of embeddings of any length, and one stray in the wrong cluster.
         let rows = [
             [1.0, 0.1],
             [5.0, 0.0],
@@ -125,7 +127,7 @@ mod tests {
 
     #[test]
     fn votes_are_counted_by_hand() {
-        // The cosines of the first with the others are 0.9, 0.8 and 0.8: e^(0.9/T) against 2 e^(0.8/T), T = 0.07.
+        // The cosines of the first row with the others are 0.9, 0.8 and 0.8: e^(0.9/T) against 2 e^(0.8/T), T = 0.07.
         let of = |cosine: f32| [cosine, (1.0 - cosine * cosine).sqrt()];
         let rows = [[1.0, 0.0], of(0.9), of(0.8), of(0.8)];
         let found = Neighbours::of(2, &rows.concat(), &[1, 1, 2, 2]);

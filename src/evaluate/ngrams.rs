@@ -1,4 +1,4 @@
-//! Counting n-grams: slices of a sequence of words or of characters.
+//! Counts n-grams: slices of a sequence of words or characters.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,7 +6,7 @@ use std::hash::Hash;
 /// How often each n-gram occurs.
 pub(super) type Counts<'a, T> = HashMap<&'a [T], u64>;
 
-/// The n-grams of one order; none when the sequence is shorter than `n`, which is at least 1.
+/// Counts the n-grams of one order; there are none if the sequence is shorter than `n`, which must be at least 1.
 pub(super) fn ngrams<T: Eq + Hash>(items: &[T], n: usize) -> Counts<'_, T> {
     let mut counts = Counts::new();
     for ngram in items.windows(n) {
@@ -15,12 +15,12 @@ pub(super) fn ngrams<T: Eq + Hash>(items: &[T], n: usize) -> Counts<'_, T> {
     counts
 }
 
-/// All occurrences together.
+/// Returns the total number of occurrences.
 pub(super) fn total<T>(counts: &Counts<'_, T>) -> u64 {
     counts.values().sum()
 }
 
-/// Occurrences in `found` that `wanted` allows: each n-gram at most as often as it occurs there.
+/// Returns the number of occurrences in `found`, each n-gram counted at most as often as it occurs in `wanted`.
 pub(super) fn clipped<T: Eq + Hash>(found: &Counts<'_, T>, wanted: &Counts<'_, T>) -> u64 {
     let allowed = |ngram: &[T]| wanted.get(ngram).copied().unwrap_or(0);
     found.iter().map(|(g, n)| allowed(g).min(*n)).sum()

@@ -1,12 +1,12 @@
-//! The Porter stemmer with NLTK's extensions, which ROUGE's `use_stemmer` means.
+//! The Porter stemmer with NLTK's extensions, as ROUGE's `use_stemmer` uses it.
 //!
 //! Porter 1980, "An algorithm for suffix stripping". NLTK's default mode departs from the paper: a list of
-//! irregular words; `ied` and four-letter `ies` keep an e; y becomes i behind a consonant; `alli` is
-//! resolved before the other suffixes of step 2; `bli`, `fulli` and `logi` are added.
+//! irregular words; `ied` and four-letter `ies` keep an e; y becomes i after a consonant; `alli` is resolved before the
+//! other suffixes of step 2; `bli`, `fulli` and `logi` are added.
 //!
 //! Words are ASCII and lower-cased: letters and digits, digits counting as consonants.
 
-/// Words with a stem of their own.
+/// Irregular words with their stems.
 const IRREGULAR: &[(&str, &str)] = &[
     ("sky", "sky"),
     ("skies", "sky"),
@@ -26,7 +26,7 @@ const IRREGULAR: &[(&str, &str)] = &[
     ("succeed", "succeed"),
 ];
 
-/// Step 2: double suffixes become single ones when m > 0.
+/// Step 2: double suffixes become single ones if m > 0.
 const STEP_2: &[(&str, &str)] = &[
     ("ational", "ate"),
     ("tional", "tion"),
@@ -51,7 +51,7 @@ const STEP_2: &[(&str, &str)] = &[
     ("fulli", "ful"),
 ];
 
-/// Step 3: when m > 0.
+/// Step 3: suffixes are shortened or dropped if m > 0.
 const STEP_3: &[(&str, &str)] = &[
     ("icate", "ic"),
     ("ative", ""),
@@ -62,13 +62,13 @@ const STEP_3: &[(&str, &str)] = &[
     ("ness", ""),
 ];
 
-/// Step 4: dropped when m > 1; `ion` only behind s or t.
+/// Step 4: suffixes are dropped if m > 1; `ion` only after s or t.
 const STEP_4: &[&str] = &[
     "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou",
     "ism", "ate", "iti", "ous", "ive", "ize",
 ];
 
-/// The stem of a word.
+/// Returns the stem of a word.
 pub(super) fn stem(word: &str) -> String {
     if let Some((_, stem)) = IRREGULAR.iter().find(|(irregular, _)| *irregular == word) {
         return (*stem).to_string();
@@ -91,7 +91,7 @@ pub(super) fn stem(word: &str) -> String {
         .fold(word.to_string(), |word, step| step(&word))
 }
 
-/// For each letter, whether it is a consonant; y is one at the start and behind a vowel.
+/// Returns for each letter whether it is a consonant; y is one at the start and after a vowel.
 fn consonants(word: &str) -> Vec<bool> {
     let mut flags: Vec<bool> = Vec::with_capacity(word.len());
     for letter in word.bytes() {
@@ -104,7 +104,7 @@ fn consonants(word: &str) -> Vec<bool> {
     flags
 }
 
-/// m of the paper: how often a consonant follows a vowel.
+/// Returns the paper's m: how often a consonant follows a vowel.
 fn measure(stem: &str) -> usize {
     consonants(stem)
         .array_windows()
@@ -123,7 +123,8 @@ fn ends_in_double_consonant(word: &str) -> bool {
     a == b && consonants(word).last() == Some(&true)
 }
 
-/// *o of the paper: consonant, vowel, consonant other than w, x, y; NLTK adds words of vowel, consonant.
+/// Returns whether the word meets the paper's *o: it ends in consonant, vowel, consonant other than w, x, y. NLTK adds words of
+/// a vowel and a consonant.
 fn ends_in_cvc(word: &str) -> bool {
     match consonants(word)[..] {
         [.., true, false, true] => !word.ends_with(['w', 'x', 'y']),
@@ -132,20 +133,20 @@ fn ends_in_cvc(word: &str) -> bool {
     }
 }
 
-/// The word with a suffix replaced, when it has it and what is left meets the condition.
+/// Replaces a suffix if the word has it and the remaining stem meets the condition.
 fn replaced(word: &str, rule: (&str, &str), condition: impl Fn(&str) -> bool) -> Option<String> {
     let stem = word.strip_suffix(rule.0)?;
     condition(stem).then(|| format!("{stem}{}", rule.1))
 }
 
-/// The first rule whose suffix fits decides, even when its condition does not hold.
+/// Applies the first rule whose suffix matches; later rules are not tried, even if its condition does not hold.
 fn first_rule(word: &str, rules: &[(&str, &str)], condition: impl Fn(&str) -> bool) -> String {
     let rule = rules.iter().find(|(suffix, _)| word.ends_with(suffix));
     rule.and_then(|rule| replaced(word, *rule, condition))
         .unwrap_or_else(|| word.to_string())
 }
 
-/// Step 1a.
+/// Step 1a: plurals.
 fn plural(word: &str) -> String {
     if word.len() == 4 && word.ends_with("ies") {
         return word[..3].to_string();
@@ -154,7 +155,7 @@ fn plural(word: &str) -> String {
     first_rule(word, &rules, |_| true)
 }
 
-/// Step 1b.
+/// Step 1b: `ed` and `ing`.
 fn past(word: &str) -> String {
     if let Some(stem) = word.strip_suffix("ied") {
         return format!("{stem}{}", if word.len() == 4 { "ie" } else { "i" });
@@ -180,19 +181,19 @@ fn past(word: &str) -> String {
     }
 }
 
-/// Step 1c.
+/// Step 1c: final y.
 fn final_y(word: &str) -> String {
     let behind_consonant = |stem: &str| stem.len() > 1 && consonants(stem).last() == Some(&true);
     first_rule(word, &[("y", "i")], behind_consonant)
 }
 
-/// Step 2.
+/// Step 2: double suffixes.
 fn double_suffix(word: &str) -> String {
     let positive = |stem: &str| measure(stem) > 0;
     if let Some(shorter) = replaced(word, ("alli", "al"), positive) {
         return double_suffix(&shorter);
     }
-    // The l of `logi` counts for the stem here, so that `geo` and `theo` are long enough.
+    // The l of `logi` counts as part of the stem here, so that `geo` and `theo` are long enough.
     if word.ends_with("logi") {
         return first_rule(word, &[("ogi", "og")], positive);
     }
@@ -213,7 +214,7 @@ fn step_4(word: &str) -> String {
     })
 }
 
-/// Step 5a.
+/// Step 5a: final e.
 fn final_e(word: &str) -> String {
     let droppable = |stem: &str| match measure(stem) {
         0 => false,
@@ -223,7 +224,7 @@ fn final_e(word: &str) -> String {
     first_rule(word, &[("e", "")], droppable)
 }
 
-/// Step 5b.
+/// Step 5b: double l.
 fn double_l(word: &str) -> String {
     let long = |stem: &str| measure(&word[..=stem.len()]) > 1;
     first_rule(word, &[("ll", "l")], long)

@@ -1,4 +1,4 @@
-//! The predictions that an evaluation keeps until its split is over, where a metric is no mean over examples.
+//! Predictions that an evaluation collects over its whole split, for metrics that are not means over examples.
 
 use super::answers::Answers;
 use super::classification::Confusion;
@@ -24,18 +24,18 @@ pub enum Predictions {
     Tags(Tags),
     /// A number for each example.
     Numbers(Numbers),
-    /// Vectors of queries and of documents.
+    /// Embeddings of queries and documents.
     Retrieval(Retrieval),
-    /// Vectors of images and of their texts.
+    /// Embeddings of images and texts.
     ImageText(Retrieval),
-    /// Spans of contexts.
+    /// Answers as spans of contexts.
     Answers(Answers),
-    /// Vectors of examples with their classes.
+    /// Embeddings of examples with their classes.
     Neighbours(Neighbours),
 }
 
 impl Predictions {
-    /// Adds those of another part of the split, which are of the same kind.
+    /// Adds the predictions of another part of the split, which must be of the same kind.
     pub fn merge(&mut self, other: &Self) {
         match (self, other) {
             (Self::Classes(all), Self::Classes(more)) => all.merge(more),
@@ -62,7 +62,7 @@ impl Predictions {
         }
     }
 
-    /// How often each class, or tag, was taken for each.
+    /// Returns the confusion matrix of classes or tags, if there is one.
     pub fn confusion(&self) -> Option<&Confusion> {
         match self {
             Self::Classes(confusion) => Some(confusion),
@@ -76,7 +76,7 @@ impl Predictions {
         }
     }
 
-    /// The metrics that follow from them.
+    /// Computes the metrics of these predictions.
     pub fn metrics(&self) -> Vec<(Metric, f64)> {
         match self {
             Self::Classes(confusion) => of_classes(confusion),
@@ -113,7 +113,7 @@ impl Predictions {
 }
 
 fn of_classes(confusion: &Confusion) -> Vec<(Metric, f64)> {
-    // GLUE's convention: of two classes the second is the one that is looked for.
+    // GLUE's convention: of two classes, the second is the positive one.
     let f1 = match confusion.names().len() {
         2 => confusion.binary().f1,
         _ => confusion.macro_average().f1,

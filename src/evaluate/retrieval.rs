@@ -1,9 +1,10 @@
-//! How well vectors find their partners among those of a whole split.
+//! Retrieval metrics: how well embeddings find their partners among those of a whole split.
 //!
-//! The rank of a query is 1 and the number of other documents whose cosine with it is greater than its own document's; of those
-//! with an equal cosine half are counted (Berrendorf et al., arXiv:2002.06914, section 3), so that vectors that are all alike
-//! find nothing. Documents of one text are one document, whose cosine is the greatest of theirs: any of them is the right one, copies
-//! of a wrong one count once, and where there is no other text nothing is found.
+//! The rank of a query is 1 plus the number of other documents whose cosine with it is higher than that of its own
+//! document. Documents with an equal cosine count half (Berrendorf et al., arXiv:2002.06914, section 3), so that
+//! identical embeddings find nothing. Documents with the same text are one document, whose cosine is the maximum of
+//! theirs: any of them is a right result, and copies of a wrong one count once. If all documents have the same text,
+//! nothing is found.
 //!
 //! ```text
 //! recall_k   share of the queries of rank k or less
@@ -15,17 +16,17 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// Share of the queries whose own document is the nearest of all.
+/// Share of the queries whose own document is the nearest.
 pub const RECALL_1: Metric = Metric::higher("recall_1");
-/// Share of those whose own document is among the ten nearest.
+/// Share of the queries whose own document is among the ten nearest.
 pub const RECALL_10: Metric = Metric::higher("recall_10");
 /// Mean reciprocal rank.
 pub const MRR: Metric = Metric::higher("mrr");
 
-/// What is measured.
+/// Metrics of queries that look for their documents.
 pub const METRICS: &[Metric] = &[RECALL_1, RECALL_10, MRR];
 
-/// What is measured of images that look for their texts, and of texts that look for their images.
+/// Metrics of images that look for their texts, and of texts that look for their images.
 pub const IMAGE_TEXT: &[Metric] = &[
     Metric::higher("image_to_text_recall_1"),
     Metric::higher("image_to_text_recall_10"),
@@ -33,20 +34,20 @@ pub const IMAGE_TEXT: &[Metric] = &[
     Metric::higher("text_to_image_recall_10"),
 ];
 
-/// Directions of queries and of their documents, row by row. Neither the order of the pairs nor the cut into batches changes a
-/// bit of what is measured.
+/// Normalised embeddings of queries and of their documents, row by row. Neither the order of the pairs nor the cut into
+/// batches changes any bit of the metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retrieval {
     width: usize,
-    /// The bits of the numbers: JSON between processes keeps every bit of whole numbers.
+    /// Bits of the numbers: JSON between processes keeps integers exactly.
     queries: Vec<u32>,
     documents: Vec<u32>,
-    /// A number of each document's text: equal ones are of one text.
+    /// Hash of each document's text; documents with equal hashes have the same text.
     texts: Vec<u64>,
 }
 
 impl Retrieval {
-    /// Of rows of `width` numbers, each of length 1, and a number of each document's text.
+    /// Builds the collection from rows of `width` numbers, each of length 1, and a hash of each document's text.
     pub fn of(width: usize, queries: &[f32], documents: &[f32], texts: Vec<u64>) -> Self {
         let bits = |numbers: &[f32]| numbers.iter().map(|x| x.to_bits()).collect();
         Self {
@@ -57,7 +58,7 @@ impl Retrieval {
         }
     }
 
-    /// Adds those of another part of the split.
+    /// Adds the pairs of another part of the split.
     pub fn merge(&mut self, other: &Self) {
         self.width = self.width.max(other.width);
         self.queries.extend_from_slice(&other.queries);
@@ -65,7 +66,7 @@ impl Retrieval {
         self.texts.extend_from_slice(&other.texts);
     }
 
-    /// The rank of each query, from 1 on; a half more for each other text that is as near as its own.
+    /// Returns the rank of each query, counted from 1; every other text that is as near as its own adds one half.
     pub fn ranks(&self) -> Vec<f64> {
         let numbers =
             |bits: &[u32]| -> Vec<f32> { bits.iter().map(|b| f32::from_bits(*b)).collect() };
@@ -77,7 +78,7 @@ impl Retrieval {
         ranked
             .map(|(query, (own, text))| {
                 if product(query, own).is_nan() {
-                    // A number that is none finds nothing.
+                    // A query with NaN finds nothing.
                     return count as f64;
                 }
                 let mut nearest = vec![f32::NEG_INFINITY; count];
@@ -86,14 +87,14 @@ impl Retrieval {
                 }
                 let own = nearest[*text];
                 let greater = nearest.iter().filter(|other| **other > own).count();
-                // Its own text is one of them.
+                // Its own text is among the equal ones.
                 let equal = nearest.iter().filter(|other| **other == own).count() - 1;
                 1.0 + greater as f64 + equal as f64 / 2.0
             })
             .collect()
     }
 
-    /// A number of each document's text, counted from 0, and how many texts there are.
+    /// Numbers each document's text from 0; also returns the number of distinct texts.
     fn numbered_texts(&self) -> (Vec<usize>, usize) {
         let mut known: HashMap<u64, usize> = HashMap::new();
         let number = |text: &u64| {
@@ -104,7 +105,7 @@ impl Retrieval {
         (texts, known.len())
     }
 
-    /// The metrics of [`METRICS`], in their order; 0 of no query, and where all documents are of one text.
+    /// Returns the metrics of [`METRICS`], in their order; 0 without queries, or if all documents have the same text.
     pub fn metrics(&self) -> Vec<(Metric, f64)> {
         let told_apart = self.texts.iter().any(|text| *text != self.texts[0]);
         let mut ranks = if told_apart { self.ranks() } else { Vec::new() };
@@ -121,8 +122,8 @@ impl Retrieval {
 }
 
 impl Retrieval {
-    /// The metrics of [`IMAGE_TEXT`], in their order, where queries are images and documents their texts. Images of one text
-    /// are one document.
+    /// Returns the metrics of [`IMAGE_TEXT`], in their order, for images as queries and their texts as documents.
+    /// Images with the same text are one document.
     pub fn both_ways(&self) -> Vec<(Metric, f64)> {
         let back = Self {
             queries: self.documents.clone(),
@@ -138,10 +139,10 @@ impl Retrieval {
     }
 }
 
-/// Sums of a product that are added side by side.
+/// Number of partial sums of a dot product that are added in parallel.
 const LANES: usize = 16;
 
-/// The product of two rows; equal rows have equal products with any other.
+/// Returns the dot product of two rows; equal rows have equal products with any other row.
 pub(super) fn product(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0f32; LANES];
     let (whole_a, whole_b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
@@ -159,7 +160,7 @@ pub(super) fn product(a: &[f32], b: &[f32]) -> f32 {
 mod tests {
     use super::*;
 
-    /// Of documents of different texts.
+    /// Builds a collection of documents with different texts.
     fn of(queries: &[[f32; 2]], documents: &[[f32; 2]]) -> Retrieval {
         let texts = (0..documents.len() as u64).collect();
         Retrieval::of(2, &queries.concat(), &documents.concat(), texts)
@@ -186,7 +187,7 @@ mod tests {
         let queries = [[0.8, 0.6]; 3].concat();
         let found = Retrieval::of(2, &queries, &documents, vec![7, 8, 7]);
         assert_eq!(found.ranks(), [1.0, 2.0, 1.0]);
-        // Of several documents of its own text the nearest one counts.
+        // Among several documents with its own text, the nearest one counts.
         let documents = [[0.0, 1.0], [0.6, 0.8], [1.0, 0.0]].concat();
         let queries = [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]].concat();
         let found = Retrieval::of(2, &queries, &documents, vec![7, 8, 7]);

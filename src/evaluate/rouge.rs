@@ -1,34 +1,34 @@
 //! ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum, equal to Google's rouge-score 0.1.2.
 //!
-//! Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries". ROUGE-N compares n-grams, ROUGE-L the
-//! longest common subsequence of the whole texts, ROUGE-Lsum the union of the subsequences that each
-//! sentence of the target (a line) shares with the prediction's sentences.
+//! Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries". ROUGE-N compares n-grams, ROUGE-L the longest
+//! common subsequence of the whole texts, and ROUGE-Lsum the union of the subsequences that each sentence of the target
+//! (a line) shares with the prediction's sentences.
 //!
-//! Words are runs of the letters a to z and of digits after lower-casing, so text in other scripts has
-//! none and scores 0. The corpus score is the mean over pairs; rouge-score's bootstrap intervals are not here.
+//! Words are runs of the letters a to z and of digits after lower-casing, so that text in other scripts has none and
+//! scores 0. The corpus score is the mean over pairs; rouge-score's bootstrap intervals are not implemented.
 
 use super::ngrams::{clipped, ngrams, total};
 use super::{PrecisionRecall, porter};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
-/// The conventions of a score.
+/// Options of a score.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RougeOptions {
-    /// Compare stems of words with more than three letters (rouge-score's `use_stemmer`).
+    /// Whether to compare stems of words with more than three letters (rouge-score's `use_stemmer`).
     pub stemmer: bool,
 }
 
 /// The four scores, of a pair or as means over pairs. `Display` writes the F1 values in percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RougeScores {
-    /// Words.
+    /// Scores of unigrams.
     pub rouge_1: PrecisionRecall,
-    /// Pairs of words.
+    /// Scores of bigrams.
     pub rouge_2: PrecisionRecall,
-    /// Longest common subsequence of the texts.
+    /// Scores of the longest common subsequence of the texts.
     pub rouge_l: PrecisionRecall,
-    /// Longest common subsequences of their sentences.
+    /// Scores of the longest common subsequences of the texts' sentences.
     pub rouge_lsum: PrecisionRecall,
 }
 
@@ -66,7 +66,7 @@ pub struct Rouge {
 }
 
 impl Rouge {
-    /// No pairs yet.
+    /// Builds an accumulator without pairs.
     pub fn new(options: RougeOptions) -> Self {
         Self {
             options,
@@ -74,8 +74,8 @@ impl Rouge {
         }
     }
 
-    /// Scores a prediction and adds the score to the sum. Of several targets, of which there is at least
-    /// one, each kind of score takes the target where its F1 is highest.
+    /// Scores a prediction and adds its scores to the sum. There must be at least one target; if there are several,
+    /// each kind of score takes the target with its highest F1.
     pub fn add<S: AsRef<str>>(&mut self, prediction: &str, targets: &[S]) -> RougeScores {
         assert!(
             !targets.is_empty(),
@@ -97,12 +97,12 @@ impl Rouge {
         best
     }
 
-    /// Adds the pairs of another part of the corpus, scored under the same options.
+    /// Adds the pairs of another part of the corpus, scored with the same options.
     pub fn merge(&mut self, other: &Self) {
         self.accumulate(other.sum, other.pairs);
     }
 
-    /// The means over all pairs; zeros when there were none.
+    /// Returns the means over all pairs; zeros without pairs.
     pub fn score(&self) -> RougeScores {
         let mut mean = self.sum;
         for score in mean.each() {
@@ -119,7 +119,7 @@ impl Rouge {
     }
 }
 
-/// A text's words, together and line by line.
+/// The words of a text, all together and line by line.
 struct Text {
     words: Vec<String>,
     lines: Vec<Vec<String>>,
@@ -160,7 +160,7 @@ fn words_in(lines: &[Vec<String>]) -> u64 {
     lines.iter().map(|line| line.len() as u64).sum()
 }
 
-/// rouge-score's words: lower-cased runs of a to z and 0 to 9, stemmed when longer than three letters.
+/// Splits a text into rouge-score's words: lower-cased runs of a to z and 0 to 9, stemmed if longer than three letters.
 fn tokenize(text: &str, options: RougeOptions) -> Vec<String> {
     let lower = text.to_lowercase();
     let runs = lower.split(|c: char| !matches!(c, 'a'..='z' | '0'..='9'));
@@ -172,8 +172,8 @@ fn tokenize(text: &str, options: RougeOptions) -> Vec<String> {
         .collect()
 }
 
-/// Positions in `reference` of a longest subsequence that `candidate` shares; of several, the one that
-/// rouge-score's way back through the table finds, on which the union of ROUGE-Lsum depends.
+/// Returns positions in `reference` of a longest common subsequence with `candidate`. If there are several, the one
+/// that rouge-score's backtracking finds, since the union of ROUGE-Lsum depends on it.
 fn common_subsequence(reference: &[String], candidate: &[String]) -> Vec<usize> {
     let width = candidate.len() + 1;
     let mut table = vec![0u32; (reference.len() + 1) * width];
@@ -203,8 +203,8 @@ fn common_subsequence(reference: &[String], candidate: &[String]) -> Vec<usize> 
     positions
 }
 
-/// Words of the target's lines in the union of their subsequences with the prediction's lines; no word
-/// counts more often than it occurs in either text.
+/// Returns the number of words of the target's lines in the union of their common subsequences with the prediction's
+/// lines. No word counts more often than it occurs in either text.
 fn union_hits(target: &[Vec<String>], prediction: &[Vec<String>]) -> u64 {
     let count = |lines: &[Vec<String>]| {
         let mut left = HashMap::<String, u64>::new();

@@ -1,26 +1,26 @@
-//! Metrics of examples that may have any number of classes, equal to scikit-learn's.
+//! Multi-label metrics, for examples that may have any number of classes; equal to scikit-learn's.
 //!
-//! A class is predicted where its probability reaches a threshold. Micro-averaged F1 adds the counts of all classes up, macro-averaged
-//! F1 is the plain mean over the classes (0 where undefined), exact match is the share of examples whose classes are all right
-//! and no other is predicted, and the area under the ROC curve is the mean over the classes that some examples have and others
-//! have not (0.5 when there are none).
+//! A class is predicted if its probability reaches a threshold. Micro-averaged F1 is computed from the summed counts of
+//! all classes; macro-averaged F1 is the unweighted mean over the classes (0 where undefined). Exact match is the share
+//! of examples whose predicted classes are exactly the true ones. The area under the ROC curve is the mean over the
+//! classes that some examples have and others do not (0.5 if there are no such classes).
 
 use super::PrecisionRecall;
 use serde::{Deserialize, Serialize};
 
-/// The score of every class of every example beside whether the example has it.
+/// The score of every class for every example, and whether the example has the class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Several {
-    /// The score from which on a class is predicted, as bits.
+    /// Minimum score of a predicted class, as bits.
     threshold: u32,
-    /// Classes of an example.
+    /// Number of classes.
     classes: usize,
-    /// Example after example: the bits of each class's score, and whether it is there.
+    /// The bits of each class's score and whether the example has the class, example by example.
     scores: Vec<(u32, bool)>,
 }
 
 impl Several {
-    /// No examples yet, of `classes` classes that are predicted where their score is `threshold` or more.
+    /// Builds an empty collection for `classes` classes, which are predicted if their score is at least `threshold`.
     pub fn new(classes: usize, threshold: f32) -> Self {
         Self {
             threshold: threshold.to_bits(),
@@ -29,7 +29,7 @@ impl Several {
         }
     }
 
-    /// Notes an example: the score of each class, and the numbers of those that it has.
+    /// Adds an example: the score of each class, and the numbers of the classes that it has.
     pub fn add(&mut self, scores: &[f32], truth: &[i32]) {
         let all = scores.iter().zip(0i32..);
         let all = all.map(|(score, class)| (score.to_bits(), truth.contains(&class)));
@@ -42,7 +42,7 @@ impl Several {
         (self.classes, self.threshold) = (other.classes, other.threshold);
     }
 
-    /// F1 of the counts of all classes, added up.
+    /// Returns F1 from the summed counts of all classes.
     pub fn micro_f1(&self) -> f64 {
         let counts = self.counts().into_iter();
         let [hits, predicted, actual] =
@@ -50,7 +50,7 @@ impl Several {
         PrecisionRecall::of_counts(hits, predicted, actual).f1
     }
 
-    /// The mean of the F1 of the classes.
+    /// Returns the mean of the F1 of the classes.
     pub fn macro_f1(&self) -> f64 {
         let counts = self.counts().into_iter();
         let each = counts
@@ -58,7 +58,7 @@ impl Several {
         PrecisionRecall::mean(each).f1
     }
 
-    /// Share of the examples with no class too few and none too many.
+    /// Returns the share of the examples whose predicted classes are exactly the true ones.
     pub fn exact_match(&self) -> f64 {
         let examples = self.scores.chunks(self.classes.max(1));
         let right = examples.clone().filter(|example| {
@@ -68,8 +68,8 @@ impl Several {
         right.count() as f64 / examples.count().max(1) as f64
     }
 
-    /// The mean area under the ROC curve of the classes that some examples have and others have not: the share of such pairs
-    /// of examples of which the one with the class has the higher score, equal scores counted half.
+    /// Returns the mean area under the ROC curve over the classes that some examples have and others do not: the share
+    /// of pairs of such examples in which the one with the class has the higher score, with equal scores counted half.
     pub fn roc_auc(&self) -> f64 {
         let areas: Vec<f64> = (0..self.classes)
             .filter_map(|class| self.area(class))
@@ -84,7 +84,7 @@ impl Several {
         f32::from_bits(score) >= f32::from_bits(self.threshold)
     }
 
-    /// Hits, predictions and truths of each class.
+    /// Returns the hits, predictions and true occurrences of each class.
     fn counts(&self) -> Vec<[u64; 3]> {
         let mut counts = vec![[0; 3]; self.classes];
         for example in self.scores.chunks(self.classes.max(1)) {
@@ -129,7 +129,7 @@ mod tests {
         all.add(&[1.0, 2.0], &[0]);
         all.add(&[1.0, 1.0], &[0, 1]);
         all.add(&[-1.0, 1.0], &[0]);
-        // Of class 1: one with 1.0 against 2.0 and 1.0.
+        // Class 1 occurs in one example, with score 1.0, against 2.0 and 1.0.
         assert_eq!(all.roc_auc(), 0.25);
         assert_eq!(all.exact_match(), 1.0 / 3.0);
         let mut one = Several::new(1, 0.0);

@@ -1,33 +1,33 @@
-//! Metrics of tagged words: entities as seqeval and conlleval count them, and tags one by one.
+//! Metrics of tagged words: entities as in seqeval and conlleval, and single tags.
 //!
-//! A tag `B-X` begins an entity of the type X, `I-X` continues it, `E-X` ends it, `S-X` is a whole one, `O` is none. Where
-//! a sequence breaks these rules (an `I-X` behind `O`, or behind another type), an entity begins all the same, as conlleval
-//! has it (Tjong Kim Sang and Buchholz 2000). An entity is found when its type and both of its ends are right.
+//! A tag `B-X` begins an entity of the type X, `I-X` continues it, `E-X` ends it, `S-X` is a whole entity, and `O` is
+//! none. If a sequence breaks these rules (an `I-X` after `O`, or after another type), an entity begins all the same,
+//! as in conlleval (Tjong Kim Sang and Buchholz 2000). An entity is found if its type and both of its ends are right.
 
 use super::PrecisionRecall;
 use super::classification::Confusion;
 use serde::{Deserialize, Serialize};
 
-/// Words `from..to` of one type.
+/// An entity: the words `from..to`, with a type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entity {
-    /// Its first word.
+    /// Index of the first word.
     pub from: usize,
-    /// The word behind its last.
+    /// Index after the last word.
     pub to: usize,
-    /// Its type.
+    /// Type of the entity.
     pub kind: String,
 }
 
-/// Tags of words against the true ones.
+/// Counts of predicted against true tags.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tags {
     confusion: Confusion,
-    /// Entities that were found, that were predicted, and that there are; none where tags mark no entities.
+    /// Number of entities that were found, predicted, and present; `None` if tags do not mark entities.
     entities: Option<[u64; 3]>,
 }
 
-/// A tag as its place in an entity and its type.
+/// Splits a tag into its position in an entity and its type.
 fn parts(tag: &str) -> Option<(char, &str)> {
     if tag == "O" {
         return Some(('O', ""));
@@ -39,13 +39,13 @@ fn parts(tag: &str) -> Option<(char, &str)> {
     (!kind.is_empty()).then_some((place, kind))
 }
 
-/// Whether tags mark entities: each is `O` or has the form of `B-X`, and some have.
+/// Returns whether tags mark entities: every tag is `O` or has the form `B-X`, and at least one is not `O`.
 pub fn mark_entities(names: &[String]) -> bool {
     let all = || names.iter().map(|name| parts(name));
     all().all(|part| part.is_some()) && all().flatten().any(|(place, _)| place != 'O')
 }
 
-/// The entities of a text's tags, in order. Tags of another form are taken for `O`.
+/// Returns the entities of a text's tags, in order. Tags of other forms are treated as `O`.
 pub fn entities(tags: &[&str]) -> Vec<Entity> {
     let (mut found, mut begun) = (Vec::new(), 0);
     let mut before = ('O', "");
@@ -70,7 +70,7 @@ pub fn entities(tags: &[&str]) -> Vec<Entity> {
 }
 
 impl Tags {
-    /// No texts yet; one name per tag, in the order of their numbers.
+    /// Builds an accumulator without texts; `names` has one name per tag, in the order of tag numbers.
     pub fn new(names: Vec<String>) -> Self {
         Self {
             entities: mark_entities(&names).then_some([0; 3]),
@@ -78,7 +78,7 @@ impl Tags {
         }
     }
 
-    /// Counts the words of one text. Numbers of tags are below the number of names.
+    /// Counts the words of one text. Tag numbers must be below the number of names.
     pub fn add(&mut self, truth: &[usize], predicted: &[usize]) {
         for (truth, predicted) in truth.iter().zip(predicted) {
             self.confusion.add(*truth, *predicted);
@@ -108,12 +108,12 @@ impl Tags {
         }
     }
 
-    /// How often each tag was taken for each.
+    /// Returns the confusion matrix of the tags.
     pub fn confusion(&self) -> &Confusion {
         &self.confusion
     }
 
-    /// Precision, recall and F1 of entities of all types together; `None` where tags mark none.
+    /// Returns precision, recall and F1 over the entities of all types; `None` if tags do not mark entities.
     pub fn entities(&self) -> Option<PrecisionRecall> {
         let [hits, predicted, actual] = self.entities?;
         Some(PrecisionRecall::of_counts(hits, predicted, actual))

@@ -4,26 +4,26 @@
 //! TER = 100 · edits / words of the reference;   edits: insert, delete, replace a word, or move a phrase
 //! ```
 //!
-//! Snover et al. 2006, "A Study of Translation Edit Rate with Targeted Human Annotation". The fewest edits
-//! over the references are divided by their mean length. sacreBLEU's `asian_support` is not here.
+//! Snover et al. 2006, "A Study of Translation Edit Rate with Targeted Human Annotation". The minimum number of edits
+//! over the references is divided by their mean length. sacreBLEU's `asian_support` is not implemented.
 
 use super::whitespace::{trim_end, words};
 use super::{References, case, mteval, tercom, yes_no};
 use std::collections::HashMap;
 use std::fmt;
 
-/// The conventions of a score; the default lower-cases and cuts at whitespace only.
+/// Options of a score; the default lower-cases text and splits it at whitespace only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TerOptions {
-    /// Tell upper from lower case.
+    /// Whether to distinguish upper and lower case.
     pub case_sensitive: bool,
-    /// Resolve character entities and part punctuation as tercom does for Western text.
+    /// Whether to resolve character entities and split off punctuation as tercom does for Western text.
     pub normalized: bool,
-    /// Drop . , ? : ; ! " ( and ).
+    /// Whether to drop . , ? : ; ! " ( and ).
     pub no_punct: bool,
 }
 
-/// The edits behind a TER score, segment after segment.
+/// The edits behind a TER score, added segment by segment.
 #[derive(Clone, Debug, Default)]
 pub struct Ter {
     options: TerOptions,
@@ -33,7 +33,7 @@ pub struct Ter {
 }
 
 impl Ter {
-    /// Nothing counted yet.
+    /// Builds an accumulator without counts.
     pub fn new(options: TerOptions) -> Self {
         Self {
             options,
@@ -41,14 +41,14 @@ impl Ter {
         }
     }
 
-    /// Counts a hypothesis against its references, of which there is at least one.
+    /// Counts a hypothesis against its references; there must be at least one.
     pub fn add<S: AsRef<str>>(&mut self, hypothesis: &str, references: &[S]) {
         self.references.note(references.len());
         let mut numbers = Numbers::default();
         let hypothesis = numbers.of(&self.prepare(hypothesis));
         let (mut fewest, mut len) = (u64::MAX, 0);
         for reference in references {
-            // sacreBLEU prepares references twice, which matters where normalizing again changes something.
+            // sacreBLEU prepares references twice, which matters if normalizing a second time changes the text.
             let reference = numbers.of(&self.prepare(&self.prepare(reference.as_ref())));
             fewest = fewest.min(tercom::edits(&hypothesis, &reference));
             len += reference.len();
@@ -57,14 +57,14 @@ impl Ter {
         self.ref_len += len as f64 / references.len() as f64;
     }
 
-    /// Adds the edits of another part of the corpus, counted under the same options.
+    /// Adds the edits of another part of the corpus, made with the same options.
     pub fn merge(&mut self, other: &Self) {
         self.references.merge(other.references);
         self.edits += other.edits;
         self.ref_len += other.ref_len;
     }
 
-    /// The score of all that was added; 0 when nothing was, 100 for text against empty references.
+    /// Returns the score of all segments added; 0 without edits, 100 for edits against empty references.
     pub fn score(&self) -> TerScore {
         let score = match self.edits {
             0 => 0.0,
@@ -78,7 +78,7 @@ impl Ter {
         }
     }
 
-    /// The conventions in sacreBLEU's notation, without the version of a program.
+    /// Returns the options in sacreBLEU's notation, without the version of a program.
     pub fn signature(&self) -> String {
         let options = &self.options;
         format!(
@@ -90,7 +90,7 @@ impl Ter {
         )
     }
 
-    /// The words of a text, a space between them.
+    /// Returns the words of a text, separated by single spaces.
     fn prepare(&self, text: &str) -> String {
         let mut text = trim_end(text).to_string();
         if !self.options.case_sensitive {
@@ -106,7 +106,7 @@ impl Ter {
     }
 }
 
-/// Numbers that stand for words, equal for equal words.
+/// Numbers for words; equal words have equal numbers.
 #[derive(Default)]
 struct Numbers(HashMap<String, usize>);
 
@@ -123,9 +123,9 @@ impl Numbers {
 /// A TER score: lower is better. `Display` writes sacreBLEU's line, `TER = 41.30`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TerScore {
-    /// Percent; above 100 when more is to be edited than the references hold.
+    /// The score in percent; above 100 if there are more edits than words in the references.
     pub score: f64,
-    /// Edits of all segments.
+    /// Total number of edits of all segments.
     pub edits: u64,
     /// Mean number of words of a segment's references, summed over segments.
     pub ref_len: f64,

@@ -1,20 +1,20 @@
-//! tercom's search for the fewest moves of phrases and edits of words, as sacreBLEU does it for [`super::ter`].
+//! tercom's search for the fewest phrase moves and word edits, as implemented in sacreBLEU, for [`super::ter`].
 //!
-//! Finding the best moves is NP-hard: the search greedily takes the move that lowers the edit distance most,
-//! until none does. Its limits and its choices on ties are part of the score.
+//! Finding the best moves is NP-hard, so the search greedily takes the move that lowers the edit distance most, until
+//! no move lowers it. Its limits and its choices on ties are part of the score.
 
 use std::cmp::Reverse;
 
-/// Words of a phrase that moves.
+/// Maximum number of words in a phrase that moves.
 const MAX_PHRASE: usize = 10;
-/// Words between a phrase and where the reference has it.
+/// Maximum distance in words between a phrase and its position in the reference.
 const MAX_DISTANCE: usize = 50;
-/// The edit distance looks so many words to both sides of the diagonal.
+/// Half width of the edit-distance table's beam around the diagonal, in words.
 const BEAM: usize = 25;
-/// Moves tried for one pair of texts: sacreBLEU's own limit.
+/// Maximum number of moves tried for one pair of texts, as in sacreBLEU.
 const MAX_TRIED: usize = 1000;
 
-/// Moves and edits that turn the hypothesis into the reference.
+/// Returns the number of moves and edits that turn the hypothesis into the reference.
 pub(super) fn edits(hypothesis: &[usize], reference: &[usize]) -> u64 {
     if reference.is_empty() {
         return hypothesis.len() as u64;
@@ -31,7 +31,8 @@ pub(super) fn edits(hypothesis: &[usize], reference: &[usize]) -> u64 {
     moves + u64::from(table.distance())
 }
 
-/// The hypothesis after the move that lowers the edit distance most, if one does; counts moves tried.
+/// Returns the hypothesis after the move that lowers the edit distance most, if any does; `tried` counts the moves
+/// tried.
 fn best_move(table: &Table<'_>, tried: &mut usize) -> Option<Vec<usize>> {
     let alignment = table.alignment();
     let mut best = None;
@@ -46,7 +47,7 @@ fn best_move(table: &Table<'_>, tried: &mut usize) -> Option<Vec<usize>> {
                     let moved = moved(&table.hypothesis, start, length, place);
                     let gain = i64::from(table.distance()) - i64::from(table.distance_of(&moved));
                     *tried += 1;
-                    // On a tie the longest phrase, then the earliest, then the earliest place.
+                    // On a tie: the longest phrase, then the earliest phrase, then the earliest place.
                     let rank = (gain, length, Reverse(start), Reverse(place));
                     if best.as_ref().is_none_or(|(most, _)| rank > *most) {
                         best = Some((rank, moved));
@@ -62,8 +63,8 @@ fn best_move(table: &Table<'_>, tried: &mut usize) -> Option<Vec<usize>> {
         .map(|(_, moved)| moved)
 }
 
-/// The words with `length` of them from `start` moved before `place`; a place inside the phrase pushes the
-/// phrase that many words on.
+/// Moves the `length` words from `start` before `place`. A place inside the phrase moves the phrase to the right by
+/// that many words.
 fn moved(words: &[usize], start: usize, length: usize, place: usize) -> Vec<usize> {
     let end = start + length;
     let mut moved = words.to_vec();
@@ -78,14 +79,14 @@ fn moved(words: &[usize], start: usize, length: usize, place: usize) -> Vec<usiz
     moved
 }
 
-/// One step of an edit script, seen from its end.
+/// One step of an edit script, read from its end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     Keep,
     Replace,
-    /// A word of the hypothesis goes.
+    /// A word of the hypothesis is deleted.
     Delete,
-    /// A word of the reference comes.
+    /// A word of the reference is inserted.
     Insert,
     /// Outside the beam.
     Unreached,
@@ -96,7 +97,7 @@ type Cell = (u32, Step);
 
 const UNREACHED: Cell = (u32::MAX / 2, Step::Unreached);
 
-/// The edit distances between all beginnings of the hypothesis (rows) and of the reference (columns).
+/// The edit distances between all prefixes of the hypothesis (rows) and of the reference (columns).
 struct Table<'a> {
     hypothesis: Vec<usize>,
     reference: &'a [usize],
@@ -118,12 +119,12 @@ impl<'a> Table<'a> {
         table
     }
 
-    /// Edits from the whole hypothesis to the whole reference.
+    /// Returns the number of edits from the whole hypothesis to the whole reference.
     fn distance(&self) -> u32 {
         self.rows[self.hypothesis.len()][self.reference.len()].0
     }
 
-    /// The same for other words in as great a number: rows are shared up to the first difference.
+    /// Returns the edit distance for other words of the same number; rows are shared up to the first difference.
     fn distance_of(&self, other: &[usize]) -> u32 {
         let pairs = self.hypothesis.iter().zip(other);
         let shared = pairs.take_while(|(a, b)| a == b).count();
@@ -134,12 +135,12 @@ impl<'a> Table<'a> {
         last[self.reference.len()].0
     }
 
-    /// Row `i` below the row `above`, inside the beam around the diagonal.
+    /// Computes row `i` from the row `above` it, inside the beam around the diagonal.
     fn row(&self, i: usize, word: usize, above: &[Cell]) -> Vec<Cell> {
         let (n, m) = (self.hypothesis.len(), self.reference.len());
         let slope = m as f64 / n as f64;
         let diagonal = (i as f64 * slope).floor() as usize;
-        // A slope so steep that neighbouring rows would not overlap widens the beam.
+        // If the slope is so steep that the beams of neighbouring rows would not overlap, the beam is widened.
         let beam = match slope / 2.0 {
             half if half > BEAM as f64 => (half + BEAM as f64).ceil() as usize,
             _ => BEAM,
@@ -156,7 +157,7 @@ impl<'a> Table<'a> {
                 Some(left) => {
                     let keep = word == self.reference[left];
                     let step = if keep { Step::Keep } else { Step::Replace };
-                    // On a tie the first in this order.
+                    // On a tie the first step in this order wins.
                     let steps = [
                         (above[left].0 + u32::from(!keep), step),
                         (above[j].0 + 1, Step::Delete),
@@ -170,7 +171,7 @@ impl<'a> Table<'a> {
         row
     }
 
-    /// Which words the cheapest edit script sets beside each other.
+    /// Returns the word alignment of the cheapest edit script.
     fn alignment(&self) -> Alignment {
         let (mut i, mut j) = (self.hypothesis.len(), self.reference.len());
         let mut alignment = Alignment {
@@ -201,15 +202,15 @@ impl<'a> Table<'a> {
 
 /// An edit script as positions.
 struct Alignment {
-    /// For each word of the reference, the place in the hypothesis behind its partner.
+    /// For each word of the reference, the position in the hypothesis after its aligned word.
     behind: Vec<usize>,
     hypothesis_wrong: Vec<bool>,
     reference_wrong: Vec<bool>,
 }
 
 impl Alignment {
-    /// Where to try to move the phrase of `length` words at `start` that the reference has at `target`:
-    /// nowhere unless some of it is wrong on both sides and its partner lies outside the phrase.
+    /// Returns positions to which to move the phrase of `length` words at `start` that the reference has at `target`.
+    /// There are none unless some of the phrase is wrong on both sides and its aligned word lies outside the phrase.
     fn places(&self, start: usize, target: usize, length: usize) -> Vec<usize> {
         let wrong = |flags: &[bool], at: usize| flags[at..at + length].contains(&true);
         let inside = start + 1..=start + length;
@@ -235,7 +236,7 @@ mod tests {
         let words = [0, 1, 2, 3, 4];
         assert_eq!(moved(&words, 3, 2, 1), [0, 3, 4, 1, 2]);
         assert_eq!(moved(&words, 0, 2, 4), [2, 3, 0, 1, 4]);
-        // Inside the phrase: on by as many words as the place lies behind its start.
+        // Inside the phrase: moved right by as many words as the place lies after its start.
         assert_eq!(moved(&words, 1, 2, 2), [0, 3, 1, 2, 4]);
         assert_eq!(moved(&words, 3, 2, 5), words);
     }

@@ -1,19 +1,19 @@
-//! Whitespace as Python sees it, because the reference implementations are Python programs.
+//! Whitespace as Python defines it, since the reference implementations are Python programs.
 //!
-//! `str.split()` and `str.rstrip()` cut at Unicode's White_Space and at the four information separators
-//! U+001C to U+001F, which Rust's `char::is_whitespace` does not count.
+//! `str.split()` and `str.rstrip()` split and strip at Unicode's White_Space and at the four information separators
+//! U+001C to U+001F, which Rust's `char::is_whitespace` does not include.
 
-/// True for what `str.isspace` calls whitespace.
+/// Returns whether Python's `str.isspace` counts a character as whitespace.
 pub(super) fn is_space(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
 }
 
-/// The pieces between runs of whitespace; none for blank text.
+/// Returns the parts of a text between runs of whitespace; none for blank text.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(is_space).filter(|word| !word.is_empty())
 }
 
-/// The text without whitespace at its end.
+/// Returns the text without whitespace at its end.
 pub(super) fn trim_end(text: &str) -> &str {
     text.trim_end_matches(is_space)
 }

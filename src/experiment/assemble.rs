@@ -1,8 +1,8 @@
-//! From a checked experiment to what runs: the one place where device, data, model and weights come together.
+//! Builds the parts of a run from a checked experiment: the only module where device, data, model and weights come together.
 //!
-//! [`model`] builds the network and puts its weights in, whatever they are taken from ([`Weights`]); [`training`](super::training)
-//! adds the optimizer, the average and the counters that belong to these weights. A new run, a resumed one and a run
-//! that is opened for use differ in the [`Weights`] alone.
+//! [`model`] builds the network and fills in its weights from any source ([`Weights`]). [`training`](super::training) adds the
+//! optimizer, the weight average and the counters that belong to these weights. A new run, a resumed one and one that is opened
+//! for use differ only in the [`Weights`].
 
 use super::transfer::{self, limit, rows};
 use super::{Experiment, Loaded, average, check, chunk_encoder};
@@ -24,16 +24,16 @@ use burn::tensor::{DType, Device, FloatDType, IntDType};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Opens the device of `[train]`, for training or (without gradients) for use. Weights and activations take
-/// the format of `train.dtype`, which is settled for the whole process by the first tensor.
+/// Opens the device of `[train]`, for training or (without gradients) for inference. Weights and activations take the format of
+/// `train.dtype`, which the first tensor fixes for the whole process.
 ///
 /// # Errors
-/// A device that is not there, or does not compute in that format.
+/// If the device is not available, or does not compute in that format.
 pub fn device(experiment: &Experiment, training: bool) -> Result<Device> {
     device_at(experiment, training, None)
 }
 
-/// The device of [`device`]; of several GPUs that with the number `gpu`, where the experiment names none.
+/// As [`device`]; on a machine with several GPUs, takes GPU number `gpu` if the experiment names none.
 ///
 /// # Errors
 /// Those of [`device`].
@@ -68,20 +68,21 @@ pub fn device_at(experiment: &Experiment, training: bool, gpu: Option<usize>) ->
     Ok(if training { device.autodiff() } else { device })
 }
 
-/// The device of `[train]` without gradients, in the number format that it has.
+/// Opens the device of `[train]` without gradients and leaves its number format as it is.
 ///
 /// # Errors
-/// A device that is not there.
+/// If the device is not available.
 pub fn device_as_it_is(experiment: &Experiment) -> Result<Device> {
     experiment.train.device.parse::<DeviceName>()?.open()
 }
 
-/// Reads or generates the data; `saved` are the run's own tokenizers when there are any, and `run` is what its data was
-/// when it began. Its shape has as many tokens as tables of the run have rows, or of that which a new run begins from.
+/// Reads or generates the data. `saved` are the tokenizers stored in the run, and `run` is the shape that its data had when it
+/// began; both are empty for a new run. The vocabulary size is made to match the embedding tables of the run, or of the run
+/// that a new one starts from.
 ///
 /// # Errors
-/// Faults of `[data]` and `[tokenizer]`, files that are missing, damaged or not what the keys say, a split too short
-/// for one window, classes that the run has not: all of them before anything runs.
+/// If `[data]` or `[tokenizer]` is wrong; if files are missing, damaged or not what the keys say; if a split is too short for
+/// one window; if the data has classes that the run lacks. All of this is found before training starts.
 pub fn data(
     experiment: &Experiment,
     places: &Places,
@@ -122,7 +123,7 @@ pub fn data(
     }
 }
 
-/// Gives the images of all splits their views.
+/// Wraps the images of all splits so that they yield augmented views.
 fn viewed(views: &ViewsConfig, data: &mut Data, seed: u64) {
     let shape = &data.shape;
     data.train = Viewed::of(data.train.clone(), views, shape, seed);
@@ -133,7 +134,8 @@ fn viewed(views: &ViewsConfig, data: &mut Data, seed: u64) {
     }
 }
 
-/// The data with the weights of its classes. Those that follow from the training examples are the run's own where it has some.
+/// Attaches class weights to the data. Weights that are counted from the training examples are taken from the run if it has
+/// stored them.
 fn weighed(
     (table, weights): (&str, &ClassWeights),
     mut data: Data,
@@ -157,20 +159,20 @@ fn weighed(
     Ok(data)
 }
 
-/// [`data`] for a new run, with the tokenizer of the run in `[init] from` when the experiment names none.
+/// Prepares [`data`] for a new run, with the tokenizer of the run in `[init] from` if the experiment names none.
 ///
 /// # Errors
-/// Those of [`data`], at the places of the keys that they name; no run where `[init]` says.
+/// As [`data`], located at the keys that caused them; if there is no run where `[init]` says.
 pub fn data_to_train_on(loaded: &Loaded) -> Result<Data> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
     let tokenizers = transfer::tokenizers(experiment, &places)?;
     data(experiment, &places, &tokenizers, None).map_err(|error| check::located(loaded, error))
 }
 
-/// The network with its objective and its adapters, every parameter named by its path and none drawn yet.
+/// Builds the network with its objective and its adapters. Every parameter is named by its path, and none is initialised yet.
 ///
 /// # Errors
-/// A model that cannot learn the task; patterns of `[init]` and `[lora]` that match nothing.
+/// If the model cannot learn the task, or patterns of `[init]` and `[lora]` match nothing.
 pub fn objective(experiment: &Experiment, shape: &Shape, device: &Device) -> Result<Objective> {
     let inputs = ModelInputs {
         shape,
@@ -192,30 +194,30 @@ pub fn objective(experiment: &Experiment, shape: &Shape, device: &Device) -> Res
     }
 }
 
-/// Where the weights of a model are taken from.
+/// The source of a model's weights.
 pub enum Weights<'a> {
-    /// The seed, or the run in `[init] from`.
+    /// Random initialisation by the seed, or the run in `[init] from`.
     Initial {
-        /// Where that run is looked for.
+        /// Where that run is searched for.
         places: &'a Places,
-        /// The run's own tokenizers, which decide whether tables of tokens fit.
+        /// The run's own tokenizers, which decide whether embedding tables can be copied.
         tokenizers: &'a Tokenizers,
     },
-    /// A checkpoint, to train on.
+    /// A checkpoint, for further training.
     Trained(&'a Checkpoint),
-    /// A checkpoint, to use: the averaged weights when it holds any.
+    /// A checkpoint, for use: its averaged weights if it has any.
     Evaluated(&'a Checkpoint),
-    /// The same beside another run, in whose number format they are.
+    /// As `Evaluated`, for use beside another run, in whose number format the weights are loaded.
     Beside(&'a Checkpoint),
     /// The mean of the weights of several files.
     Mean(&'a [PathBuf]),
 }
 
-/// The network with its weights; for weights of another run also a report of what was taken.
+/// Builds the network with its weights. If they come from another run, also returns a report of what was taken.
 ///
 /// # Errors
-/// A model that cannot learn the task; weights that are missing, damaged or another model's; what
-/// [`transfer::weights`] returns.
+/// If the model cannot learn the task; if weights are missing, damaged or belong to another model; the errors of
+/// [`transfer::weights`].
 pub fn model(
     experiment: &Experiment,
     shape: &Shape,
@@ -247,10 +249,11 @@ pub fn model(
     })
 }
 
-/// An error when there is one class to learn, whose probability is always 1; a published model may have one score.
+/// Checks that there is more than one class to learn, since the probability of a single class is always 1. A published model
+/// may have a single score.
 ///
 /// # Errors
-/// The data has a single class.
+/// If the data has a single class.
 pub fn require_classes(experiment: &Experiment, shape: &Shape) -> Result<()> {
     match (experiment.task.uses(), shape.classes.len()) {
         (Use::TextClasses | Use::TokenClasses | Use::ImageClasses, 1) => {
@@ -263,7 +266,8 @@ pub fn require_classes(experiment: &Experiment, shape: &Shape) -> Result<()> {
     }
 }
 
-/// An error when the experiment promises averaged weights that the checkpoint has not: others would be used for them.
+/// Returns an error if the experiment asks for averaged weights and the checkpoint has none: the plain weights would be used
+/// silently.
 pub fn require_average(experiment: &Experiment, checkpoint: &Checkpoint) -> Result<()> {
     match average::key(experiment) {
         Some(key) if !checkpoint.has_ema() => Err(Error::run(format!(

@@ -1,10 +1,10 @@
-//! The average of the weights that evaluations of an experiment use: that of `[train] ema`, the own one of its optimizer, or the one
-//! that teaches its task.
+//! The weight average that evaluations of an experiment use: the average of `[train] ema`, the optimizer's own average, or the
+//! teacher average of a self-distillation task.
 
 use super::Experiment;
 use crate::train::ema::Rule;
 
-/// How it follows the weights, where there is one.
+/// Returns the update rule of the average, if the experiment has one.
 pub fn rule(experiment: &Experiment) -> Option<Rule> {
     let warmup_steps = experiment.schedule.warmup_steps();
     let own = experiment.optimizer.averaging(warmup_steps);
@@ -17,7 +17,7 @@ pub fn rule(experiment: &Experiment) -> Option<Rule> {
     teaching.or(own.map(Rule::Own)).or(asked)
 }
 
-/// The key that asks for it, as TOML has it.
+/// Returns the key that asks for the average, in TOML syntax.
 pub fn key(experiment: &Experiment) -> Option<String> {
     rule(experiment).map(|rule| match rule {
         Rule::Constant(decay) => format!("train.ema = {decay:?}"),

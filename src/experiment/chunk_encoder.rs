@@ -1,8 +1,8 @@
-//! The run whose vectors tell how near the chunks of texts are (`[data.retrieval] compare`): another run, opened for use and
-//! frozen, as RETRO has BERT (Borgeaud et al. 2022, section 2.3).
+//! The encoder that embeds text chunks for nearest-neighbour retrieval (`[data.retrieval] compare`): another run, frozen, as
+//! RETRO uses BERT (Borgeaud et al. 2022, section 2.3).
 //!
-//! A chunk is read as a text: the tokens of the model that retrieves and those of the run need not be the same. Its vector is
-//! the one that the run was trained to make, or else the mean of its last hidden states.
+//! A chunk is passed as text, so the retrieving model and the encoder may have different tokenizers. The chunk's embedding is
+//! the output that the encoder was trained for, or else the mean of its last hidden states.
 
 use super::Experiment;
 use super::encode::{self, Request};
@@ -19,13 +19,13 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Chunks of a pass.
+/// Chunks per forward pass.
 const ROWS: usize = 32;
 
-/// The neighbours that an experiment's model reads, with the run that makes vectors where chunks are compared by such.
+/// Returns the retrieval settings of an experiment's model, with the encoder if chunks are compared by embeddings.
 ///
 /// # Errors
-/// A run that is not there, or that makes no vectors of texts.
+/// If the encoder's run does not exist, or makes no text embeddings.
 pub(super) fn chunking(experiment: &Experiment, places: &Places) -> Result<Option<Chunking>> {
     let Some(model) = experiment.model.retrieval() else {
         return Ok(None);
@@ -50,7 +50,7 @@ pub(super) fn chunking(experiment: &Experiment, places: &Places) -> Result<Optio
     }))
 }
 
-/// A run that makes vectors.
+/// A run that embeds text chunks.
 struct Encoder {
     opened: Mutex<Opened>,
     tokenizer: Tokenizer,

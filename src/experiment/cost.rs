@@ -1,4 +1,4 @@
-//! The cost of an experiment before it is trained: parameters, FLOPs, memory, the time of a step.
+//! The cost of an experiment before training: parameters, FLOPs, memory, and the time of a step.
 
 use super::{Experiment, assemble, average, judge, open, teacher, training};
 use crate::data::{Data, Places, Shape};
@@ -13,13 +13,13 @@ use crate::train::config::Dtype;
 use crate::train::machine;
 use std::time::Duration;
 
-/// Steps that warm up, and steps that are timed, of a short measurement.
+/// Warmup steps and timed steps of a short measurement.
 const PROBE: (usize, usize) = (2, 3);
 
-/// Parameters, FLOPs and memory; nothing is allocated.
+/// Computes parameters, FLOPs and memory without allocating anything.
 ///
 /// # Errors
-/// A model that cannot learn the task; a teacher, a reference or a run of rewards that is not there.
+/// If the model cannot learn the task, or a teacher, reference or reward run does not exist.
 pub fn plan(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<ModelCost> {
     let question = question(experiment, shape);
     let mut cost = plan::plan(&question, &device::host())?;
@@ -29,7 +29,7 @@ pub fn plan(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<M
     let Some(teacher) = teacher::stored(experiment, places)? else {
         return Ok(cost);
     };
-    // It reads what the student reads, and has no gradients.
+    // The teacher reads the student's input and has no gradients.
     let theirs = plan::plan(
         &Question {
             ema: false,
@@ -48,7 +48,7 @@ pub fn plan(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<M
     Ok(cost)
 }
 
-/// Bytes of the weights of the run that gives rewards, where one does.
+/// Returns the size in bytes of the reward model's weights, if a run gives rewards.
 fn weights_of_rewards(
     experiment: &Experiment,
     places: &Places,
@@ -73,7 +73,7 @@ fn weights_of_rewards(
     Ok(cost.memory_bytes.get("parameters").copied())
 }
 
-/// The run that is planned.
+/// Describes the planned run as a question to [`plan::plan`].
 fn question<'a>(experiment: &'a Experiment, shape: &'a Shape) -> Question<'a> {
     Question {
         model: &experiment.model,
@@ -94,11 +94,12 @@ fn question<'a>(experiment: &'a Experiment, shape: &'a Shape) -> Question<'a> {
     }
 }
 
-/// Bytes that this run may take, and what gives them, as the beginning of a sentence: the variable [`machine::LIMIT`] in
-/// place of the machine. None where the memory is a device's, or where the system does not tell.
+/// Returns the memory limit of the run in bytes and its source, worded as the beginning of a sentence: the variable
+/// [`machine::LIMIT`] if set, otherwise the machine. None if the run uses a device's memory, or if the system does not report a
+/// limit.
 ///
 /// # Errors
-/// A variable that is no size, a device that is not known.
+/// If the variable is not a size, or the device is unknown.
 pub fn limit(experiment: &Experiment) -> Result<Option<(u64, String)>> {
     let given = std::env::var(machine::LIMIT).unwrap_or_default();
     let (limit, gives) = match given.as_str() {
@@ -120,11 +121,11 @@ pub fn limit(experiment: &Experiment) -> Result<Option<(u64, String)>> {
     Ok(limit.filter(|_| here).map(|limit| (limit, gives)))
 }
 
-/// An error when a model needs more memory than there is ([`limit`]), before any of it is taken. What the parameters, their
-/// gradients and the optimizer need is exact; what activations need is an estimate.
+/// Returns an error if the model needs more memory than there is ([`limit`]), before any is allocated. The memory of the
+/// parameters, their gradients and the optimizer is exact; that of activations is an estimate.
 ///
 /// # Errors
-/// Too little memory; a variable that is no size; a model that cannot learn the task.
+/// If there is too little memory, the variable is not a size, or the model cannot learn the task.
 pub fn require_memory(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<()> {
     let Some((limit, gives)) = limit(experiment)? else {
         return Ok(());
@@ -147,9 +148,9 @@ pub fn require_memory(experiment: &Experiment, places: &Places, shape: &Shape) -
     )))
 }
 
-/// Tokens, images or recordings of an optimizer step, as the journal counts them: of pairs, both sides. Where examples differ in
-/// length it is the most that a step can have: all are as long as they may be, and so is the shorter side of a pair,
-/// which `batch_tokens` does not count.
+/// Number of tokens, images or recordings in an optimizer step, as the journal counts them; both sides of a pair count. If
+/// examples differ in length this is an upper bound: all are taken to have the maximum length, and so is the shorter side of a
+/// pair, which `batch_tokens` does not count.
 pub fn items_per_step(experiment: &Experiment, shape: &Shape) -> f64 {
     let config = &experiment.train;
     let context = shape.context.max(1);
@@ -165,27 +166,27 @@ pub fn items_per_step(experiment: &Experiment, shape: &Shape) -> f64 {
     }
 }
 
-/// How long a probe of a step's time may take; it is looked at between micro-batches.
+/// Time limit of a probe, checked between micro-batches.
 pub const PROBE_LIMIT: Duration = Duration::from_secs(60);
 
-/// The time of a step, as a probe found it.
+/// Step time that a probe measured.
 #[derive(Clone, Copy, Debug)]
 pub struct StepTime {
-    /// Milliseconds.
+    /// Median time in milliseconds.
     pub ms: f64,
-    /// Whether the probe took as long as it may, and fewer steps than it should have timed.
+    /// Whether the probe hit its time limit and timed fewer steps than intended.
     pub cut: bool,
 }
 
-/// The time of a step: the median of a few, from fresh weights.
+/// Measures the time of a step: the median of a few steps from fresh weights.
 ///
 /// # Errors
-/// A device that is not there, a model that cannot learn the task, a step that fails.
+/// If the device is not available, the model cannot learn the task, or a step fails.
 pub fn step_ms(experiment: &Experiment, places: &Places, data: &Data) -> Result<StepTime> {
     step_ms_within(experiment, places, data, PROBE_LIMIT)
 }
 
-/// [`step_ms`] of a probe that takes no longer than this and a micro-batch.
+/// As [`step_ms`], with a probe that takes at most `limit` and one micro-batch.
 ///
 /// # Errors
 /// As [`step_ms`].
@@ -203,7 +204,7 @@ pub fn step_ms_within(
     })
 }
 
-/// Steps from fresh weights, `(warm-up, timed)` of them.
+/// Measures `steps = (warmup, timed)` steps from fresh weights.
 ///
 /// # Errors
 /// As [`step_ms`].
@@ -242,7 +243,7 @@ fn measure_within(
     measure(model, &bench, warmup, steps)
 }
 
-/// Rows that are in memory at once.
+/// Number of rows in memory at once.
 fn rows(experiment: &Experiment, context: usize) -> usize {
     let config = &experiment.train;
     let examples = match (config.micro_batch_size, config.batch_tokens) {

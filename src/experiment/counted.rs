@@ -1,20 +1,20 @@
-//! What is said before training: the size of the data that was read, in one line, and messages about it.
+//! Messages printed before training: one line about the size of the data, and notes about it.
 
 use super::Experiment;
 use crate::data::{Data, Split, weighed};
 use crate::report::render::terminal::count;
 use crate::tokenizer::Around;
 
-/// What the examples of each split are for.
+/// What each split is used for.
 const USES: [(Split, &str); 3] = [
     (Split::Train, "train"),
     (Split::Valid, "validate"),
     (Split::Test, "test"),
 ];
 
-/// What was read: `60 documents, 1,234 tokens to train on, 300 to validate on` of a text, `1,000 examples to train on, 200
-/// to validate on` of other data. A generator that draws examples without end has none to count, and data of such alone
-/// has no line.
+/// Describes the size of the data: `60 documents, 1,234 tokens to train on, 300 to validate on` for text, `1,000 examples to
+/// train on, 200 to validate on` for other data. A generator that draws examples without end has no size; if all data is of
+/// this kind, there is no line.
 fn counted(data: &Data) -> Option<String> {
     let (unit, begun) = match data.documents {
         0 => ("example", String::new()),
@@ -32,8 +32,8 @@ fn counted(data: &Data) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{begun}{}", parts.join(", ")))
 }
 
-/// What `check` says of an experiment and its data: the messages about them, the size of the data, its classes, and what of it
-/// is not read.
+/// All messages of `check` about an experiment and its data: notes, the size of the data, its classes, and the parts that are
+/// not read.
 pub fn said(experiment: &Experiment, data: &Data) -> Vec<String> {
     let mut all = notes(experiment, data);
     all.extend(sizes(data));
@@ -52,7 +52,7 @@ pub fn unread(data: &Data) -> Vec<String> {
     all.chain(unread_words(data)).collect()
 }
 
-/// Texts of whose tokens the last ones are not read: `12 of 320 texts to train on, 3 of 80 to validate on are longer than …`.
+/// Describes the texts that are truncated: `12 of 320 texts to train on, 3 of 80 to validate on have more tokens than …`.
 fn cut(data: &Data) -> Option<String> {
     let mut parts = Vec::new();
     for (split, used) in USES {
@@ -72,7 +72,7 @@ fn cut(data: &Data) -> Option<String> {
     })
 }
 
-/// Tagged words of which the model reads nothing, over all splits.
+/// Describes the tagged words that the model does not read, over all splits.
 fn unread_words(data: &Data) -> Option<String> {
     let (mut all, mut unread) = (0, 0);
     let held_out = [data.valid.as_ref(), data.test.as_ref()];
@@ -94,13 +94,13 @@ fn unread_words(data: &Data) -> Option<String> {
     })
 }
 
-/// Classes that the line about them names.
+/// Maximum number of classes that the line about classes names.
 const NAMED_CLASSES: usize = 10;
-/// Characters of a class's name in that line.
+/// Maximum number of characters of a class name in that line.
 const SHOWN_CHARACTERS: usize = 40;
 
-/// The classes and how many training examples (words, where words have tags) are of each: `2 classes: neg 30, pos 18`. None where
-/// examples are drawn, or show their class only once they are made.
+/// Describes the classes and the number of training examples of each (of words, if words have tags): `2 classes: neg 30, pos
+/// 18`. None if examples are generated, or show their class only once they are made.
 fn classes(data: &Data) -> Option<String> {
     let names = &data.shape.classes;
     if names.is_empty() {
@@ -123,7 +123,7 @@ fn classes(data: &Data) -> Option<String> {
     Some(format!("{number} {unit}: {}", shown.join(", ")))
 }
 
-/// A name as one short word of a line.
+/// Shortens a class name and makes it printable.
 fn brief(name: &str) -> String {
     let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     let mut brief: String = name.chars().map(plain).take(SHOWN_CHARACTERS).collect();
@@ -136,7 +136,7 @@ fn brief(name: &str) -> String {
     }
 }
 
-/// Messages about files of the data, and about adapters of weights that were never trained.
+/// Notes about files of the data, about adapters of untrained weights, and about a forced first token.
 pub fn notes(experiment: &Experiment, data: &Data) -> Vec<String> {
     let mut all = data.notes.clone();
     if experiment.lora.is_some() && experiment.init.beginnings().is_empty() {
@@ -149,7 +149,7 @@ pub fn notes(experiment: &Experiment, data: &Data) -> Vec<String> {
     all
 }
 
-/// The message about a token that every written text begins with and no target of training does.
+/// The note about a first token that decoding forces and that training targets do not begin with.
 fn forced(experiment: &Experiment, data: &Data) -> Option<String> {
     let first = experiment.decode.search.first?;
     let around = experiment.data.set().around(&experiment.task.view());
@@ -168,7 +168,7 @@ fn forced(experiment: &Experiment, data: &Data) -> Option<String> {
     ))
 }
 
-/// Tokens of a text, or examples of other data, in a split that ends.
+/// Number of tokens (text) or examples (other data) of a split; none for endless generators.
 fn number(data: &Data, split: Split) -> Option<u64> {
     if data.documents > 0 {
         return Some(*data.tokens.get(split)).filter(|tokens| *tokens > 0);

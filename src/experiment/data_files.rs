@@ -1,7 +1,7 @@
-//! The files of a run's data: found again when they or the run have moved, and held against their fingerprints.
+//! Finds the data files of a run again after they or the run were moved, and compares them with their fingerprints.
 //!
-//! The same content is the same data wherever it lies. A file is looked for where `resolved.toml` says, seen from the
-//! run's folder, and else where it lay when the run began (`files.json`); the content decides.
+//! Files are the same data if their content is the same, wherever they are. A file is searched for where `resolved.toml` says,
+//! relative to the run's folder, and otherwise where it was when the run began (`files.json`); the content decides.
 
 use super::open::Opened;
 use super::{Experiment, assemble};
@@ -13,20 +13,20 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// What is done about files of the data that are not what a run began with.
+/// How to treat data files that differ from those that a run began with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherData {
-    /// They are taken, and told.
+    /// Use them, with a message.
     Taken,
-    /// They are refused; the error ends with these ways on.
+    /// Refuse them; the string lists the user's options at the end of the error.
     Refused(&'static str),
 }
 
 impl OtherData {
-    /// They are refused by a command that has no flag to take them.
+    /// Refusal by a command that has no flag to accept changed files.
     pub const UNTAKEN: Self = Self::Refused("bring it back");
 
-    /// What the flag `--other-data` says.
+    /// Returns the choice that the flag `--other-data` makes.
     pub fn of_flag(taken: bool) -> Self {
         match taken {
             true => Self::Taken,
@@ -37,22 +37,22 @@ impl OtherData {
     }
 }
 
-/// The data of a run, where it lies today.
+/// The data of a run and where its files are now.
 pub struct Held {
-    /// `[data]` with the places of files that do not lie where it says.
+    /// `[data]` with the current paths of files that were moved.
     pub data: DataConfig,
-    /// Fingerprints of the files.
+    /// Current fingerprints of the files.
     now: Vec<Fingerprint>,
-    /// Those that the run keeps; none for a run of an earlier version.
+    /// Fingerprints stored in the run; none for a run of an earlier version.
     before: Option<Vec<Fingerprint>>,
 }
 
 impl Held {
-    /// `files.json` as it is to be, when it is not so yet: of a run that continues from `step`, with the contents that it read
-    /// until then.
+    /// Returns the new content of `files.json` if it has changed: that of a run that continues from `step`, with the history of
+    /// the contents that it read until then.
     ///
     /// # Errors
-    /// Fingerprints that cannot be written down.
+    /// If the fingerprints cannot be serialised.
     pub fn rewritten(&self, step: u64) -> Result<Option<Vec<u8>>> {
         let now = self.with_history(step);
         match self.before.as_ref() == Some(&now) {
@@ -61,13 +61,13 @@ impl Held {
         }
     }
 
-    /// The last step whose evaluation read other examples than those behind `step`; 0 where all read the same.
+    /// The last step whose evaluation read different examples than evaluations after `step` do; 0 if all read the same.
     pub fn evaluated_otherwise_until(&self, step: u64) -> u64 {
         let files = self.with_history(step);
         let has_own = files.iter().any(|file| file.key.starts_with("valid"));
         let is_read = |file: &&Fingerprint| match has_own {
             true => file.key.starts_with("valid"),
-            // They are a share of the examples.
+            // Validation examples are then a share of the training examples.
             false => !file.key.starts_with("test"),
         };
         let earlier = files.iter().filter(is_read).flat_map(|file| &file.earlier);
@@ -84,19 +84,19 @@ impl Held {
     }
 }
 
-/// `files.json` of a new run, and what is said of files that training and evaluations share.
+/// Returns `files.json` of a new run, and a warning if training and evaluation share files.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// If a file cannot be read.
 pub fn described(experiment: &Experiment, places: &Places) -> Result<(Vec<u8>, Option<String>)> {
     let now = new_prints(experiment, places)?;
     Ok((text(&now)?, shared(&now)))
 }
 
-/// What is said of files that training and evaluations of a new run share.
+/// Returns a warning if training and evaluation of a new run share files.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// If a file cannot be read.
 pub fn held_out_too(experiment: &Experiment, places: &Places) -> Result<Option<String>> {
     Ok(shared(&new_prints(experiment, places)?))
 }
@@ -107,7 +107,7 @@ fn new_prints(experiment: &Experiment, places: &Places) -> Result<Vec<Fingerprin
     Ok(prints(found))
 }
 
-/// What is said of a file to evaluate on that is one to train on, or lies in a folder of these.
+/// Returns a warning about an evaluation file that is also a training file, or lies in a folder of training files.
 fn shared(files: &[Fingerprint]) -> Option<String> {
     let held_out = |file: &&Fingerprint| {
         ["valid", "test"]
@@ -126,10 +126,10 @@ fn shared(files: &[Fingerprint]) -> Option<String> {
     ))
 }
 
-/// The keys and sums of the files of a new run, the same wherever the files lie.
+/// Returns the keys and SHA-256 sums of a new run's files, independent of where the files are.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// If a file cannot be read.
 pub fn sums(experiment: &Experiment, places: &Places) -> Result<String> {
     let each = new_prints(experiment, places)?;
     let lines = each
@@ -138,11 +138,12 @@ pub fn sums(experiment: &Experiment, places: &Places) -> Result<String> {
     Ok(lines.collect())
 }
 
-/// Finds the files of a run's data and holds them against the fingerprints in its folder. A run of an earlier version,
-/// which has none, is taken to have its files still. `own` is `[data]` as the run has it.
+/// Finds the data files of a run and compares them with the fingerprints in its folder. A run of an earlier version, which has
+/// no fingerprints, is assumed to have its files unchanged. `own` is the run's own `[data]`.
 ///
 /// # Errors
-/// A file with another content, unless it is taken, which `notice` tells then; a file that is not there or cannot be read.
+/// If a file has changed and `other_data` refuses it (otherwise `notice` is called with a message); if a file does not exist or
+/// cannot be read.
 pub fn hold(
     root: &Path,
     experiment: &Experiment,
@@ -183,7 +184,7 @@ pub fn hold(
     Ok(Held { data, now, before })
 }
 
-/// An error about a path of the data at which nothing lies, with the command that says where it went.
+/// Extends the error about a missing data path by the command that sets its new location.
 fn moved(error: Error, root: &Path, experiment: &Experiment, places: &Places) -> Error {
     let paths = experiment.data.set().paths();
     let missing = paths.iter().find(|(_, path)| places.resolve(path).is_err());
@@ -210,7 +211,7 @@ fn moved(error: Error, root: &Path, experiment: &Experiment, places: &Places) ->
     }
 }
 
-/// What is said of a file that is not as it was.
+/// Message about a file that has changed.
 fn told(before: &[Fingerprint], other: &Fingerprint) -> String {
     let known = || before.iter().filter(|b| b.key == other.key);
     match known().next().is_some() {
@@ -231,11 +232,11 @@ fn told(before: &[Fingerprint], other: &Fingerprint) -> String {
     }
 }
 
-/// What is said of a file of the data that is another one than the run in `root` began with, where a new run of the experiment
-/// would read it; nothing of a run of an earlier version. `known` saves reading files again.
+/// Returns a message if a data file that a new run of the experiment would read differs from the one that the run in `root`
+/// began with. None for a run of an earlier version. `known` caches fingerprints, so that files are read once.
 ///
 /// # Errors
-/// A file that is not there or cannot be read.
+/// If a file does not exist or cannot be read.
 pub fn other(
     root: &Path,
     experiment: &Experiment,
@@ -246,7 +247,7 @@ pub fn other(
         return Ok(None);
     };
     let read = [before.as_slice(), known.as_slice()].concat();
-    // A new run looks for no file where an earlier one lay.
+    // A new run does not search the earlier locations of files.
     let own = experiment.data.with_paths(|_| PathBuf::new());
     let now = prints(fingerprint::of(&experiment.data, places, &read, &own)?);
     let what = fingerprint::changed(&before, &now).map(|other| told(&before, other));
@@ -254,11 +255,11 @@ pub fn other(
     Ok(what)
 }
 
-/// The data of a run that is opened for use, read from where its files lie today, with the run's vocabulary, classes and sizes;
-/// `[data]` is what `change` makes of the run's.
+/// Reads the data of a run that is opened for use from the files' current locations, with the run's vocabulary, classes and
+/// sizes. `change` can modify the run's `[data]` first.
 ///
 /// # Errors
-/// Those of [`hold`], of `change` and of [`assemble::data`].
+/// Those of [`hold`], `change` and [`assemble::data`].
 pub fn assembled(
     root: &Path,
     opened: &Opened,
@@ -275,13 +276,13 @@ pub fn assembled(
     };
     let mut shape = opened.shape.clone();
     if other_data == OtherData::Taken {
-        // Other texts make another database.
+        // Changed texts need a new retrieval database.
         shape.database = None;
     }
     assemble::data(&experiment, places, &opened.tokenizers, Some(&shape))
 }
 
-/// Whether the run keeps fingerprints, so that another path may be proven to lead to the same data.
+/// Whether the run stores fingerprints, so that another path can be proven to lead to the same data.
 pub fn are_kept(root: &Path) -> bool {
     root.join(FILES).is_file()
 }

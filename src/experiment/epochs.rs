@@ -1,4 +1,4 @@
-//! `[train] epochs`: a length in passes over the data, which becomes steps once the data is read.
+//! `[train] epochs`: a training length in passes over the data, converted to steps once the data is read.
 
 use super::{Experiment, Loaded, Origin, check};
 use crate::data::Data;
@@ -7,8 +7,8 @@ use crate::train::TrainConfig;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Of steps and epochs the one that was written later: over a file that is extended counts the file, over both a `--set`.
-/// Two in one place stay, for [`check`] to refuse.
+/// Keeps the one of `steps` and `epochs` that was set later: the file overrides a file it extends, and `--set` overrides both.
+/// If both are set in one place, both stay, and [`check`] refuses them.
 pub(super) fn keep_later(train: &mut TrainConfig, file: &Path, origins: &BTreeMap<String, Origin>) {
     let [steps, epochs] = [STEPS, EPOCHS].map(|key| age(key, file, origins));
     if train.epochs.is_some() && epochs > steps {
@@ -21,7 +21,7 @@ pub(super) fn keep_later(train: &mut TrainConfig, file: &Path, origins: &BTreeMa
 const STEPS: &str = "train.steps";
 const EPOCHS: &str = "train.epochs";
 
-/// How late a key was written; 0 for one that no file has.
+/// Precedence of where a key was set; 0 if no file has it.
 fn age(key: &str, file: &Path, origins: &BTreeMap<String, Origin>) -> u8 {
     match origins.get(key) {
         None | Some(Origin::Default | Origin::Preset { .. }) => 0,
@@ -30,7 +30,7 @@ fn age(key: &str, file: &Path, origins: &BTreeMap<String, Origin>) -> u8 {
     }
 }
 
-/// The epochs that the steps of a settled experiment were made of, and where they were written.
+/// The epochs that the steps of a settled experiment were computed from, and where they were set.
 pub(super) fn of_steps(loaded: &Loaded) -> Option<(&toml::Value, &Origin)> {
     let [steps, epochs] = [STEPS, EPOCHS].map(|key| age(key, &loaded.path, &loaded.origins));
     let is_settled = loaded.experiment.train.epochs.is_none() && epochs > steps;
@@ -38,10 +38,10 @@ pub(super) fn of_steps(loaded: &Loaded) -> Option<(&toml::Value, &Origin)> {
     Some((written, loaded.origin(EPOCHS)))
 }
 
-/// The experiment with the steps that its epochs make of its data; none where it has steps already.
+/// Returns the experiment with its epochs converted to steps of its data; none if it has steps already.
 ///
 /// # Errors
-/// What else of it does not go with so many steps.
+/// If other settings do not fit this number of steps.
 pub fn settled(loaded: &Loaded, data: &Data) -> Result<Option<Loaded>> {
     let Some(steps) = steps(&loaded.experiment, data) else {
         return Ok(None);
@@ -55,7 +55,7 @@ pub fn settled(loaded: &Loaded, data: &Data) -> Result<Option<Loaded>> {
     Ok(Some(settled))
 }
 
-/// The steps that the epochs of an experiment make of its data, where it has epochs.
+/// Returns the number of steps that the experiment's epochs amount to, if it has epochs.
 pub fn steps(experiment: &Experiment, data: &Data) -> Option<u64> {
     let epochs = experiment.train.epochs?;
     let order = experiment.train.order(experiment.seed);

@@ -1,4 +1,4 @@
-//! One text or image as a run reads it.
+//! Prepares one text or image as a run reads it.
 
 use super::open::Opened;
 use crate::data::batch::{Item, TextItem};
@@ -9,21 +9,21 @@ use crate::task::infer::TOKEN_TYPE_IDS;
 use crate::tokenizer::Tokenizer;
 use std::path::Path;
 
-/// The text that stands beside one.
+/// The second text of an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside<'a> {
-    /// None; where a run writes texts for texts, the one that it writes.
+    /// No second text; a text-to-text run generates its own.
     Own,
-    /// This one.
+    /// The given text.
     Given(&'a str),
 }
 
-/// A text, or two of them, as a run reads it, and whether it is cut to the length of the run's: with the marks of its tokenizer,
-/// and for a run that writes texts for texts as source and target.
+/// Prepares a text, or a pair of texts, as a run reads it: with the special tokens of its tokenizer or, for a text-to-text run,
+/// as source and target. Also returns whether it was truncated to the run's length.
 ///
 /// # Errors
-/// A run without a tokenizer or of images, a text that the tokenizer cannot encode, an empty one, a second text where the run
-/// reads single ones.
+/// If the run has no tokenizer or reads images; if the tokenizer cannot encode the text; if a text is empty; if a second text
+/// is given to a run that reads single texts.
 pub fn of_text(opened: &Opened, text: &str, beside: Beside) -> Result<(Item, bool)> {
     let tokenizer = tokenizer(opened)?;
     let second = match beside {
@@ -47,7 +47,7 @@ pub fn of_text(opened: &Opened, text: &str, beside: Beside) -> Result<(Item, boo
             "the run reads each text alone: leave --pair out",
         ));
     }
-    // Masked texts and questions have two segments too.
+    // Masked language models and span models can have two segments, too.
     let segments = networks.infers.is_some_and(|network| {
         let inputs = network.inputs(&opened.shape);
         inputs.iter().any(|input| input.name == TOKEN_TYPE_IDS)
@@ -65,8 +65,8 @@ pub fn of_text(opened: &Opened, text: &str, beside: Beside) -> Result<(Item, boo
     Ok((Item::Text(item), cut))
 }
 
-/// A text by itself, and whether it is cut to the length of the run's: in the marks of the tokenizer, whether the run reads
-/// single texts or two; of a run that writes texts for texts a source whose target only begins.
+/// Prepares a single text with the tokenizer's special tokens, whether the run reads single texts or pairs, and returns whether
+/// it was truncated. For a text-to-text run it is a source with an empty target.
 ///
 /// # Errors
 /// As [`of_text`].
@@ -87,7 +87,7 @@ pub fn of_single_text(opened: &Opened, text: &str) -> Result<(Item, bool)> {
     Ok((Item::Text(item), cut))
 }
 
-/// A text as a language model reads it, without marks.
+/// Prepares a text as a language model reads it, without special tokens.
 fn continued(opened: &Opened, text: &str, tokenizer: &Tokenizer) -> Result<(Item, bool)> {
     let mut inputs: Vec<i32> = tokenizer
         .encode(text)?
@@ -121,10 +121,10 @@ fn tokenizer(opened: &Opened) -> Result<&Tokenizer> {
     tokenizer.ok_or_else(|| Error::usage("the run has no tokenizer: its tokens stand for no text"))
 }
 
-/// A PNG or JPEG file as a run reads it.
+/// Prepares a PNG or JPEG file as a run reads it.
 ///
 /// # Errors
-/// A file that cannot be read or decoded; a run of texts.
+/// If the file cannot be read or decoded, or the run reads texts.
 pub fn of_image(opened: &Opened, path: &Path) -> Result<Item> {
     if let Some(sequence) = opened.experiment.data.read_sequence(path)? {
         return Ok(Item::Text(sequence));

@@ -1,4 +1,5 @@
-//! A run becomes an HF folder: config.json, weights under HF's names, its tokenizer; or its adapters a folder of `peft`.
+//! Exports a run as a Hugging Face folder (config.json, weights under HF's names, tokenizer), or its adapters as a `peft`
+//! folder.
 
 mod chat;
 mod longest;
@@ -26,33 +27,33 @@ use crate::train::run_dir;
 use serde_json::Value;
 use std::path::Path;
 
-/// The outcome of an export, for a person to read.
+/// Outcome of an export, for display.
 #[derive(Clone, Debug)]
 pub struct Exported {
     /// The family's `model_type`.
     pub family: &'static str,
-    /// Tensors that were written.
+    /// Number of tensors written.
     pub tensors: usize,
-    /// Whether the model reads texts, and the run has no tokenizer.
+    /// Whether the model reads text but the run has no tokenizer.
     pub lacks_tokenizer: bool,
-    /// What the folder does not say, and where transformers computes something else than it says.
+    /// Notes on what the folder cannot express, and where transformers computes something else than the folder says.
     pub notes: Vec<String>,
 }
 
-/// The weights of a run that an HF folder is made of.
+/// Which weights of a run to export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// All of them, adapters merged into their weights.
+    /// All weights, with adapters merged into them.
     Whole,
     /// The frozen weights without the adapters of `[lora]`.
     Base,
 }
 
-/// Makes an HF folder `dir` of a run's checkpoint; of the family `wanted`, or of one that fits.
+/// Exports a checkpoint of a run as the HF folder `dir`, of the model family `wanted` or of one that fits.
 ///
 /// # Errors
-/// A run that cannot be opened, a model that is none of HF's families, a folder that exists and is not empty, a disk that
-/// refuses. Nothing is left behind then.
+/// If the run cannot be opened; if the model fits no HF family; if the folder exists and is not empty; if writing fails.
+/// Nothing is left behind in these cases.
 pub fn export(
     run: &Path,
     which: Which,
@@ -100,10 +101,10 @@ pub fn export(
     })
 }
 
-/// Makes a folder `dir` of `peft`: the adapters of a run's checkpoint, and what was trained in full beside them.
+/// Exports the adapters of a run's checkpoint as the `peft` folder `dir`, with the parameters that were trained in full.
 ///
 /// # Errors
-/// As [`export`]; a run without adapters, and adapters of weights that `peft` has no place for.
+/// As [`export`]; if the run has no adapters, or adapts weights that `peft` cannot express.
 pub fn export_adapter(
     run: &Path,
     which: Which,
@@ -115,7 +116,7 @@ pub fn export_adapter(
     let target = target(&opened, first, origin(run)?.as_ref(), wanted)?;
     let table = target.family.names(&target.shape);
     let lora = opened.experiment.lora.clone().unwrap_or_default();
-    // For other tasks `peft` adds modules of its own, which would have to be in the folder.
+    // For other tasks `peft` adds modules of its own, whose weights would have to be in the folder.
     let networks = opened.model.networks();
     let task_type = match (networks.text_to_text, networks.language_model) {
         (Some(_), _) => Some("SEQ_2_SEQ_LM"),
@@ -149,7 +150,7 @@ pub fn export_adapter(
     })
 }
 
-/// The family of a run's model; `older` is the config.json that it, or the run that it began from, was imported with.
+/// Finds the family of a run's model; `older` is the config.json that the run, or the run it began from, was imported with.
 fn target(
     opened: &Opened,
     first: Option<FirstRow>,
@@ -167,8 +168,8 @@ fn target(
     })
 }
 
-/// The family that runs of an experiment are exported as, from its keys and the shape of its data alone; `run` is the folder of
-/// one that is there.
+/// Returns the family that runs of an experiment are exported as, from its keys and data shape only; `run` is the folder of an
+/// existing run.
 ///
 /// # Errors
 /// The first reason why no family has such a model.
@@ -179,11 +180,11 @@ pub fn family(experiment: &Experiment, shape: &Shape, run: Option<&Path>) -> Res
     Ok(target.family.model_type)
 }
 
-/// Why a run that begins from the one in the folder `other` is exported as no family though that one was imported as one; none where it
-/// can be.
+/// Explains why a run cannot be exported although the run in the folder `other`, which it starts from, was imported from a
+/// family; none if it can be exported.
 ///
 /// # Errors
-/// A config.json of the other run that is damaged.
+/// If the config.json of the other run is damaged.
 pub(super) fn lost_family(
     experiment: &Experiment,
     shape: &Shape,
@@ -197,7 +198,7 @@ pub(super) fn lost_family(
     Ok(found.err().map(|error| error.to_string()))
 }
 
-/// The config.json that a run was imported with, or that of the imported run that it began from, where that is still there.
+/// The config.json that a run was imported with, or else that of the imported run it began from, if that still exists.
 fn origin(run: &Path) -> Result<Option<Value>> {
     if let Some(own) = config_of(run)? {
         return Ok(Some(own));
@@ -207,7 +208,7 @@ fn origin(run: &Path) -> Result<Option<Value>> {
     Ok(found.next())
 }
 
-/// A trained model as families see it.
+/// A trained model in the form in which families match it.
 fn described(experiment: &Experiment, shape: &Shape) -> HfShape {
     HfShape {
         model: experiment.model.under(&experiment.task.facts().demand()),
@@ -216,18 +217,18 @@ fn described(experiment: &Experiment, shape: &Shape) -> HfShape {
     }
 }
 
-/// The kind of task of an experiment as its file names it; of a distillation, the one that is learned.
+/// The task kind as the experiment's file names it; for a distillation, the kind of the learned task.
 fn task_of(experiment: &Experiment) -> &'static str {
     let task = &experiment.task;
     task.distillation().map_or(task.kind(), |c| c.of.kind())
 }
 
-/// The family that a config.json is of.
+/// The family named by a config.json.
 fn likely(older: Option<&Value>) -> Option<&str> {
     older?["model_type"].as_str()
 }
 
-/// Fills a folder beside `dir`, which must be vacant, and moves it there when it is whole.
+/// Fills a temporary folder beside `dir`, which must be vacant, and moves it to `dir` once complete.
 fn made<T>(dir: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
     let part = PartialFolder::beside(dir)?;
     std::fs::create_dir(part.path()).map_err(Error::io("create", dir))?;
@@ -236,12 +237,12 @@ fn made<T>(dir: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
     Ok(filled)
 }
 
-/// The config.json that the run was imported with, when it was.
+/// The config.json that the run was imported with, if it was imported.
 fn config_of(run: &Path) -> Result<Option<Value>> {
     imported(run, run_dir::HF_CONFIG)
 }
 
-/// A file of what the run was imported with.
+/// Reads a JSON file of the model that the run was imported from, if it is there.
 fn imported(run: &Path, name: &str) -> Result<Option<Value>> {
     let path = run.join(name);
     if !path.is_file() {
@@ -253,7 +254,7 @@ fn imported(run: &Path, name: &str) -> Result<Option<Value>> {
     Ok(Some(value))
 }
 
-/// The tokenizer, or both of them where sources and targets have one each.
+/// Writes the tokenizer, or both tokenizers if sources and targets have separate ones.
 fn write_tokenizers(
     dir: &Path,
     text: &Tokenizer,

@@ -1,4 +1,4 @@
-//! An HF folder becomes a run: its weights, its tokenizer, and an experiment that describes them.
+//! Imports a Hugging Face folder as a run: its weights, its tokenizer, and an experiment that describes them.
 
 mod asked;
 mod images;
@@ -25,31 +25,31 @@ use crate::train::run_files;
 use asked::{read_shape, rewarding};
 use std::path::Path;
 
-/// The outcome of an import, for a person to read.
+/// Outcome of an import, for display.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
     /// The family's `model_type`.
     pub family: &'static str,
-    /// Numbers in the run's weights.
+    /// Number of parameters in the run's weights.
     pub params: usize,
-    /// Keys of config.json that were passed over.
+    /// Keys of config.json that were ignored.
     pub ignored_keys: Vec<String>,
-    /// Tensors that were passed over: buffers, copies, heads of other tasks.
+    /// Tensors that were skipped: buffers, copies, heads of other tasks.
     pub passed_over: Vec<String>,
-    /// What the other files say that has no place here.
+    /// Settings of the other files that cannot be expressed here.
     pub without_place: Vec<String>,
-    /// Where ids or logits can differ from those of transformers.
+    /// Notes on where token ids or logits can differ from those of transformers.
     pub notes: Vec<String>,
-    /// Whether the model reads texts, and the folder has no tokenizer.
+    /// Whether the model reads text but the folder has no tokenizer.
     pub lacks_tokenizer: bool,
 }
 
-/// Makes a run of the HF folder `dir` in `folder`; keys of its config.json in `ignore` are passed over. `adapter` is a
-/// folder of `peft` whose adapters the run then has beside its weights. The numbers of texts are rewards where `rewards` says so.
+/// Imports the HF folder `dir` as a run in `folder`, ignoring the keys `ignore` of its config.json. `adapter` is a `peft`
+/// folder whose adapters the run keeps beside its weights. `rewards` makes a text regression model a reward model.
 ///
 /// # Errors
-/// A folder that is damaged, or of a model that we do not have; an adapter of another model or another sort; a run folder
-/// that exists; a disk that refuses. Nothing is left behind then.
+/// If the folder is damaged or its model is not supported; if the adapter belongs to another model or is of another kind; if
+/// the run folder exists; if writing fails. Nothing is left behind in these cases.
 pub fn import(
     dir: &Path,
     folder: &Path,
@@ -139,19 +139,19 @@ pub fn import(
     let written = checkpoint::import(&run, &shapes, &mut read)
         .and_then(|_| describe(&run, &hf, settings.as_ref(), tokenizers, text));
     if let (Err(_), false) = (&written, existed) {
-        // Gives the space back; the error that is returned is the one that matters.
+        // Frees the disk space; the original error is the one that matters.
         let _ = std::fs::remove_dir_all(folder);
     }
     written.map(|()| imported)
 }
 
-/// Faults of what config.json makes: there is no file of ours yet that a person could look at.
+/// Rewords errors of the converted config.json, since there is no experiment file yet that a user could look at.
 fn of_config(dir: &Path, error: Error) -> Error {
     let Error::Invalid(faults) = error else {
         return error;
     };
     let file = dir.join("config.json");
-    // It was read before; where it is gone since, the faults alone are told.
+    // The file was read before; if it has vanished since, the errors are reported without its keys.
     let config = crate::files::json::plain(std::fs::read(&file).unwrap_or_default());
     let config: serde_json::Value = serde_json::from_slice(&config).unwrap_or_default();
     let told = faults.into_iter().map(|fault| {
@@ -171,7 +171,7 @@ fn of_config(dir: &Path, error: Error) -> Error {
     Error::Invalid(told.collect())
 }
 
-/// The adapter in a folder of `peft`, of this model.
+/// Reads the adapter of this model from a `peft` folder.
 fn read_adapter(hf: &HfModel, objective: &Objective, dir: &Path) -> Result<peft::Adapter> {
     let (table, shapes, linear) = (hf.table(), shapes(objective), linear::weights(objective));
     let base = peft::Base {
@@ -183,8 +183,8 @@ fn read_adapter(hf: &HfModel, objective: &Objective, dir: &Path) -> Result<peft:
     peft::read(dir, &base).map_err(Error::before_running)
 }
 
-/// The experiment of an imported run: the model and its task; what training needs beside them has its usual values.
-/// It is called as its folder is.
+/// Builds the experiment of an imported run: its model and task, with default values for training. Its name is that of the
+/// folder.
 fn experiment(hf: &HfModel, folder: &Path) -> Experiment {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let plain = |c: char| match c.is_alphanumeric() || "-_.+".contains(c) {
@@ -220,7 +220,7 @@ fn experiment(hf: &HfModel, folder: &Path) -> Experiment {
     }
 }
 
-/// How the folder writes texts, for the experiment too; `None` where it says nothing, or has no tokens.
+/// Applies the folder's generation settings to the experiment; `None` if it has none or the model has no tokens.
 fn settings(
     hf: &HfModel,
     experiment: &mut Experiment,
@@ -254,7 +254,7 @@ fn settings(
         Use::SpeechToText => {
             settings.require_vocabulary(vocab_size)?;
             experiment.decode.search = BeamConfig {
-                // A recording has no tokens.
+                // A recording has no token count that a length could be relative to.
                 max_len_a: BeamConfig::default().max_len_a,
                 ..settings.search.clone()
             };
@@ -288,7 +288,7 @@ fn settings(
     Ok(Some(settings))
 }
 
-/// Writes the run's files; its experiment as it is resolved comes last and makes the folder a run.
+/// Writes the run's files. The resolved experiment comes last, since it makes the folder a run.
 fn describe(
     run: &RunDir,
     hf: &HfModel,
@@ -308,7 +308,7 @@ fn describe(
         hf.family.summary,
         hf.dir.display()
     );
-    // Files that it is evaluated on are read as a new run reads them.
+    // Evaluation files are read in the way of a new run.
     let shape = Shape {
         told_apart: true,
         ..hf.shape.shape.clone()

@@ -1,5 +1,5 @@
-//! `init.json` of a run: the weights that it began from. A trained run needs them no more; comparisons ask whether runs
-//! began from the same ones.
+//! `init.json` of a run: the checkpoints that its weights were initialised from. A trained run no longer needs it; comparisons
+//! use it to ask whether runs began from the same weights.
 
 use super::saved::{self, Which};
 use super::{Experiment, transfer};
@@ -13,13 +13,14 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Step and sum of checkpoints by their runs and the checkpoints that were asked for.
+/// Cache of step and SHA-256 of checkpoints, by run folder and requested checkpoint.
 pub type Known = BTreeMap<(PathBuf, String), (u64, String)>;
 
-/// The weights that the run in a folder began from, with whole paths; none of a run that began anew or of an earlier version.
+/// Reads the checkpoints that the run in a folder was initialised from, with absolute paths. Empty for a randomly initialised
+/// run or one of an earlier version.
 ///
 /// # Errors
-/// A file that is damaged or cannot be read.
+/// If the file is damaged or cannot be read.
 pub fn read(folder: &Path) -> Result<Vec<InitialCheckpoint>> {
     let path = folder.join(INIT);
     let mut all: Vec<InitialCheckpoint> = match fs::read(&path) {
@@ -36,11 +37,11 @@ pub fn read(folder: &Path) -> Result<Vec<InitialCheckpoint>> {
     Ok(all)
 }
 
-/// The file's content for a run of the experiment in the folder `root`: paths that are relative in the experiment lead from
-/// there, as in `resolved.toml`.
+/// Returns the content of `init.json` for a run of the experiment in the folder `root`. Paths that are relative in the
+/// experiment are made relative to `root`, as in `resolved.toml`.
 ///
 /// # Errors
-/// None that weights can cause.
+/// Only if serialisation fails, which no weights can cause.
 pub fn text(
     all: &[InitialCheckpoint],
     experiment: &Experiment,
@@ -65,10 +66,10 @@ pub fn text(
     Ok(format!("{text}\n").into_bytes())
 }
 
-/// The weights that a run of the experiment would begin from now; `known` saves reading a checkpoint again.
+/// Returns the checkpoints that a run of the experiment would be initialised from now; `known` caches those read before.
 ///
 /// # Errors
-/// No run there, or one whose files were changed; no such checkpoint, or a damaged one.
+/// If there is no such run or checkpoint; if the run's files were changed or the checkpoint is damaged.
 pub fn present(
     experiment: &Experiment,
     places: &Places,
@@ -91,10 +92,10 @@ pub fn present(
     Ok(all)
 }
 
-/// The checkpoint that a run begins from.
+/// Opens the checkpoint that a run is initialised from.
 ///
 /// # Errors
-/// A value of `checkpoint` that is none, or a mean; no such checkpoint, or a damaged one.
+/// If `checkpoint` is not a valid choice or names a mean; if there is no such checkpoint or it is damaged.
 pub(super) fn checkpoint(beginning: &Beginning, folder: &Path) -> Result<Checkpoint> {
     let (table, which) = (transfer::table(beginning), asked(beginning));
     let which: Which = which
@@ -109,10 +110,10 @@ pub(super) fn checkpoint(beginning: &Beginning, folder: &Path) -> Result<Checkpo
     chosen.map_err(|error| transfer::as_key_of(&table, "checkpoint", error))
 }
 
-/// What a run writes down of the checkpoint that it begins from.
+/// Returns the record that a run keeps of the checkpoint it is initialised from.
 ///
 /// # Errors
-/// A manifest of the checkpoint that does not name its weights.
+/// If the checkpoint's manifest does not name its weights.
 pub(super) fn taken(
     beginning: &Beginning,
     folder: &Path,

@@ -1,8 +1,9 @@
-//! What tells the rewards of completions, handed to the task that writes some: the run's tokenizer with the tokens that end a text
-//! and, where a run gives rewards, that run, opened for use. The task knows no path.
+//! Builds the judge that computes the rewards of completions and hands it to the task that generates them. A judge consists of
+//! the run's tokenizer with the tokens that end a text and, if a run gives the rewards, of that run, opened for use. The task
+//! knows no path.
 //!
-//! A run keeps the SHA-256 of the weights that reward it (`reward.json`), as those of a teacher: it is resumed and evaluated with the
-//! same ones, wherever they lie by then.
+//! A run stores the SHA-256 of the weights that reward it (`reward.json`), like that of a teacher. It is resumed and evaluated
+//! with the same weights, wherever they are by then.
 
 use super::open::{self, Opened};
 use super::saved::{self, Which};
@@ -17,20 +18,20 @@ use crate::tokenizer::chat::Ending;
 use crate::train::{run_dir, run_files};
 use std::path::{Path, PathBuf};
 
-/// The key of the run that gives rewards.
+/// The key of the reward run.
 pub const PATH: &str = "task.reward.path";
 
-/// The weights that have rewarded the run in a folder so far.
+/// Returns the stored identity of the weights that have rewarded the run in a folder so far.
 ///
 /// # Errors
-/// A file that is missing or damaged.
+/// If the file is missing or damaged.
 pub fn kept(experiment: &Experiment, folder: &Path) -> Result<Option<Print>> {
     let run = run_of(experiment);
     run.map(|_| Print::of_file(&folder.join(run_dir::REWARD)))
         .transpose()
 }
 
-/// The weights that the run in a folder has learned from so far, and those that have rewarded it.
+/// Returns the stored identities of the weights that the run in a folder has learned from and been rewarded by so far.
 ///
 /// # Errors
 /// As [`teacher::kept`] and [`kept`].
@@ -41,7 +42,7 @@ pub fn all_kept(experiment: &Experiment, folder: &Path) -> Result<[Option<Print>
     ])
 }
 
-/// The keys of the run that gives rewards to completions, where one does.
+/// The settings of the reward run, if a run gives the rewards.
 fn run_of(experiment: &Experiment) -> Option<&RunReward> {
     experiment
         .task
@@ -49,21 +50,21 @@ fn run_of(experiment: &Experiment) -> Option<&RunReward> {
         .and_then(|config| config.reward.run())
 }
 
-/// The folder of the run that gives rewards.
+/// Returns the folder of the reward run.
 ///
 /// # Errors
-/// No run there, or one whose files were changed.
+/// If there is no run, or its files were changed.
 pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf>> {
     run_of(experiment)
         .map(|run| folder_of(run, places))
         .transpose()
 }
 
-/// The weights that a new run of the experiment would be rewarded by now, and the folder of their run; `known` saves reading a
-/// checkpoint again.
+/// Returns the weights that would reward a new run of the experiment now, and the folder of their run; `known` caches
+/// checkpoints read before.
 ///
 /// # Errors
-/// As [`folder`]; a checkpoint that is not there or damaged.
+/// As [`folder`]; if the checkpoint does not exist or is damaged.
 pub fn present(
     experiment: &Experiment,
     places: &Places,
@@ -94,8 +95,8 @@ fn folder_of(run: &RunReward, places: &Places) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// A model with what tells its rewards, where it learns from some, and the weights of the run that gives them. `held` is what has
-/// rewarded it so far.
+/// Attaches the judge to a model that learns from rewards, and returns the weights of the reward run. `held` are the weights
+/// that have rewarded the model so far.
 ///
 /// # Errors
 /// As [`told`].
@@ -112,7 +113,7 @@ pub fn judged(
     })
 }
 
-/// Gives the model of an opened run what tells its rewards. `folder` is that of the run.
+/// Attaches the judge to the model of an opened run; `folder` is the run's folder.
 ///
 /// # Errors
 /// As [`told`] and [`kept`].
@@ -125,11 +126,11 @@ pub fn evaluated(opened: &mut Opened, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What tells the rewards of an experiment whose data has this shape; `None` of one that rewards nothing.
+/// Builds the judge of an experiment whose data has this shape; `None` if the task uses no rewards.
 ///
 /// # Errors
-/// Data without a tokenizer, or whose texts have no end; a run that cannot be opened, gives no rewards, has other tokens, reads
-/// another sort of texts or shorter ones; weights that are not those of `held`.
+/// If the data has no tokenizer, or its texts have no end token; if the reward run cannot be opened, gives no rewards, has
+/// another tokenizer, or reads another kind of text or shorter texts; if its weights are not those of `held`.
 pub fn told(
     experiment: &Experiment,
     places: &Places,
@@ -167,7 +168,8 @@ pub fn told(
     Ok(Some((Judge::new(tokenizer.clone(), ends, run), print)))
 }
 
-/// The tokens that end a completion: those of `[decode.sampling]`, the end of a text, and what a chat template writes behind an answer.
+/// The tokens that end a completion: those of `[decode.sampling]`, the end-of-text token, and the token that a chat template
+/// writes after an answer.
 fn ends(own: &[u32], tokenizer: &Tokenizer, ending: Option<&Ending>) -> Vec<u32> {
     let mut ends = own.to_vec();
     ends.extend(tokenizer.end_of_text());
@@ -177,7 +179,7 @@ fn ends(own: &[u32], tokenizer: &Tokenizer, ending: Option<&Ending>) -> Vec<u32>
     ends
 }
 
-/// The tokens that a chat template writes behind an answer; none without a template.
+/// The tokens that a chat template writes after an answer; empty without a template.
 fn closing(tokenizers: &Tokenizers) -> Result<Vec<u32>> {
     let both = tokenizers.chat.as_ref().zip(tokenizers.text.as_ref());
     let closing = both.map(|(chat, tokenizer)| chat.closing(tokenizer));
@@ -189,7 +191,7 @@ fn wrong(folder: &Path, reason: &str) -> Error {
     Error::usage(format!("[task.reward] path: the run {folder} {reason}"))
 }
 
-/// The run that gives rewards, opened for use, and its weights.
+/// Opens the reward run for use, and returns it with the identity of its weights.
 fn opened(
     experiment: &Experiment,
     places: &Places,
@@ -231,7 +233,7 @@ fn opened(
     Ok((rewards.closed_by(closing), print))
 }
 
-/// The checkpoint that is named.
+/// The configured checkpoint.
 fn which(run: &RunReward) -> Result<Which> {
     let text = run.checkpoint.as_deref().unwrap_or("best");
     let fault = |rule: String| {
@@ -247,7 +249,7 @@ fn which(run: &RunReward) -> Result<Which> {
     }
 }
 
-/// An error when a run gives no rewards to the texts of the data.
+/// Returns an error if a run cannot reward the texts of the data.
 fn fits(
     run: &RunReward,
     folder: &Path,
@@ -280,7 +282,7 @@ fn fits(
         let reason = "has another chat template, so that it reads other texts; name a run with the template of the data";
         return Err(wrong(folder, reason));
     }
-    // A completion goes one token beyond what the policy reads.
+    // A completion has one token more than the policy reads.
     let around = tokenizers.text.as_ref().and_then(|t| t.edges());
     let around = around.map_or(0, |edges| edges.len(false));
     let longest = shape.context + 1 + around.max(closing.len().saturating_sub(1));

@@ -1,19 +1,20 @@
-//! A learning-rate range test of an experiment: its model, data and optimizer, without a run folder.
+//! Learning-rate range test of an experiment: uses its model, data and optimizer, without a run folder.
 
 use super::assemble::{self, Weights};
 use super::{Experiment, Loaded, cost, judge, teacher, training};
 use crate::error::{Error, Fault, Result};
 use crate::train::lr_range::{self, Range, Tried};
 
-/// The `optimizer.lr` under which the schedule rises to a rate: the rate itself, unless `lr` is a factor of the schedule's formula.
+/// Returns the `optimizer.lr` with which the schedule peaks at `rate`: the rate itself, unless `lr` is a factor of the
+/// schedule's formula.
 pub fn key_for(experiment: &Experiment, rate: f64) -> f64 {
     rate / training::schedule(experiment).peak(1.0)
 }
 
-/// Trains the experiment's model at rising rates; nothing is written.
+/// Trains the experiment's model at rising learning rates; writes nothing.
 ///
 /// # Errors
-/// What `train` would be refused with; data that cannot be read.
+/// If `train` would refuse the experiment, or data cannot be read.
 pub fn test(loaded: &Loaded, range: Range) -> Result<Vec<Tried>> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
     if experiment.task.grpo().is_some() {

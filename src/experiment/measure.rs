@@ -1,4 +1,4 @@
-//! Texts that a model writes, measured against references.
+//! Scores generated texts against references.
 
 use crate::data::{Captions, Texts};
 use crate::error::Result;
@@ -11,8 +11,8 @@ use crate::generate::beam::{BeamConfig, Limit};
 use crate::generate::{Describer, TextMetric, Translator};
 use std::collections::BTreeMap;
 
-/// Metrics of what `translator` writes for the first `items` sources, and what is told of texts that reached a limit; empty when
-/// there is no source or no metric.
+/// Scores the outputs of `translator` for the first `items` sources, and returns messages about texts that reached a length
+/// limit. Both are empty if there is no source or no metric.
 ///
 /// # Errors
 /// Those of [`Translator::write`].
@@ -32,7 +32,7 @@ pub fn measured(
     Ok((scores, limits_told(&reached, count, search)))
 }
 
-/// A line for each limit that some of `count` texts reached.
+/// One line for each limit that some of `count` texts reached.
 pub fn limits_told(reached: &[Limit], count: usize, search: &BeamConfig) -> Vec<String> {
     let of = |limit: Limit| {
         let found = reached.iter().filter(|one| **one == limit).count();
@@ -46,7 +46,7 @@ pub fn limits_told(reached: &[Limit], count: usize, search: &BeamConfig) -> Vec<
     Limit::ALL.into_iter().filter_map(of).collect()
 }
 
-/// The best text that `translator` writes for each source, and the limits that some of them reached.
+/// Generates the best text of `translator` for each source, and returns the limits that were reached.
 ///
 /// # Errors
 /// Those of [`Translator::write`].
@@ -67,7 +67,7 @@ pub fn written(
     Ok((best, reached))
 }
 
-/// The same of the texts that `describer` writes for images or recordings.
+/// As [`measured`], for the texts that `describer` generates for images or recordings.
 ///
 /// # Errors
 /// Those of [`Describer::write`].
@@ -82,7 +82,7 @@ pub fn described(
     }
     let mut written: Vec<String> = Vec::with_capacity(captions.len());
     while written.len() < captions.len() {
-        // One batch of inputs is in memory at a time.
+        // Only one batch of inputs is in memory at a time.
         let end = captions.len().min(written.len() + describer.batch_size());
         let found = describer.write(captions, written.len()..end, search)?;
         let best = found.into_iter().map(|found| found.into_iter().next());
@@ -91,7 +91,7 @@ pub fn described(
     Ok(compared(&written, &captions.references, metrics))
 }
 
-/// Metrics of texts against their references.
+/// Computes metrics of texts against their references.
 pub fn compared(
     written: &[String],
     references: &[Vec<String>],

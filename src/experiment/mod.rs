@@ -1,7 +1,9 @@
-//! A TOML file becomes an experiment, and an experiment a run: read with the place of every key, laid over what it extends, checked;
-//! then data, model and weights are assembled, trained, opened again for use, imported and exported.
+//! Turns a TOML file into an experiment and an experiment into a run. The file is read with the location of every key, merged
+//! over the files it extends, and checked; then data, model and weights are assembled, trained, reopened for use, imported and
+//! exported.
 //!
-//! [`load`] stops at the first fault of form; [`check`] gives all faults of sense at once. Neither reads data or builds a model.
+//! [`load`] stops at the first error of syntax or type; [`check`] reports all semantic errors at once. Neither reads data or
+//! builds a model.
 
 pub mod ablation;
 pub mod assemble;
@@ -64,50 +66,50 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Everything that a run is made from. A key that is not in the file has its type's default value.
+/// Complete description of a run. A key that is not in the file has its type's default value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// The run folder's name.
+    /// Name of the run folder.
     pub name: String,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     #[serde(default = "default_seed")]
     pub seed: u64,
     /// The network.
     pub model: ModelConfig,
-    /// Text to token ids; none for data that brings its own alphabet.
+    /// The tokenizer, which turns text into token ids; none for data with its own alphabet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<TokenizerConfig>,
-    /// The run that weights are taken from, and which parameters are frozen.
+    /// The run to take initial weights from, and the parameters to freeze.
     #[serde(default, skip_serializing_if = "is_default")]
     pub init: TransferConfig,
-    /// Adapters that learn in place of the weights; none when absent.
+    /// Adapters that are trained in place of the weights; none when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lora: Option<LoraConfig>,
     /// The data.
     pub data: DataConfig,
     /// The objective.
     pub task: TaskConfig,
-    /// How parameters follow their gradients.
+    /// The update rule of the parameters.
     pub optimizer: OptimizerConfig,
-    /// How the learning rate changes.
+    /// The learning rate schedule.
     #[serde(default)]
     pub schedule: ScheduleConfig,
     /// Steps, batch sizes, device, evaluations, checkpoints.
     pub train: TrainConfig,
-    /// Measurements of the model beside its loss; none when absent.
+    /// Measurements of the model in addition to its loss; none when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnostics: Option<DiagnosticsConfig>,
-    /// Copies of the journals for other programs.
+    /// Copies of the journals in formats of other programs.
     #[serde(default, skip_serializing_if = "is_default_journal")]
     pub journal: JournalConfig,
-    /// How a text is written for another one, and how that is measured.
+    /// How output texts are decoded, and how they are scored.
     #[serde(default, skip_serializing_if = "is_default_decode")]
     pub decode: DecodeConfig,
-    /// Bounds that `verify` holds results against, by metric.
+    /// Bounds that `verify` checks results against, by metric.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expect: BTreeMap<String, Expect>,
-    /// The settings that a sweep varies; the experiment is then its base.
+    /// The settings that a sweep varies; the experiment is then its base configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ablation: Option<ablation::AblationConfig>,
 }
@@ -130,15 +132,15 @@ fn default_seed() -> u64 {
 }
 
 impl Experiment {
-    /// The same with paths that mean the same from any folder, since a run is resumed from anywhere.
+    /// Returns the experiment with absolute paths, since a run can be resumed from any folder.
     ///
     /// # Errors
-    /// A tokenizer's file that cannot be named from elsewhere.
+    /// If the tokenizer's path cannot be made absolute.
     pub fn anchored(&self, places: &Places) -> Result<Self> {
         self.with_paths(|path| places.anchored(path))
     }
 
-    /// The same with paths as a run in the folder `root` writes them down ([`Places::portable`]).
+    /// Returns the experiment with paths as a run in the folder `root` records them ([`Places::portable`]).
     ///
     /// # Errors
     /// As [`Experiment::anchored`].
@@ -162,31 +164,31 @@ impl Experiment {
     }
 }
 
-/// Bounds of a metric; every bound that is given must hold.
+/// Bounds of a metric; every bound that is set must hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Expect {
-    /// The largest value that will do.
+    /// The largest acceptable value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
-    /// The smallest value that will do.
+    /// The smallest acceptable value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
-    /// The value, up to `tolerance`.
+    /// The expected value, up to `tolerance`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equals: Option<f64>,
-    /// Distance from `equals` that will do; 0 when absent.
+    /// Largest acceptable distance from `equals`; 0 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<f64>,
 }
 
 impl Expect {
-    /// Whether `value` meets the expectation; NaN and infinities meet none.
+    /// Whether `value` is within all bounds; NaN and infinities never are.
     pub fn holds(&self, value: f64) -> bool {
         value.is_finite() && self.missed_by(value).is_empty()
     }
 
-    /// The bounds that a number misses, in words: `at most 1.5`.
+    /// The bounds that a value misses, in words: `at most 1.5`.
     pub fn missed_by(&self, value: f64) -> Vec<String> {
         let tolerance = self.tolerance.unwrap_or(0.0);
         let missed = self
@@ -202,7 +204,7 @@ impl Expect {
             .collect()
     }
 
-    /// The bounds that are given, in words.
+    /// The bounds that are set, each as words and number.
     fn bounds(&self) -> Vec<(&'static str, f64)> {
         let all = [
             (MOST, self.at_most),
@@ -228,51 +230,51 @@ impl fmt::Display for Expect {
     }
 }
 
-/// Where a value comes from.
+/// Where the value of a key was set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
     /// A line of a file.
     File {
-        /// As the user named it.
+        /// Path of the file, as the user gave it.
         path: PathBuf,
-        /// From 1.
+        /// Line number, from 1.
         line: usize,
     },
-    /// A `--set`, as it was given.
+    /// A `--set` argument, as it was given.
     Set(String),
-    /// A named model.
+    /// A model preset.
     Preset {
-        /// Its name.
+        /// Name of the preset.
         name: String,
-        /// The place where it is named.
+        /// Where the preset is named.
         by: Box<Origin>,
     },
-    /// The key is in none of them.
+    /// The key was not set: the default holds.
     #[default]
     Default,
 }
 
-/// An experiment and where each of its values was written.
+/// An experiment and where each of its values was set.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The experiment.
     pub experiment: Experiment,
-    /// The place of each key and table that was written, by its dotted name.
+    /// Origin of each key and table that was written, by its dotted name.
     pub origins: BTreeMap<String, Origin>,
-    /// What was written there: strings, numbers, true and false, and lists of these.
+    /// The value as written: strings, numbers, booleans, and lists of these.
     pub written: BTreeMap<String, toml::Value>,
-    /// The keys of the files below that were taken out, in words, with both places.
+    /// Messages about keys of extended files that were unset, each with both locations.
     pub unset: Vec<String>,
-    /// The text of the file.
+    /// Text of the file.
     pub source: String,
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The experiments that it names in the place of runs.
+    /// Experiments that this one names where it needs a run's folder.
     pub prerequisites: Vec<Prerequisite>,
 }
 
 impl Loaded {
-    /// Where the experiment's data is looked for.
+    /// The places where the experiment's data is searched for.
     pub fn places(&self) -> Places {
         match self.path.parent() {
             Some(root) if self.path.ends_with(RESOLVED) => Places::of_run(root),
@@ -288,7 +290,7 @@ impl Loaded {
         })
     }
 
-    /// Where the value of a dotted key comes from.
+    /// Where the value of a dotted key was set.
     pub fn origin(&self, key: &str) -> &Origin {
         self.origins.get(key).unwrap_or(&Origin::Default)
     }

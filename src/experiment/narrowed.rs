@@ -1,11 +1,11 @@
-//! Widths that a preset keeps beside another `d_model`: a preset's `d_ff` is a number and does not follow the stream. It
-//! stays, since an experiment may want just that, and is told.
+//! Notes on preset widths that are kept although `d_model` was changed: a preset's `d_ff` is a number and does not follow
+//! `d_model`. The width is kept, since an experiment may intend this, and a note says so.
 
 use super::{Loaded, Origin};
 use crate::model::preset;
 use toml::{Table, Value};
 
-/// A sentence for each width of feed-forward layers that is the preset's beside a `d_model` that is not.
+/// Returns a sentence for each feed-forward width that comes from a preset while `d_model` does not.
 pub fn kept_widths(loaded: &Loaded) -> Vec<String> {
     let all = loaded.origins.iter();
     let kept = all.filter_map(|(key, origin)| match origin {
@@ -37,7 +37,7 @@ fn kept_width(loaded: &Loaded, name: &str, key: &str) -> Option<String> {
     ))
 }
 
-/// The `d_model` of the innermost table around a table that has one.
+/// The key of the `d_model` of the innermost enclosing table that has one.
 fn around(loaded: &Loaded, table: &str) -> Option<String> {
     let mut table = table;
     while let Some((outer, _)) = table.rsplit_once('.') {
@@ -66,7 +66,7 @@ fn at<'t>(table: &'t Table, key: &str) -> Option<&'t Value> {
     None
 }
 
-/// A quotient with at most two decimals.
+/// A quotient with at most two decimals, as text.
 fn ratio(above: i64, below: i64) -> String {
     let quotient = format!("{:.2}", above as f64 / below as f64);
     let short = quotient.trim_end_matches('0').trim_end_matches('.');
@@ -100,7 +100,7 @@ mod tests {
             narrow.len() == 1 && narrow[0].starts_with(says),
             "{narrow:?}"
         );
-        // Another key of the table leaves the width the preset's, a value by --set does not.
+        // Setting another key of the table leaves the preset's width; setting the width by --set does not.
         let other = "d_model = 128\nfeed_forward = { activation = \"relu\" }";
         assert_eq!(told(other, &[]).len(), 1);
         assert!(told(other, &["model.feed_forward.d_ff=512"]).is_empty());

@@ -1,4 +1,4 @@
-//! A run opened for use: evaluation, generation, classification.
+//! Opens a run for use: evaluation, generation, classification.
 
 mod lengths;
 
@@ -23,9 +23,9 @@ enum Purpose {
     Use,
     /// Tracked weights, adapters merged into them.
     Gradients,
-    /// Weights in evaluation mode with their adapters beside them.
+    /// Weights in evaluation mode, with separate adapters.
     Adapters,
-    /// As `Use`, in a process that computes in the format of another run.
+    /// As `Use`, in a process that computes in the number format of another run.
     Beside,
 }
 
@@ -35,26 +35,26 @@ pub struct Opened {
     pub experiment: Experiment,
     /// Weights in evaluation mode, or tracked; the adapters of `[lora]` are merged into them.
     pub model: Objective,
-    /// Where its data is looked for.
+    /// Where its data is searched for.
     pub places: Places,
     /// The run's tokenizers.
     pub tokenizers: Tokenizers,
     /// The shape of the data that the model was built for.
     pub shape: Shape,
-    /// The checkpoint's step.
+    /// Training step of the checkpoint.
     pub step: u64,
 }
 
 /// Opens a checkpoint of a run for use.
 ///
 /// # Errors
-/// No run in the folder, faults of its experiment, no such checkpoint or a damaged one, a missing tokenizer, a
-/// device that cannot be opened.
+/// If there is no run in the folder; if its experiment is invalid; if the checkpoint or the tokenizer is missing or damaged; if
+/// the device cannot be opened.
 pub fn open(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened> {
     opened(folder, which, device, Lengths::default(), Purpose::Use)
 }
 
-/// [`open`] beside another run, whose device and number format it has: weights of another format are converted.
+/// As [`open`], for use beside another run, whose device and number format it takes; weights in another format are converted.
 ///
 /// # Errors
 /// As [`open`].
@@ -63,10 +63,10 @@ pub fn open_beside(folder: &Path, which: Which, device: &str) -> Result<Opened> 
     opened(folder, which, Some(device), lengths, Purpose::Beside)
 }
 
-/// [`open`] with the adapters of `[lora]` beside the frozen weights.
+/// As [`open`], with the adapters of `[lora]` kept separate from the frozen weights.
 ///
 /// # Errors
-/// As [`open`]; a run without adapters.
+/// As [`open`]; if the run has no adapters.
 pub fn open_with_adapters(folder: &Path, which: Which) -> Result<Opened> {
     let opened = opened(folder, which, None, Lengths::default(), Purpose::Adapters)?;
     match opened.experiment.lora {
@@ -78,8 +78,8 @@ pub fn open_with_adapters(folder: &Path, which: Which) -> Result<Opened> {
     }
 }
 
-/// [`open`] for gradients: the parameters are tracked, frozen ones among them, and dropout rests as it does in any pass of
-/// evaluation.
+/// As [`open`], for computing gradients: all parameters are tracked, including frozen ones. Dropout is off, as in any
+/// evaluation pass.
 ///
 /// # Errors
 /// As [`open`].
@@ -93,7 +93,7 @@ pub fn open_tracked(folder: &Path, which: Which, device: Option<&str>) -> Result
     )
 }
 
-/// The message about a checkpoint that is used as the best one while a newer one is there.
+/// The message that the best checkpoint is used although a newer one exists.
 pub fn not_newest(folder: &Path, which: Which, step: u64) -> Option<String> {
     let newest = checkpoint::steps(folder).pop().filter(|n| *n > step)?;
     (which == Which::Best).then(|| {
@@ -103,10 +103,10 @@ pub fn not_newest(folder: &Path, which: Which, step: u64) -> Option<String> {
     })
 }
 
-/// The experiment of a run, without its weights.
+/// Loads the experiment of a run without its weights.
 ///
 /// # Errors
-/// No run in the folder, faults of its experiment.
+/// If there is no run in the folder, or its experiment is invalid.
 pub fn stored(folder: &Path) -> Result<Experiment> {
     run_dir::require_run(folder)?;
     run_files::verify(folder)?;
@@ -115,11 +115,11 @@ pub fn stored(folder: &Path) -> Result<Experiment> {
     Ok(loaded.experiment)
 }
 
-/// [`open`] for other lengths than the run was trained with: how a position scheme extrapolates.
+/// As [`open`], with other sequence lengths than in training, to test how a position scheme extrapolates.
 ///
 /// # Errors
-/// As [`open`]; a run that reads no windows of text; windows longer than a table of positions; a model that remembers
-/// no earlier segments; a stride longer than a window, or of a run that carries its state.
+/// As [`open`]; if the run does not read windows of text; if windows are longer than a position table; if the model has no
+/// memory of earlier segments; if the stride is longer than a window, or the run carries its state between windows.
 pub fn open_at(
     folder: &Path,
     which: Which,
@@ -187,11 +187,11 @@ fn opened(
     let mut experiment = loaded.experiment;
     experiment.task = experiment.task.of_use();
     let device = match purpose {
-        // A number format is settled once.
+        // The process has settled on a number format already.
         Purpose::Beside => assemble::device_as_it_is(&experiment)?,
         purpose => assemble::device(&experiment, purpose == Purpose::Gradients)?,
     };
-    // Tables that are as long as the context keep their rows where windows are shorter.
+    // Tables as long as the training context keep all their rows when windows are shorter.
     let built = Shape {
         context: shape.context.max(trained),
         ..shape.clone()
@@ -213,8 +213,8 @@ fn opened(
     })
 }
 
-/// The experiment of a model that is used: nothing learns, so that nothing is frozen, and `[lora]` is without patterns that
-/// match only what training alone uses.
+/// The experiment of a model in use: nothing is frozen, since nothing is trained, and `[lora]` lacks the patterns that match
+/// only parts used in training.
 fn of_use(experiment: &Experiment, shape: &Shape, device: &Device) -> Result<Experiment> {
     let mut used = experiment.clone();
     used.init.freeze.clear();
@@ -225,13 +225,13 @@ fn of_use(experiment: &Experiment, shape: &Shape, device: &Device) -> Result<Exp
     Ok(used)
 }
 
-/// A command that puts a finished run to use.
+/// Suggests a command that uses a finished run.
 pub fn suggested_use(experiment: &Experiment, run: &Path) -> Option<String> {
     let prompt = match &experiment.train.sample {
         Some(sample) if !sample.prompt.trim().is_empty() => Some(sample.prompt.clone()),
         Some(_) | None => experiment.data.set().prompt(),
     };
-    // A text that the run's tokenizer cannot read is no suggestion.
+    // A prompt that the run's tokenizer cannot encode is not suggested.
     let known = saved::tokenizers(run).ok();
     let texts = known.as_ref().and_then(|known| known.text.as_ref());
     let readable = |text: &String| texts.is_none_or(|t| t.encode(text).is_ok());
@@ -242,7 +242,7 @@ pub fn suggested_use(experiment: &Experiment, run: &Path) -> Option<String> {
     if experiment.data.sequence().is_some() {
         return Some(format!("formwork classify {} FILE.png", shell_word(run)));
     }
-    // A run of preferences between plain texts may have the template of the run that it began from.
+    // A preference run on plain texts may have inherited the chat template of the run it began from.
     let answers = known.is_some_and(|tokenizers| tokenizers.chat.is_some())
         && (experiment.data.set().gives() != Gives::Preferences
             || saved::shape(run).is_ok_and(|shape| shape.templated));

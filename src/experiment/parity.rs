@@ -1,4 +1,4 @@
-//! An imported model held against the numbers of another program: each output's distance from those of a reference file.
+//! Compares an imported model with another program: the distance of each output from a reference file.
 
 use super::infer::{self, Request};
 use super::open;
@@ -12,25 +12,25 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The beginning of the names of expected outputs.
+/// Prefix of the names of expected outputs.
 const EXPECTED: &str = "expected.";
-/// A distance that rounding does not explain, for numbers of this size or of 1.
+/// A distance that rounding does not explain, relative to the largest expected magnitude or 1, whichever is larger.
 pub const TOO_FAR: f64 = 1e-3;
-/// The script that makes a reference file with transformers.
+/// Script that makes a reference file with transformers.
 const SCRIPT: &str = include_str!("../../benches/hf_reference.py");
 
 /// The distance of an output from the expected one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parity {
-    /// The output's name.
+    /// Name of the output.
     pub name: String,
-    /// Numbers that were compared: those at tokens, not at padding.
+    /// Number of compared values: those at tokens, not at padding.
     pub compared: usize,
-    /// The largest distance.
+    /// Maximum absolute difference.
     pub most: f64,
-    /// The mean distance.
+    /// Mean absolute difference.
     pub mean: f64,
-    /// The largest expected number without its sign.
+    /// Largest magnitude of the expected values.
     pub largest: f64,
 }
 
@@ -41,10 +41,10 @@ impl Parity {
     }
 }
 
-/// Compares the outputs of a run with those of a reference file, for its inputs.
+/// Runs the inputs of a reference file through a run and compares the outputs with the file's.
 ///
 /// # Errors
-/// A file without inputs or expected outputs; an output that the model does not give, or gives in another shape.
+/// If the file has no inputs or expected outputs; if the model lacks an expected output, or gives it in another shape.
 pub fn parity(run: &Path, file: &Path) -> Result<Vec<Parity>> {
     let reference = Reference::open(file)?;
     let opened = open::open(run, Which::Latest, None)?;
@@ -82,11 +82,11 @@ pub fn parity(run: &Path, file: &Path) -> Result<Vec<Parity>> {
         .collect())
 }
 
-/// Runs the shipped script on an HF folder with a Python interpreter that has torch and transformers; the reference file
-/// lies in a folder of its own, which is the caller's to delete.
+/// Runs the shipped script on an HF folder with a Python interpreter that has torch and transformers. Returns a temporary
+/// folder, which the caller has to delete, and the reference file in it.
 ///
 /// # Errors
-/// An interpreter that cannot be started, a script that fails.
+/// If the interpreter cannot be started, or the script fails.
 pub fn reference_by(python: &Path, dir: &Path) -> Result<(PathBuf, PathBuf)> {
     let folder = std::env::temp_dir().join(format!("formwork-parity-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
@@ -107,7 +107,7 @@ pub fn reference_by(python: &Path, dir: &Path) -> Result<(PathBuf, PathBuf)> {
     {
         return Ok((folder, file));
     }
-    // The space of a script that failed; the error that is returned is the one that matters.
+    // Frees the disk space after a failure; the original error is the one that matters.
     let _ = std::fs::remove_dir_all(&folder);
     let status = status.map_err(Error::before_running)?;
     Err(Error::run(format!(
@@ -116,7 +116,7 @@ pub fn reference_by(python: &Path, dir: &Path) -> Result<(PathBuf, PathBuf)> {
     )))
 }
 
-/// The expected outputs of a file, and what its masks say of positions.
+/// The expected outputs of a file, and its attention masks.
 struct Reference {
     file: PathBuf,
     expected: BTreeMap<String, (Vec<usize>, Vec<f32>)>,
@@ -169,7 +169,7 @@ impl Reference {
         })
     }
 
-    /// Adds the distances of some rows of an output; outputs that nothing is expected of are passed over.
+    /// Adds the differences in some rows of an output; outputs without expected values are skipped.
     fn add(
         &self,
         name: &str,
@@ -204,7 +204,7 @@ impl Reference {
         Ok(())
     }
 
-    /// Whether a position of an output is a token: numbers at padding mean nothing.
+    /// Whether a position of an output is a token: values at padding are meaningless.
     fn is_token(&self, name: &str, shape: &[usize], row: usize, position: usize) -> bool {
         let mask = match self.is_decoded && !name.starts_with("encoder_") {
             true => "decoder_attention_mask",
@@ -220,7 +220,7 @@ impl Reference {
     }
 }
 
-/// Distances so far.
+/// Running sums of differences.
 #[derive(Default)]
 struct Sum {
     compared: usize,

@@ -1,4 +1,4 @@
-//! What a run says of each example of a split, beside the right answer: `formwork eval --predictions`.
+//! Writes a run's prediction for each example of a split beside the right answer: `formwork eval --predictions`.
 
 mod answers;
 
@@ -12,12 +12,12 @@ use crate::task::{Reward, TokenClassification};
 use burn::tensor::Tensor;
 use serde_json::{Value, json};
 
-/// One JSON object a line for each example, in the order of the split: its number, its right answer, what is predicted, the
-/// scores that say so, and what it was read from. Of tagged texts the words of their files, and their tags; of questions their ids
-/// and the answers; of preferences the rewards of both texts.
+/// Returns one JSON object per line for each example, in the order of the split: its number, right answer, prediction, scores,
+/// and where it was read from. Tagged texts give their words and tags, questions their ids and answers, preferences the rewards
+/// of both texts.
 ///
 /// # Errors
-/// A run that tells no classes, numbers, tags or answers; an example that cannot be read.
+/// If the run predicts no classes, numbers, tags or answers; if an example cannot be read.
 pub fn lines(opened: &Opened, source: &dyn Source, batch_size: usize) -> Result<String> {
     let networks = opened.model.networks();
     if let Some(model) = networks.token_classifier {
@@ -69,7 +69,7 @@ pub fn lines(opened: &Opened, source: &dyn Source, batch_size: usize) -> Result<
     Ok(text)
 }
 
-/// What an example was read from: its texts where they are kept, its file, and its line or row there.
+/// Where an example was read from: its texts if they are kept, its file, and its line or row there.
 fn origin(source: &dyn Source, number: u64) -> Vec<(&'static str, Value)> {
     let Some(origin) = source.origin(number) else {
         return Vec::new();
@@ -82,7 +82,7 @@ fn origin(source: &dyn Source, number: u64) -> Vec<(&'static str, Value)> {
     told
 }
 
-/// Reads a split batch by batch; `tell` gets the number of the first example and the examples.
+/// Reads a split batch by batch; `tell` gets the number of the batch's first example and the examples.
 fn in_batches(
     source: &dyn Source,
     batch_size: usize,
@@ -97,10 +97,10 @@ fn in_batches(
     Ok(())
 }
 
-/// The scores of some examples, a row each.
+/// The scores of some examples, one row each.
 fn scores_of(opened: &Opened, items: &[Item]) -> Vec<Vec<f32>> {
     let Some(infers) = opened.model.networks().infers else {
-        // With `towers` an array of whole rows would not say where the second texts begin.
+        // With `towers`, an array of whole rows would not say where the second texts begin.
         return apart(opened, items);
     };
     let inferred = infers.infer(&Given::of(items), &Pass::evaluation());
@@ -108,14 +108,14 @@ fn scores_of(opened: &Opened, items: &[Item]) -> Vec<Vec<f32>> {
     scores.map_or_else(Vec::new, |scores| rows(scores.values))
 }
 
-/// The rows of scores.
+/// Converts a `[rows, width]` tensor of scores to vectors.
 fn rows(scores: Tensor<2>) -> Vec<Vec<f32>> {
     let [_, width] = scores.dims();
     let values: Vec<f32> = scores.into_data().iter::<f32>().collect();
     values.chunks(width.max(1)).map(<[f32]>::to_vec).collect()
 }
 
-/// The scores of examples whose two texts are read apart, a row each; none of a network without such examples.
+/// Scores of examples whose two texts are encoded separately, one row each; empty for a network without such examples.
 fn apart(opened: &Opened, items: &[Item]) -> Vec<Vec<f32>> {
     let Content::Text(texts) = Content::of(items) else {
         return Vec::new();
@@ -128,7 +128,7 @@ fn apart(opened: &Opened, items: &[Item]) -> Vec<Vec<f32>> {
     }
 }
 
-/// Lines of pairs of texts: the rewards of the better and of the worse one.
+/// Lines of preference pairs: the rewards of the chosen and of the rejected text.
 fn rewarded(model: &Reward, source: &dyn Source, batch_size: usize) -> Result<String> {
     let mut text = String::new();
     in_batches(source, batch_size, |first, items| {
@@ -147,7 +147,7 @@ fn rewarded(model: &Reward, source: &dyn Source, batch_size: usize) -> Result<St
     Ok(text)
 }
 
-/// Lines of tagged texts: each word with its right tag and the predicted one, null of a word that was not read.
+/// Lines of tagged texts: each word with its right and its predicted tag, which is null for a word that was not read.
 fn tagged(
     opened: &Opened,
     model: &TokenClassification,
@@ -183,12 +183,12 @@ fn tagged(
     Ok(text)
 }
 
-/// The places that have a tag: the first token of each word.
+/// The positions that have a tag: the first token of each word.
 fn tagged_places(targets: &[i32]) -> impl Iterator<Item = usize> {
     (0..targets.len()).filter(move |place| targets[*place] >= 0)
 }
 
-/// The likeliest tag of each word of some texts, one text after the other.
+/// The most likely tag of each word of some texts, concatenated over the texts.
 fn tags(opened: &Opened, model: &TokenClassification, items: &[Item]) -> Vec<Value> {
     let Content::Text(texts) = Content::of(items) else {
         return Vec::new();
@@ -202,7 +202,7 @@ fn tags(opened: &Opened, model: &TokenClassification, items: &[Item]) -> Vec<Val
     best.collect()
 }
 
-/// Lines of texts that were written for a split's sources, beside what they are compared with.
+/// Returns the lines of texts generated for a split's sources, with the references they are compared with.
 pub fn written(texts: &Texts, hypotheses: &[String]) -> String {
     let mut text = String::new();
     for (number, hypothesis) in hypotheses.iter().enumerate() {
@@ -216,7 +216,7 @@ pub fn written(texts: &Texts, hypotheses: &[String]) -> String {
     text
 }
 
-/// The name of a class.
+/// The name of a class, or its number if it has no name.
 fn class(opened: &Opened, number: usize) -> Value {
     match opened.shape.classes.get(number) {
         Some(name) => json!(name),
@@ -224,7 +224,7 @@ fn class(opened: &Opened, number: usize) -> Value {
     }
 }
 
-/// The right answer of an example; null where it has none.
+/// The right answer of an example; null if it has none.
 fn answer(opened: &Opened, item: &Item) -> Value {
     let of = |number: i32| match usize::try_from(number) {
         Ok(number) => class(opened, number),
@@ -241,7 +241,8 @@ fn answer(opened: &Opened, item: &Item) -> Value {
     }
 }
 
-/// What scores say: the classes above a threshold, the class with the highest score, or the number itself where there is one.
+/// The prediction that scores amount to: the classes above a threshold, the class with the highest score, or, without classes,
+/// the number itself.
 fn predicted(opened: &Opened, scores: &[f32], least: Option<f32>) -> Value {
     if let Some(least) = least {
         let above = scores

@@ -1,8 +1,8 @@
-//! Experiments that stand for their runs: `[init] from`, the teacher of a distillation and the reference of preferences may name a
-//! file in place of a run's folder, and mean the run that this file makes, `checkpoints/NAME`.
+//! Experiment files in place of run folders: `[init] from`, the teacher of a distillation and the reference of preferences may
+//! name an experiment file instead of a run's folder. This means the run that the file creates, `checkpoints/NAME`.
 //!
-//! An experiment that is read names folders alone: what runs, resumes and moves knows no file. The files stay beside it
-//! ([`Loaded::prerequisites`]), so that `verify` trains them first and `check` says which command does.
+//! A loaded experiment names only folders, so running, resuming and moving need not know about files. The files are kept in
+//! [`Loaded::prerequisites`], so that `verify` can train them first and `check` can say which command does.
 
 use super::file::messages;
 use super::{Experiment, Loaded, Origin, transfer};
@@ -14,22 +14,22 @@ use std::path::{Path, PathBuf};
 
 pub use crate::train::run_dir::RUNS;
 
-/// Runs that begin from each other are followed so far for a tokenizer.
+/// Maximum number of runs, each begun from the next, that are followed in search of a tokenizer.
 const MOST_BEFORE: usize = 16;
 
-/// An experiment that is trained before another one.
+/// An experiment that has to be trained before another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prerequisite {
-    /// The dotted key that names it.
+    /// Dotted key that names the experiment.
     pub key: &'static str,
-    /// Its file.
+    /// Path of the experiment file.
     pub file: PathBuf,
-    /// The folder of its run.
+    /// Folder of its run.
     pub run: PathBuf,
 }
 
 impl Experiment {
-    /// The keys that name other runs, with their values.
+    /// The keys that name other runs, with their paths.
     fn other_runs(&mut self) -> Vec<(&'static str, &mut PathBuf)> {
         let from = self.init.from.as_mut().map(|from| ("init.from", from));
         let parts = [
@@ -45,11 +45,10 @@ impl Experiment {
 }
 
 impl Loaded {
-    /// The experiment with the folders of runs, which lie in `runs`, in the place of experiments. `seen` are the files that
-    /// led here.
+    /// Replaces experiment files by the folders of their runs, which are in `runs`. `seen` are the files that led to this one.
     ///
     /// # Errors
-    /// A file that is missing, cannot be read, is a sweep, or leads back to one of those that led to it.
+    /// If a file is missing, cannot be read, is a sweep, or leads back to one of the files that led to it.
     pub(super) fn with_runs(mut self, runs: &Path, seen: &[PathBuf]) -> Result<Self> {
         let seen = [seen, &[canonical(&self.path)]].concat();
         let folder = self.path.parent().unwrap_or(Path::new("")).to_path_buf();
@@ -97,9 +96,9 @@ impl Loaded {
         all.map(|(key, value)| (key.as_str(), value)).collect()
     }
 
-    /// Whether the experiment takes the tokenizer of the run that `[init]` names, and trains none anew: all of `[tokenizer]`
-    /// comes from files that the experiment extends, and is the run's own. `same` says that it is that of the experiment
-    /// which stands for the run.
+    /// Whether the experiment uses the tokenizer of the run that `[init]` names instead of training a new one: all of
+    /// `[tokenizer]` comes from files that the experiment extends, and it is the run's own. `same` says that the experiment
+    /// which stands for the run has the same keys.
     fn has_tokenizer_of_other_run(&self, same: bool) -> bool {
         let origins = self.origins.iter().filter(|(key, _)| of_tokenizer(key));
         let files = origins.map(|(_, origin)| match origin {
@@ -119,7 +118,7 @@ impl Loaded {
         same || files.iter().all(|file| runs.contains(file)) || self.tokenizer_is_of_run()
     }
 
-    /// Whether `[tokenizer]` is that of the run which the network for texts begins from.
+    /// Whether `[tokenizer]` equals that of the run from which the text network is initialised.
     fn tokenizer_is_of_run(&self) -> bool {
         let places = self.places();
         let Some(beginning) = transfer::of_texts(&self.experiment) else {
@@ -131,7 +130,7 @@ impl Loaded {
         own.is_some() && own == tokenizer_of(&run, MOST_BEFORE)
     }
 
-    /// The experiment that stands for the run which a key names, if one does.
+    /// Returns the experiment that stands for the run which a key names, if there is one.
     pub fn prerequisite(&self, key: &str) -> Option<&Prerequisite> {
         self.prerequisites.iter().find(|before| before.key == key)
     }
@@ -144,13 +143,13 @@ impl Loaded {
     }
 }
 
-/// Whether a dotted key is `tokenizer` or one of its table.
+/// Whether a dotted key is `tokenizer` or belongs to its table.
 fn of_tokenizer(key: &str) -> bool {
     key == "tokenizer" || key.starts_with("tokenizer.")
 }
 
-/// `[tokenizer]` of a run, its path one that leads there from anywhere; of a run that took its tokenizer from the run before,
-/// that one's, over so many runs.
+/// `[tokenizer]` of a run with absolute paths. If the run took its tokenizer from an earlier run, that run's, over at most
+/// `left` runs.
 fn tokenizer_of(run: &Path, left: usize) -> Option<TokenizerConfig> {
     let loaded = super::file::load(&run.join(RESOLVED), &[]).ok()?;
     let experiment = loaded.experiment.anchored(&loaded.places()).ok()?;
@@ -163,7 +162,7 @@ fn tokenizer_of(run: &Path, left: usize) -> Option<TokenizerConfig> {
     }
 }
 
-/// A file by the one path that all its names lead to.
+/// Returns the canonical path of a file, or the path itself if it cannot be resolved.
 pub fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }

@@ -1,5 +1,6 @@
-//! What `train` refuses before there is a folder, without training: the data is read, the tokenizer made, the model built
-//! with no parameter drawn, `[init]` and `[optimizer]` held against it. Each step is the function that a run takes.
+//! Checks everything that `train` checks before it creates a folder, without training: reads the data, makes the tokenizer,
+//! builds the model without initialising parameters, and checks `[init]` and `[optimizer]` against it. Each step calls the same
+//! function as a run.
 
 use super::{
     Loaded, assemble, cost, counted, data_files, epochs, judge, run, teacher, training, transfer,
@@ -8,20 +9,20 @@ use crate::data::Data;
 use crate::device;
 use crate::error::Result;
 
-/// What a rehearsal gives.
+/// Result of a rehearsal.
 #[derive(Default)]
 pub struct Rehearsed {
-    /// The experiment with the steps that its epochs make, where it has epochs.
+    /// The experiment with the steps that its epochs amount to, if it has epochs.
     pub settled: Option<Loaded>,
     /// Messages about the data, and its size.
     pub said: Vec<String>,
 }
 
-/// Everything that a new run of a checked experiment can be refused for but its folder and its device. Memory is that of
-/// this machine.
+/// Checks everything for which a new run of a checked experiment can be refused, except its folder and its device. The memory
+/// is that of this machine.
 ///
 /// # Errors
-/// What `train` would be refused with.
+/// If `train` would refuse the experiment.
 pub fn rehearse(loaded: &Loaded) -> Result<Rehearsed> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
     for (_, folder) in transfer::folders(experiment, &places) {
@@ -37,7 +38,7 @@ pub fn rehearse(loaded: &Loaded) -> Result<Rehearsed> {
     })
 }
 
-/// [`rehearse`] with its data, which experiments may share.
+/// As [`rehearse`], with data that is already read, so that experiments can share it.
 ///
 /// # Errors
 /// As [`rehearse`].

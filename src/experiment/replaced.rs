@@ -1,29 +1,30 @@
-//! The keys of a table that go with its kind: a table of another kind replaces the one of the file whole
-//! (`file/tree`), and what the file set beside the kind has its default again.
+//! Notes on keys that are dropped when a table's kind changes: a table of another kind replaces the whole table of the file
+//! (`file/tree`), and the keys that the file set in it return to their defaults.
 
 use super::{Loaded, Origin, file, narrowed};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
-/// What is told of keys before an experiment is used: [`by_sets`], and the widths that a preset keeps beside another `d_model`.
+/// Returns the notes about keys before an experiment is used: [`by_sets`], and preset widths that are kept although `d_model`
+/// was changed.
 pub fn notes(loaded: &Loaded, sets: &[String]) -> Vec<String> {
     let mut notes = by_sets(loaded, sets);
     notes.extend(narrowed::kept_widths(loaded));
     notes
 }
 
-/// The replaced tables of a file that `--set` lays other kinds over, a sentence each.
+/// A sentence for each table of the file that `--set` replaces by one of another kind.
 fn by_sets(loaded: &Loaded, sets: &[String]) -> Vec<String> {
     if sets.is_empty() {
         return Vec::new();
     }
-    // A file that lacks what --set gives is none without it.
+    // The file may be incomplete without the values that --set gives; there is nothing to compare then.
     let file = file::load_text(&loaded.path, loaded.source.clone(), &[]);
     file.map_or_else(|_| Vec::new(), |base| replaced(&base, loaded))
 }
 
-/// The tables of `base` that have another kind in `now`, with the keys that are gone: `optimizer.kind = "lion" replaces
-/// the table of "adamw": lr = 0.01 (base.toml:12) is gone, 0.0001 now`.
+/// Describes the tables of `base` that have another kind in `now`, with the dropped keys: `optimizer.kind = "lion" replaces the
+/// table of "adamw": lr = 0.01 (base.toml:12) is gone, 0.0001 now`.
 pub fn replaced(base: &Loaded, now: &Loaded) -> Vec<String> {
     let resolved = Table::try_from(&now.experiment).unwrap_or_default();
     let mut tables: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -60,7 +61,7 @@ pub fn replaced(base: &Loaded, now: &Loaded) -> Vec<String> {
     tables.into_iter().map(sentence).collect()
 }
 
-/// The outermost table around a key that has another kind.
+/// The outermost table around a key that has another kind now.
 fn other_kind<'k>(key: &'k str, base: &Loaded, now: &Loaded) -> Option<&'k str> {
     let mut tables = key.match_indices('.').map(|(point, _)| &key[..point]);
     tables.find(|table| {
@@ -70,7 +71,7 @@ fn other_kind<'k>(key: &'k str, base: &Loaded, now: &Loaded) -> Option<&'k str> 
     })
 }
 
-/// Where a file or a preset has a key.
+/// The file and line, or the preset, that sets a key.
 fn place(origin: &Origin) -> Option<String> {
     match origin {
         Origin::File { path, line } => Some(format!("{}:{line}", path.display())),

@@ -1,4 +1,4 @@
-//! The content of a run's folder: checkpoints by name, tokenizers, the shape of the data, scores.
+//! Reads the content of a run's folder: checkpoints by name, tokenizers, the shape of the data, scores.
 
 use super::{Experiment, file};
 use crate::data::{Shape, Tokenizers};
@@ -14,17 +14,17 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::str::FromStr;
 
-/// A checkpoint of a run.
+/// Selects a checkpoint of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Which {
-    /// That of the best evaluation; the newest whole one when no evaluation was made.
+    /// The checkpoint of the best evaluation; the newest complete one if no evaluation was made.
     #[default]
     Best,
-    /// The newest whole one.
+    /// The newest complete checkpoint.
     Latest,
-    /// That of a step.
+    /// The checkpoint of a step.
     Step(u64),
-    /// The mean of the weights of the newest ones, so many of them (Vaswani et al. 2017, section 6.1).
+    /// The mean of the weights of the newest `n` checkpoints (Vaswani et al. 2017, section 6.1).
     Average(usize),
 }
 
@@ -46,16 +46,16 @@ impl FromStr for Which {
     }
 }
 
-/// The checkpoint that `which` names; the newest of those of an average.
+/// Returns the checkpoint that `which` selects; for an average, the newest of its checkpoints.
 ///
 /// # Errors
-/// No such checkpoint, or a damaged one; the message names the newest whole one.
+/// If there is no such checkpoint or it is damaged; the message names the newest complete one.
 pub fn chosen(folder: &Path, which: Which) -> Result<Checkpoint> {
     let mut all = all_chosen(folder, which)?;
     all.pop().ok_or_else(|| none(folder))
 }
 
-/// The checkpoints that `which` names, of rising steps: one, or those of an average.
+/// Returns the checkpoints that `which` selects, by rising step: one, or those of an average.
 ///
 /// # Errors
 /// Those of [`chosen`].
@@ -90,8 +90,8 @@ fn of_step(folder: &Path, step: u64) -> Result<Checkpoint> {
     )))
 }
 
-/// The newest `count` checkpoints that were due, each found whole. One that an interruption left is nearer to its neighbours than
-/// they are to each other, and one that is kept as the best alone is as far from them as the best step is.
+/// The newest `count` regularly scheduled checkpoints, each checked for completeness. Two kinds are left out because their
+/// distance to the others is irregular: those saved at an interruption, and one that is kept only because it is the best.
 fn newest_due(folder: &Path, count: usize) -> Result<Vec<Checkpoint>> {
     let mut steps = checkpoint::steps(folder);
     let all = steps.len();
@@ -122,7 +122,7 @@ fn newest_due(folder: &Path, count: usize) -> Result<Vec<Checkpoint>> {
         .collect()
 }
 
-/// Whether the oldest of the checkpoints that were due is there as the best one alone: the newest `keep_last` are kept beside it.
+/// Whether the oldest scheduled checkpoint is kept only because it is the best, beside the newest `keep_last`.
 fn is_kept_as_best(folder: &Path, due: &[u64]) -> Result<bool> {
     let Some(&oldest) = due.first() else {
         return Ok(false);
@@ -130,7 +130,7 @@ fn is_kept_as_best(folder: &Path, due: &[u64]) -> Result<bool> {
     let best = folder.join(checkpoint::BEST);
     let is_best = match best.read_link() {
         Ok(target) => target.file_name() == Some(checkpoint::name(oldest).as_ref()),
-        // A copy of the run may hold a folder in its place.
+        // In a copy of the run, `best` may be a folder instead of a link.
         Err(_) => Checkpoint::open(best).is_ok_and(|best| best.state().step == oldest),
     };
     if !is_best {
@@ -142,11 +142,12 @@ fn is_kept_as_best(folder: &Path, due: &[u64]) -> Result<bool> {
 
 fn best(folder: &Path) -> Result<Checkpoint> {
     let best = folder.join(checkpoint::BEST);
-    // A link that leads nowhere is damage, not a run without evaluations.
+    // A dangling link is damage, not a run without evaluations.
     if best.symlink_metadata().is_err() {
         return newest(folder);
     }
-    // Of a link the name counts, whichever folder it leads to; a copy of the run may hold a folder in its place.
+    // Only the name of the link's target counts, whichever folder it is in; in a copy of the run, `best` may be a folder
+    // instead of a link.
     let target = best.read_link();
     let inside = target
         .ok()
@@ -155,7 +156,7 @@ fn best(folder: &Path) -> Result<Checkpoint> {
     opened.map_err(|error| instead(error, &checkpoint::newest_whole(folder)))
 }
 
-/// The newest checkpoint. When it is damaged that is an error: an older one is never taken in its place in silence.
+/// The newest checkpoint. If it is damaged that is an error: an older one is never used silently in its place.
 fn newest(folder: &Path) -> Result<Checkpoint> {
     let mut search = checkpoint::newest_whole(folder);
     if !search.refused.is_empty() {
@@ -165,7 +166,7 @@ fn newest(folder: &Path) -> Result<Checkpoint> {
     search.found.ok_or_else(|| none(folder))
 }
 
-/// The error with the newest whole checkpoint, which may be asked for by its step.
+/// Extends the error by the newest complete checkpoint, which can be selected by its step.
 fn instead(error: Error, search: &Search) -> Error {
     match &search.found {
         Some(whole) => {
@@ -178,12 +179,12 @@ fn instead(error: Error, search: &Search) -> Error {
     }
 }
 
-/// Adds a split's scores, made at `step`, to scores.json; several processes may do that at once.
+/// Adds a split's scores, made at `step`, to scores.json; several processes may do so at once.
 ///
 /// # Errors
-/// A scores.json that cannot be locked or read, which is left as it is, or not be written.
+/// If scores.json cannot be locked, read (it is left unchanged then) or written.
 pub fn write_scores(folder: &Path, split: &str, step: u64, scores: &Scores) -> Result<()> {
-    // Held to the end: of two that add to the same file, one would write it without the other's split.
+    // The lock is held to the end: otherwise one of two processes could overwrite the other's split.
     let _lock = run_dir::changing_scores(folder)?;
     let path = folder.join(run_dir::SCORES);
     let mut all: Map<String, Value> = match fs::read(&path) {
@@ -198,7 +199,7 @@ pub fn write_scores(folder: &Path, split: &str, step: u64, scores: &Scores) -> R
     files::write(&path, text.as_bytes())
 }
 
-/// The scores of a split in scores.json that were made at `step`; none when there are none, or of another step.
+/// Returns the scores of a split in scores.json if they were made at `step`.
 pub fn scores_at(folder: &Path, split: &str, step: u64) -> Option<Scores> {
     let text = fs::read(folder.join(run_dir::SCORES)).ok()?;
     let all: Map<String, Value> = serde_json::from_slice(&text).ok()?;
@@ -215,7 +216,7 @@ pub fn scores_at(folder: &Path, split: &str, step: u64) -> Option<Scores> {
     })
 }
 
-/// Scores as one JSON object.
+/// Converts scores to one JSON object.
 pub fn scores_json(step: u64, scores: &Scores) -> Map<String, Value> {
     let mut object = Map::new();
     object.insert("step".into(), step.into());
@@ -226,10 +227,10 @@ pub fn scores_json(step: u64, scores: &Scores) -> Map<String, Value> {
     object
 }
 
-/// The run's own tokenizers as its files are, as far as it has any.
+/// Loads the tokenizers that the run has, exactly as they are stored.
 ///
 /// # Errors
-/// A file that is no tokenizer.
+/// If a file is not a tokenizer.
 pub fn tokenizers(folder: &Path) -> Result<Tokenizers> {
     let load = |name: &str| {
         let path = folder.join(name);
@@ -247,11 +248,11 @@ pub fn tokenizers(folder: &Path) -> Result<Tokenizers> {
     })
 }
 
-/// The tokenizers of a run with what its model read around texts: those of a run that is used, or that another one begins or
-/// learns from.
+/// Loads the tokenizers of a run with the special tokens that its model read around texts, for a run that is used or that
+/// another one starts or learns from.
 ///
 /// # Errors
-/// Files of the run that are missing or damaged; a vocabulary without an end mark.
+/// If files of the run are missing or damaged, or the vocabulary has no end token.
 pub fn tokenizers_as_read(folder: &Path) -> Result<Tokenizers> {
     let found = tokenizers(folder)?;
     if found.text.is_none() {
@@ -261,11 +262,11 @@ pub fn tokenizers_as_read(folder: &Path) -> Result<Tokenizers> {
     as_read(found, &experiment, &shape(folder)?)
 }
 
-/// The tokenizers of a run with what its model read around texts. Runs of earlier versions that became texts from texts read the
-/// end mark alone behind a source, whatever the file of the run that they began from puts there.
+/// Adjusts the tokenizers of a run to the special tokens that its model read around texts. Runs of earlier versions that became
+/// text-to-text models read only the end token after a source, whatever the tokenizer of the run they began from adds.
 ///
 /// # Errors
-/// A vocabulary without an end mark.
+/// If the vocabulary has no end token.
 pub fn as_read(
     tokenizers: Tokenizers,
     experiment: &Experiment,
@@ -284,10 +285,10 @@ pub fn as_read(
     })
 }
 
-/// An error when a tokenizer of the run has ids that its model has no row for.
+/// Returns an error if a tokenizer of the run has ids that exceed its model's embedding table.
 ///
 /// # Errors
-/// With the file.
+/// If there are such ids; the error names the tokenizer's file.
 pub fn require_vocabulary(folder: &Path, tokenizers: &Tokenizers, shape: &Shape) -> Result<()> {
     let both = [tokenizers.text.as_ref(), tokenizers.target.as_ref()];
     match beyond(both, shape) {
@@ -300,17 +301,17 @@ pub fn require_vocabulary(folder: &Path, tokenizers: &Tokenizers, shape: &Shape)
     }
 }
 
-/// A tokenizer with ids that a model has no tokens for.
+/// A tokenizer with ids that exceed a model's vocabulary.
 pub struct Beyond {
-    /// Its file in a run.
+    /// Name of its file in a run.
     pub name: &'static str,
-    /// Its last id.
+    /// Largest id of the tokenizer.
     pub last: usize,
-    /// Tokens of the model.
+    /// Vocabulary size of the model.
     pub known: usize,
 }
 
-/// The first of a text's and a target's tokenizer with more ids than a model of the shape has tokens.
+/// Returns the first of the source and target tokenizers that has more ids than a model of this shape has tokens.
 pub fn beyond([text, target]: [Option<&Tokenizer>; 2], shape: &Shape) -> Option<Beyond> {
     let sources = shape.source_vocab_size.unwrap_or(shape.vocab_size);
     let each = [
@@ -323,10 +324,10 @@ pub fn beyond([text, target]: [Option<&Tokenizer>; 2], shape: &Shape) -> Option<
     })
 }
 
-/// The shape of the data that the run's model was built for.
+/// Reads the shape of the data that the run's model was built for.
 ///
 /// # Errors
-/// A file that is missing or damaged.
+/// If the file is missing or damaged.
 pub fn shape(folder: &Path) -> Result<Shape> {
     let path = folder.join(run_dir::DATA);
     let text = fs::read(&path).map_err(Error::io("read", &path))?;

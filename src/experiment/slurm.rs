@@ -1,8 +1,8 @@
-//! A run as a Slurm job, and what every job script shares.
+//! Writes Slurm job scripts for runs, and helpers that all job scripts share.
 //!
-//! A job starts one process a task with `srun`, and all of them train one run. Two minutes before its time is up each is
-//! sent SIGTERM: the run saves and ends with status 130, and the job puts itself back into the queue, where the next
-//! start resumes it. Tasks need the run's folder at the same path on every node (NFS will do).
+//! A job starts one process per task with `srun`, and all of them train one run. Two minutes before the time limit each process
+//! is sent SIGTERM. The run saves a checkpoint and ends with status 130, and the job requeues itself; its next start resumes
+//! the run. The run's folder must have the same path on every node (NFS will do).
 
 use crate::error::{Error, Result};
 use crate::stop::INTERRUPTED;
@@ -11,54 +11,54 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Seconds between the signal that asks a run to save and the end of the job's time.
+/// Seconds between the signal that asks a run to save and the time limit of the job.
 pub const WARNING: u32 = 120;
 
-/// Seconds that other tasks may go on after the first one has ended.
+/// Seconds that the other tasks may go on after the first one has ended.
 const PATIENCE: u32 = 60;
 
-/// The least minutes of a job: Slurm may send the signal a minute early, and a run needs some of its own.
+/// Minimum time limit of a job in minutes: Slurm may send the signal a minute early, and a run needs time of its own.
 const LEAST_MINUTES: u64 = 5;
 
-/// The processes of a run.
+/// What the processes of a job do.
 #[derive(Clone, Debug)]
 pub enum Work {
-    /// Trains an experiment file in a run's folder, or resumes the run that is there.
+    /// Trains an experiment file in a run's folder, or resumes the run in that folder.
     Train,
     /// Resumes a run.
     Resume,
 }
 
-/// A job for one run. Paths are absolute, and so is the program's.
+/// A job for one run. All paths are absolute, including the program's.
 #[derive(Clone, Debug)]
 pub struct Job<'a> {
-    /// What its tasks do.
+    /// What the tasks do.
     pub work: Work,
-    /// This program.
+    /// Path of this program.
     pub program: &'a Path,
-    /// The experiment file; of [`Work::Resume`] the run's folder.
+    /// The experiment file; for [`Work::Resume`], the run's folder.
     pub file: &'a Path,
     /// The run's folder.
     pub run: &'a Path,
-    /// The folder that relative paths start from.
+    /// The working directory, from which relative paths start.
     pub directory: &'a Path,
-    /// `KEY=VALUE` for `--set`.
+    /// `KEY=VALUE` arguments for `--set`.
     pub sets: &'a [String],
-    /// Machines.
+    /// Number of nodes.
     pub nodes: u32,
-    /// Tasks on each.
+    /// Number of tasks per node.
     pub tasks_per_node: u32,
-    /// Cores, and threads, of each task; the partition's default when absent.
+    /// Number of cores, and of threads, per task; the partition's default when absent.
     pub cpus_per_task: Option<u32>,
-    /// The kind of `srun --mpi`, for more tasks than one.
+    /// The value of `srun --mpi`, used if there is more than one task.
     pub mpi: &'a str,
-    /// How often the job may go back into the queue.
+    /// How often the job may requeue itself.
     pub restarts: u32,
-    /// More options of `sbatch`, as on its command line.
+    /// Further options of `sbatch`, as on its command line.
     pub options: &'a [String],
 }
 
-/// The job script: the same for the same job.
+/// Builds the job script. It is a pure function of the job.
 pub fn script(job: &Job) -> String {
     let name = job.run.file_name().unwrap_or_default().to_string_lossy();
     let mut text = String::from("#!/bin/sh\n");
@@ -80,10 +80,10 @@ pub fn script(job: &Job) -> String {
         put(format!("#SBATCH {option}"));
     }
     put(String::new());
-    // Since 22.05 srun does not take the cores of a task from sbatch.
+    // Since version 22.05, srun does not inherit the cores per task from sbatch.
     let mut srun = String::from("srun");
     if u64::from(job.nodes) * u64::from(job.tasks_per_node) > 1 {
-        // Tasks end together, unless one is killed: the others would wait for it forever.
+        // Tasks end together unless one is killed; the others would wait for it forever.
         srun += &format!(" --mpi={} --wait={PATIENCE}", job.mpi);
     }
     if let Some(cpus) = job.cpus_per_task {
@@ -116,17 +116,17 @@ pub fn script(job: &Job) -> String {
     text
 }
 
-/// The log beside a run's folder, with Slurm's sign for the number of the job.
+/// Returns the path of the log beside a run's folder, with Slurm's placeholder for the job number.
 pub fn log(run: &Path) -> PathBuf {
     let name = run.file_name().unwrap_or_default().to_string_lossy();
     let log = run.with_file_name(name.as_ref()).display().to_string();
     PathBuf::from(format!("{}.slurm-%j.log", log.replace('%', "%%")))
 }
 
-/// Hands a script to `sbatch`; what it answered.
+/// Submits a script with `sbatch` and returns its answer.
 ///
 /// # Errors
-/// No `sbatch` here, or its refusal.
+/// If there is no `sbatch` on this machine, or it refuses the script.
 pub fn submit(script: &Path) -> Result<String> {
     let answer = Command::new("sbatch").arg(script).output();
     let answer = answer.map_err(|e| match e.kind() {
@@ -147,10 +147,10 @@ pub fn submit(script: &Path) -> Result<String> {
     }
 }
 
-/// An error when an option of `sbatch` is none: `flag` is the flag that gave it.
+/// Checks that `option` can be an option of `sbatch`; `flag` is the flag that gave it, for the message.
 ///
 /// # Errors
-/// An option that does not begin with a dash, or is more than one line.
+/// If the option does not begin with a dash, or has more than one line.
 pub fn require_option(flag: &str, option: &str) -> Result<()> {
     match option.starts_with('-') && !option.contains('\n') {
         true => Ok(()),
@@ -160,10 +160,10 @@ pub fn require_option(flag: &str, option: &str) -> Result<()> {
     }
 }
 
-/// Minutes of a time in one of Slurm's forms: `90`, `90:00`, `1:30:00`, `1-12`, `1-12:00`, `1-12:00:00`.
+/// Parses a time in one of Slurm's formats, in minutes: `90`, `90:00`, `1:30:00`, `1-12`, `1-12:00`, `1-12:00:00`.
 ///
 /// # Errors
-/// Another form; less than a run needs before it is asked to save.
+/// If the format is unknown, or the time is too short for a run that is asked to save before its end.
 pub fn minutes(text: &str) -> Result<u64, String> {
     let parts = |text: &str| -> Option<Vec<u64>> { text.split(':').map(number).collect() };
     let seconds = match text.split_once('-') {
@@ -192,13 +192,13 @@ pub fn minutes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A number of up to six digits.
+/// Parses a number of up to six digits.
 fn number(digits: &str) -> Option<u64> {
     let fits = digits.len() <= 6 && digits.bytes().all(|b| b.is_ascii_digit());
     fits.then(|| digits.parse().ok()).flatten()
 }
 
-/// A name for a job: letters, digits and `-_.+`.
+/// Converts a name to a job name of letters, digits and `-_.+`.
 pub fn plain(name: &str) -> String {
     let plain = |c: char| match c {
         c if c.is_ascii_alphanumeric() || "-_.+".contains(c) => c,
@@ -207,7 +207,7 @@ pub fn plain(name: &str) -> String {
     name.chars().map(plain).collect()
 }
 
-/// A path in a shell's single quotes.
+/// Returns a path in single quotes for a shell.
 pub fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }

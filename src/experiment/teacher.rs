@@ -1,9 +1,9 @@
-//! A run that stands frozen beside the one that trains, opened for use and handed to the task: the teacher of a distillation, the
-//! reference of preferences. Neither the task nor the step loop knows a path.
+//! Opens the frozen run that trains another one and hands it to the task: the teacher of a distillation, or the reference model
+//! of preference learning. Neither the task nor the training loop knows a path.
 //!
-//! A run keeps the SHA-256 of the weights that it learns from (`teacher.json`): it is resumed with the same ones, wherever
-//! they lie by then. A trained student needs no teacher; a model that learned preferences needs its reference where it is evaluated
-//! on pairs.
+//! A run stores the SHA-256 of the weights that it learns from (`teacher.json`). It is resumed with the same weights, wherever
+//! they are by then. A trained student needs no teacher; a model that learned preferences needs its reference when it is
+//! evaluated on pairs.
 
 mod fits;
 mod named;
@@ -27,39 +27,39 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The weights that a run learns from.
+/// Identity of the weights that a run learns from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Print {
-    /// The step of their checkpoint.
+    /// Step of their checkpoint.
     pub step: u64,
-    /// Of the file of weights, in hexadecimal.
+    /// SHA-256 of the weights file, in hexadecimal.
     pub sha256: String,
 }
 
 impl Print {
-    /// `teacher.json` of a run.
+    /// Reads `teacher.json` of a run.
     ///
     /// # Errors
-    /// A file that is missing or damaged.
+    /// If the file is missing or damaged.
     pub fn read(folder: &Path) -> Result<Self> {
         Self::of_file(&folder.join(run_dir::TEACHER))
     }
 
-    /// A file of this form.
+    /// Reads a file in the format of `teacher.json`.
     ///
     /// # Errors
-    /// A file that is missing or damaged.
+    /// If the file is missing or damaged.
     pub(super) fn of_file(path: &Path) -> Result<Self> {
         let text = fs::read(path).map_err(Error::io("read", path))?;
         serde_json::from_slice(&text)
             .map_err(|e| Error::run(format!("{} is damaged: {e}", path.display())))
     }
 
-    /// The file's content.
+    /// Serialises the identity as the file's content.
     ///
     /// # Errors
-    /// None that a print can cause.
+    /// Only if serialisation fails, which no value can cause.
     pub fn text(&self) -> Result<Vec<u8>> {
         let text = serde_json::to_string_pretty(self)
             .map_err(|e| Error::run(format!("cannot describe the teacher: {e}")))?;
@@ -67,13 +67,13 @@ impl Print {
     }
 }
 
-/// Teachers by their runs and the checkpoints that were asked for.
+/// Cache of teacher weights, by run folder and requested checkpoint.
 pub type Known = BTreeMap<(PathBuf, Option<String>), Print>;
 
-/// The weights that a new run of the experiment would learn from now; `known` saves reading a checkpoint again.
+/// Returns the weights that a new run of the experiment would learn from now; `known` caches checkpoints read before.
 ///
 /// # Errors
-/// As [`folder`]; no such checkpoint, or a damaged one.
+/// As [`folder`]; if there is no such checkpoint or it is damaged.
 pub fn present(
     experiment: &Experiment,
     places: &Places,
@@ -92,10 +92,10 @@ pub fn present(
     Ok(Some(found))
 }
 
-/// The weights of a checkpoint.
+/// Returns the identity of a checkpoint's weights.
 ///
 /// # Errors
-/// A damaged one.
+/// If the checkpoint is damaged.
 pub(super) fn print(checkpoint: &Checkpoint) -> Result<Print> {
     Ok(Print {
         step: checkpoint.state().step,
@@ -103,7 +103,8 @@ pub(super) fn print(checkpoint: &Checkpoint) -> Result<Print> {
     })
 }
 
-/// The weights that the run in a folder has learned from so far, of an experiment with such a run beside it.
+/// Returns the stored identity of the weights that the run in a folder has learned from so far, if the experiment has a teacher
+/// or reference.
 ///
 /// # Errors
 /// As [`Print::read`].
@@ -112,30 +113,29 @@ pub fn kept(experiment: &Experiment, folder: &Path) -> Result<Option<Print>> {
     run.map(|_| Print::read(folder)).transpose()
 }
 
-/// A teacher, or a reference, that is ready.
+/// A teacher or reference model, ready for use.
 pub struct Teacher {
     /// Its task in evaluation mode.
     pub task: AnyTask,
-    /// Its weights.
+    /// Identity of its weights.
     pub print: Print,
-    /// From the pixels of the data to those that it was trained on, where they differ.
+    /// Conversion from the data's pixel normalisation to that of the teacher's training, if they differ.
     pub pixels: Option<Renormalise>,
-    /// The differences between the images that it was trained on and those of the data, and the number format that it was trained
-    /// in where that is another.
+    /// Message about how the teacher's training images differ from the data, and about its number format if that differs.
     pub note: Option<String>,
 }
 
-/// A model that has its teacher, where it learns from one.
+/// A model with its teacher attached, if it learns from one.
 pub struct Taught {
     /// The model.
     pub model: Objective,
-    /// The teacher's weights.
+    /// Identity of the teacher's weights.
     pub print: Option<Print>,
     /// As [`Teacher::note`].
     pub note: Option<String>,
 }
 
-/// The folder of the run that teaches, or is the reference.
+/// Returns the folder of the teacher's or reference's run.
 ///
 /// # Errors
 /// As [`Named::folder`].
@@ -144,17 +144,17 @@ pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf
     named.map(|named| named.folder(places)).transpose()
 }
 
-/// The experiment of the run that teaches, with its task as it is used.
+/// Loads the experiment of the teacher, with its task in the form for inference.
 ///
 /// # Errors
-/// As [`folder`]; faults of that experiment.
+/// As [`folder`]; if that experiment is invalid.
 pub fn stored(experiment: &Experiment, places: &Places) -> Result<Option<Experiment>> {
     let folder = folder(experiment, places)?;
     let found = folder.map(|folder| open::stored(&folder)).transpose()?;
     Ok(found.map(of_use))
 }
 
-/// [`stored`], or what it will be once its experiment is trained; `None` when neither is there.
+/// As [`stored`], or else the experiment that will be trained to become the teacher; `None` if neither exists.
 pub(super) fn planned(loaded: &Loaded) -> Option<Experiment> {
     let found = match loaded.prerequisite(named(&loaded.experiment)?.key) {
         Some(before) => file::load_with_runs(&before.file, &[], Path::new(RUNS))
@@ -170,11 +170,11 @@ fn of_use(mut experiment: Experiment) -> Experiment {
     experiment
 }
 
-/// The teacher of an experiment whose data has this shape; `held` is what the run has learned from so far.
+/// Opens the teacher of an experiment whose data has this shape. `held` are the weights that the run has learned from so far.
 ///
 /// # Errors
-/// No run, no such checkpoint; another task, vocabulary, classes, images or width, or positions that end too early;
-/// weights that are not those of `held`.
+/// If there is no run or no such checkpoint; if its task, vocabulary, classes, images or width differ, or its position table is
+/// too short; if its weights are not those of `held`.
 pub fn open(
     experiment: &Experiment,
     places: &Places,
@@ -211,7 +211,7 @@ pub fn open(
     fits(&named, &folder, &opened, (shape, tokenizers))?;
     let formats = [&opened.experiment, experiment].map(|run| run.train.dtype);
     let formats = match named.is_beginning() {
-        // The run that training begins from is told by itself.
+        // The number format of the run that training starts from is reported elsewhere.
         true => None,
         false => fits::other_format(&named, &folder, formats),
     };
@@ -225,7 +225,7 @@ pub fn open(
     }))
 }
 
-/// Gives the model of an opened run the run that its evaluations compare it with, where they do. `folder` is that of the run.
+/// Attaches the reference model to the model of an opened run if its evaluations need one; `folder` is the run's folder.
 ///
 /// # Errors
 /// As [`open`] and [`Print::read`].
@@ -243,7 +243,7 @@ pub fn evaluated(opened: &mut Opened, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The model with its teacher, or its reference.
+/// Attaches the teacher or reference to a model, if the experiment has one.
 ///
 /// # Errors
 /// As [`open`].
@@ -269,7 +269,7 @@ pub fn taught(
     })
 }
 
-/// Contradictions between the keys of a model and of the run beside it: the keys, and the rule.
+/// Checks a model's keys against those of its teacher; returns the contradicting keys and a message.
 pub(super) fn misfit(
     student: &Experiment,
     teacher: &Experiment,
@@ -312,7 +312,7 @@ pub(super) fn misfit(
     })
 }
 
-/// The fault of a reference that is no language model.
+/// The error for a reference that is not a language model.
 fn continues_nothing(named: Named, reference: &Experiment) -> Option<(Vec<&'static str>, String)> {
     let (kind, key) = (reference.task.kind(), named.key);
     let name = key.rsplit_once('.').map_or(key, |(_, name)| name);
@@ -324,10 +324,10 @@ fn continues_nothing(named: Named, reference: &Experiment) -> Option<(Vec<&'stat
     })
 }
 
-/// The tokenizers of a run that teaches, or is the reference.
+/// Returns the tokenizers of the teacher's or reference's run.
 ///
 /// # Errors
-/// As [`folder`]; a damaged tokenizer.
+/// As [`folder`]; if a tokenizer is damaged.
 pub(super) fn tokenizers(experiment: &Experiment, places: &Places) -> Result<Tokenizers> {
     match folder(experiment, places)? {
         Some(folder) => saved::tokenizers_as_read(&folder),

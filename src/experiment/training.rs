@@ -1,4 +1,4 @@
-//! A model that trains: with its optimizer, averaged weights and counters, and the job that the step loop gets.
+//! A model in training, with its optimizer, weight average and counters, and the job that is passed to the training loop.
 
 use super::Experiment;
 use super::assemble::{self, Weights};
@@ -32,33 +32,32 @@ use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
 use std::collections::{BTreeMap, HashMap};
 
-/// A model and what its training keeps beside it.
+/// A model and its training state.
 pub struct Training {
     /// The network with its objective.
     pub model: Objective,
-    /// The parameters taken from another run, when `[init]` names one.
+    /// Report on the parameters taken from another run, if `[init]` names one.
     pub transferred: Option<Transferred>,
-    /// The differences between the images that a teacher was trained on and those of the data, and the number format that it was
-    /// trained in where that is another.
+    /// Message about how the teacher's training images differ from the data, and about its number format if that differs.
     pub of_teacher: Option<String>,
     optimizer: ModuleOptimizer,
-    /// What the optimizer keeps of each parameter.
+    /// Which state the optimizer keeps of each parameter.
     kept: HashMap<ParamId, Kept>,
     average: Option<Ema<Objective>>,
     carried: Option<ModelState>,
     state: State,
     /// A line for the journal before the next step.
     note: Option<&'static str>,
-    /// Whether its weights are drawn from the seed, no other run's and no checkpoint's.
+    /// Whether the weights are randomly initialised, not taken from another run or a checkpoint.
     drawn: bool,
 }
 
-/// The model of a run that trains, with its optimizer, averaged weights and counters: those of a checkpoint for
-/// [`Weights::Trained`], else those of step 0.
+/// Builds the model of a training run with its optimizer, weight average and counters: those of the checkpoint for
+/// [`Weights::Trained`], otherwise those of step 0.
 ///
 /// # Errors
-/// Those of [`assemble::model`]; a group of `[optimizer]` that matches no parameter; a checkpoint without the average that
-/// the experiment asks for, or beyond the last step of `[train]`.
+/// As [`assemble::model`]; if a group of `[optimizer]` matches no parameter; if the checkpoint lacks the average that the
+/// experiment asks for, or is beyond the last step of `[train]`.
 pub fn training(
     experiment: &Experiment,
     shape: &Shape,
@@ -110,7 +109,7 @@ pub fn training(
     })
 }
 
-/// Widths of what the steps of an experiment pass on.
+/// Widths of the state that is carried from step to step.
 fn widths(experiment: &Experiment, shape: &Shape) -> CarriedWidths {
     match experiment.task.grpo() {
         Some(config) => grpo::carried_widths(config, shape.context),
@@ -118,7 +117,7 @@ fn widths(experiment: &Experiment, shape: &Shape) -> CarriedWidths {
     }
 }
 
-/// An error when `[train]` asks for what the checkpoint cannot continue.
+/// Returns an error if `[train]` asks for something that cannot be continued from the checkpoint.
 fn require_continuable(experiment: &Experiment, checkpoint: &Checkpoint) -> Result<()> {
     let config = &experiment.train;
     if let (Some(key), false) = (average::key(experiment), checkpoint.has_ema()) {
@@ -140,8 +139,9 @@ fn require_continuable(experiment: &Experiment, checkpoint: &Checkpoint) -> Resu
 }
 
 impl Training {
-    /// Gives the model its teacher or its reference, where it has one, and a model that begins from the seed the scales of its skips;
-    /// `held` is what it has learned from so far. The weights of the teacher's run.
+    /// Attaches the teacher or reference to the model, if it has one, and sets the measured residual scales of a randomly
+    /// initialised model. `held` are the weights that the model has learned from so far. Returns the weights of the teacher's
+    /// run.
     ///
     /// # Errors
     /// As [`teacher::open`] and [`scaled_skips`].
@@ -164,8 +164,8 @@ impl Training {
         Ok(taught.print)
     }
 
-    /// [`Self::take_teacher`], and what tells the rewards of completions, where the model learns from some. `held` are the weights of
-    /// the teacher and of the run of rewards so far; those of now.
+    /// As [`Self::take_teacher`], and attaches the judge of completions if the model learns from rewards. Takes the weights of
+    /// the teacher and of the reward run that were used so far, and returns those used now.
     ///
     /// # Errors
     /// As [`Self::take_teacher`] and [`judge::told`].
@@ -184,7 +184,7 @@ impl Training {
         Ok([teacher, reward])
     }
 
-    /// The residual connections of a model that begins from the seed, where the scales of its skips are measured.
+    /// The residual branches of a randomly initialised model whose residual scales are measured.
     fn branches(&self, experiment: &Experiment, data: &Data) -> Result<Option<Branches>> {
         match self.drawn {
             true => branches(experiment, data, &self.model),
@@ -192,9 +192,9 @@ impl Training {
         }
     }
 
-    /// The keys that the coming steps take: those that differ from the ones of the steps before are written down with
-    /// the next checkpoint. A checkpoint of an earlier version does not say what it was made with; then that is `before`.
-    /// Whether the best evaluation so far is forgotten, since others are compared by another value.
+    /// Sets the keys that the coming steps use; those that differ from the earlier steps are recorded in the next checkpoint.
+    /// `before` stands in for a checkpoint of an earlier version, which does not record its keys. Returns whether the best
+    /// evaluation so far is forgotten because its metric no longer applies.
     pub fn take_settings(
         &mut self,
         before: Option<BTreeMap<String, String>>,
@@ -203,17 +203,18 @@ impl Training {
         if let (true, Some(before)) = (self.state.settings.is_empty(), before) {
             self.state.settings = before;
         }
-        // Earlier versions kept some of these.
+        // Earlier versions recorded some of these keys.
         self.state.settings.retain(|key, _| !begins(key));
         self.state.change_settings(now)
     }
 
-    /// Forgets the best evaluation of the steps until this one, which read other examples than those that follow. Whether there was one.
+    /// Forgets the best evaluation up to this step, because it read other examples than later ones will. Returns whether there
+    /// was one.
     pub fn forget_best(&mut self, step: u64) -> bool {
         self.state.forget_best(step)
     }
 
-    /// The model, and the job that trains it on `data` in the folder of `run`, as one of `ranks`.
+    /// Splits into the model and the job that trains it on `data` in the folder of `run`, as one of `ranks`.
     pub fn job(
         self,
         experiment: &Experiment,
@@ -261,10 +262,10 @@ impl Training {
     }
 }
 
-/// The residual connections of a model before it learns, where the scales of its skips are measured.
+/// Measures the residual branches of an untrained model if its residual scales depend on them.
 ///
 /// # Errors
-/// Data that cannot be read.
+/// If data cannot be read.
 fn branches(experiment: &Experiment, data: &Data, model: &Objective) -> Result<Option<Branches>> {
     let networks = experiment.model.networks().into_iter();
     let scales = networks.filter_map(|network| Some(network.transformer()?.stack.residual_scale));
@@ -275,10 +276,10 @@ fn branches(experiment: &Experiment, data: &Data, model: &Objective) -> Result<O
     skips::measured(model, &experiment.train, source, examples).map(Some)
 }
 
-/// A model that begins from the seed, with the scales of its skips where they are measured.
+/// Sets the measured residual scales of a randomly initialised model, if it has such.
 ///
 /// # Errors
-/// Data that cannot be read; scales that no run can begin with.
+/// If data cannot be read, or a run cannot begin with the resulting scales.
 pub fn scaled_skips(experiment: &Experiment, data: &Data, model: Objective) -> Result<Objective> {
     match branches(experiment, data, &model)? {
         Some(branches) => admin::scaled(model, &branches),
@@ -286,7 +287,7 @@ pub fn scaled_skips(experiment: &Experiment, data: &Data, model: Objective) -> R
     }
 }
 
-/// Where the steps of `[train] device` are decided.
+/// Returns whether steps are decided on the host or on the device of `[train]`.
 pub fn route(experiment: &Experiment) -> Route {
     let name: Result<DeviceName> = experiment.train.device.parse();
     match name.is_ok_and(|name| !name.is_cpu()) {
@@ -295,10 +296,10 @@ pub fn route(experiment: &Experiment) -> Route {
     }
 }
 
-/// The optimizer, with the learning rates of `[init]`.
+/// Builds the optimizer, with the per-layer learning rates of `[init]`.
 ///
 /// # Errors
-/// A group that matches no parameter.
+/// If a group matches no parameter.
 pub fn optimizer(experiment: &Experiment, model: &Objective) -> Result<ModuleOptimizer> {
     let trained = trained(experiment, model)?;
     let (config, by_role) = (&experiment.optimizer, factors(experiment));
@@ -306,8 +307,8 @@ pub fn optimizer(experiment: &Experiment, model: &Objective) -> Result<ModuleOpt
     optim::build_scaled(config, &trained, by_role, warmup_steps)
 }
 
-/// The factors on the learning rate and the weight decay of each parameter: by its layer (`[init] layer_lr_decay`), and by the width of
-/// the model (`[model.mup]`).
+/// Factors on the learning rate and the weight decay of each parameter, by its layer (`[init] layer_lr_decay`) and by the
+/// model's width (`[model.mup]`).
 fn factors(experiment: &Experiment) -> Option<ByRole<'static>> {
     let depths = experiment.model.stack_depths();
     let by_layer = depths.and_then(|depths| experiment.init.lr_scale(depths));
@@ -328,7 +329,7 @@ fn factors(experiment: &Experiment) -> Option<ByRole<'static>> {
     }
 }
 
-/// The parameters that an optimizer is asked for: those of adapters, where there are any.
+/// The parameters to optimize: only those of adapters, if there are any.
 fn trained(experiment: &Experiment, model: &Objective) -> Result<Vec<Parameter>> {
     let all = parameters::list(model);
     match &experiment.lora {
@@ -337,7 +338,7 @@ fn trained(experiment: &Experiment, model: &Objective) -> Result<Vec<Parameter>>
     }
 }
 
-/// The schedule, as the model's width makes it.
+/// Returns the schedule, adapted to the model's width.
 pub fn schedule(experiment: &Experiment) -> ScheduleConfig {
     experiment.schedule.for_width(experiment.model.d_model())
 }

@@ -1,4 +1,4 @@
-//! `[init] from`: the weights of another run, and its tokenizer when the experiment has none of its own.
+//! `[init] from`: takes the weights of another run, and its tokenizer if the experiment has none of its own.
 
 mod classes;
 pub(super) mod limit;
@@ -30,15 +30,15 @@ use std::path::{Path, PathBuf};
 use sums::summed;
 use tables::{Reader, resampled};
 
-/// The folders of the runs that `[init]` names, by the keys that do; of an arm of a sweep the run of the same seed, so that runs with
-/// several seeds begin from as many runs. No run there, or one whose files were changed, is an error.
+/// Returns the folders of the runs that `[init]` names, by key. For an arm of a sweep it is the run with the same seed, so that
+/// runs with several seeds start from as many runs. A folder without a run, or with changed files, is an error.
 pub fn folders(experiment: &Experiment, places: &Places) -> Vec<(&'static str, Result<PathBuf>)> {
     let all = experiment.init.beginnings().into_iter();
     all.map(|one| (one.key, folder(&one, experiment.seed, places)))
         .collect()
 }
 
-/// The folder of one of them.
+/// The folder of one of these runs.
 pub(super) fn folder(beginning: &Beginning, seed: u64, places: &Places) -> Result<PathBuf> {
     let folder = of_seed(places.anchored(&beginning.from), seed);
     run_dir::require_run(&folder).map_err(|error| {
@@ -51,13 +51,13 @@ pub(super) fn folder(beginning: &Beginning, seed: u64, places: &Places) -> Resul
     Ok(folder)
 }
 
-/// The table that names a run.
+/// The name of the table that names a run.
 pub(super) fn table(beginning: &Beginning) -> String {
     let table = beginning.key.strip_suffix(".from");
     format!("[{}]", table.unwrap_or(beginning.key))
 }
 
-/// The run of a seed where a folder holds an arm's runs, one for each seed; else the folder itself.
+/// If a folder holds a sweep arm's runs, one for each seed, the run of this seed; otherwise the folder itself.
 pub(super) fn of_seed(folder: PathBuf, seed: u64) -> PathBuf {
     let runs = !run_dir::is_run(&folder) && folder.join(ARM).is_file();
     match runs {
@@ -66,16 +66,16 @@ pub(super) fn of_seed(folder: PathBuf, seed: u64) -> PathBuf {
     }
 }
 
-/// The run that the network for texts begins from, or the whole model.
+/// The source run of the text network, or of the whole model.
 pub(super) fn of_texts(experiment: &Experiment) -> Option<Beginning> {
     let mut all = experiment.init.beginnings().into_iter();
     all.find(|one| one.part.is_none_or(|[own, _]| own == PartName::Text))
 }
 
-/// The tokenizers that data is read with: those of the other run when the experiment names none, or of a teacher.
+/// Returns the tokenizers to read data with: those of the source run or of the teacher if the experiment has none.
 ///
 /// # Errors
-/// No run where `[init]` or a teacher says, or a damaged tokenizer of it.
+/// If there is no run where `[init]` or the teacher says, or its tokenizer is damaged.
 pub fn tokenizers(experiment: &Experiment, places: &Places) -> Result<Tokenizers> {
     match of_texts(experiment) {
         _ if experiment.tokenizer.is_some() => Ok(Tokenizers::default()),
@@ -84,24 +84,24 @@ pub fn tokenizers(experiment: &Experiment, places: &Places) -> Result<Tokenizers
     }
 }
 
-/// The name of the kind of part that holds a parameter: the last variant in its path.
+/// The kind of module that holds a parameter: the last enum variant in its path.
 fn kind_of(parameter: &Parameter) -> Option<String> {
     let mut names = parameter.old_path.split('.');
     let variant = |name: &&str| name.starts_with(|c: char| c.is_ascii_uppercase());
     names.rfind(variant).map(str::to_lowercase)
 }
 
-/// The paths of parameters, each with that of what is added to it.
+/// Pairs of parameter paths: a parameter, and the one that is added to it.
 type Sums = &'static [(&'static str, &'static str)];
 
-/// The parameters of the other run's task that this one reads as sums: none where it holds their summands itself.
+/// The parameters of the other run's task that this one stores as sums; empty if this task also has the summands.
 fn read_as_sums(theirs: &TaskConfig, own: &TaskConfig) -> Sums {
     let [theirs, own] = [theirs, own].map(|task| task.facts().sums());
     if theirs == own { &[] } else { theirs }
 }
 
-/// An error when gains of norms are to be taken that belong to norms of another kind: they have the same names and
-/// shapes, and mean something else. Else the adapters of the other run.
+/// Returns an error if norm gains would be taken from norms of another kind: they have the same names and shapes, but another
+/// meaning. Otherwise returns the adapters and sums of the other run.
 fn same_norms(
     experiment: &Experiment,
     (rules, way): (&TransferConfig, Option<&Way>),
@@ -147,11 +147,11 @@ fn same_norms(
     )))
 }
 
-/// The model with the weights of other runs; what became of each parameter, when there is another run.
+/// Fills a model with the weights of other runs; also reports what happened to each parameter, if there is another run.
 ///
 /// # Errors
-/// A checkpoint that is missing or damaged; another vocabulary, and tables of tokens that do not begin anew; every
-/// parameter that does not fit without being asked for.
+/// If a checkpoint is missing or damaged; if the vocabulary differs and the embedding tables are not listed as new; if any
+/// parameter does not fit and nothing in `[init]` allows for it.
 pub fn weights(
     experiment: &Experiment,
     places: &Places,
@@ -174,7 +174,7 @@ pub fn weights(
     Ok((model, all))
 }
 
-/// The model with the weights of one run.
+/// Fills the model with the weights of one run.
 fn taken_from(
     experiment: &Experiment,
     beginning: &Beginning,
@@ -213,7 +213,7 @@ fn taken_from(
     done.differing.extend(other_pixels(own, &theirs, shape));
     done.differing.extend(classes);
     if let Some(lora) = &experiment.lora {
-        // A note begins with the path.
+        // The path of the parameter is the first word of a note.
         let grown = || done.grown.iter().filter_map(|note| note.split(' ').next());
         let in_full = lora.in_full(grown())?;
         let drawn = grown().filter(|path| !in_full.contains(path));
@@ -237,7 +237,7 @@ fn taken_from(
     Ok((model, done))
 }
 
-/// The normalisation of images and how they became those of one size, where the other run's network saw them otherwise.
+/// Differences in how the other run's network saw images: pixel normalisation, and how images were brought to one size.
 fn other_pixels(own: &ModelConfig, theirs: &Shape, shape: &Shape) -> Vec<String> {
     let patches = |[_, height, width]: [usize; 3]| own.patches(height, width);
     if theirs.image.is_none() || shape.image.and_then(patches).is_none() {
@@ -251,7 +251,7 @@ fn other_pixels(own: &ModelConfig, theirs: &Shape, shape: &Shape) -> Vec<String>
     pixels.into_iter().chain(fits).collect()
 }
 
-/// The network that begins from a run, that of the run which it is taken from, and the way from one to the other where it is a part.
+/// The network to fill, the network it is taken from, and, if it is a part of a model, the mapping between their paths.
 fn networks<'a>(
     experiment: &'a Experiment,
     source: &'a Experiment,
@@ -285,7 +285,7 @@ fn networks<'a>(
     Ok((network, found, Some(Way { theirs, ours })))
 }
 
-/// A run's network with its data, to be compared with another one.
+/// A run's network with its data, in the form for comparison with another one.
 fn described(model: &ModelConfig, experiment: &Experiment, shape: &Shape) -> HfShape {
     HfShape {
         model: model.clone(),
@@ -294,7 +294,7 @@ fn described(model: &ModelConfig, experiment: &Experiment, shape: &Shape) -> HfS
     }
 }
 
-/// The remedy as a key of a table.
+/// Rewords the suggested `--checkpoint` flag of an error as a key of a table.
 pub(super) fn as_key_of(table: &str, key: &str, error: Error) -> Error {
     let text = error.to_string();
     match text.split_once("--checkpoint ") {

@@ -1,4 +1,4 @@
-//! Keys of a finished run that one command tries out: `--set decode.search.length_penalty.alpha=1`.
+//! Keys of a finished run that can be changed for one command: `--set decode.search.length_penalty.alpha=1`.
 
 use super::Experiment;
 use super::file::{UNSET, load_text, resolved_toml};
@@ -6,7 +6,7 @@ use crate::error::{Error, Fault, Result, suggestion};
 use crate::train::run_dir;
 use std::path::Path;
 
-/// The keys of `[data]` that say how a file is read, and nothing about the network.
+/// The keys of `[data]` that only affect how a file is read, not the network.
 const READING: &[&str] = &[
     "text",
     "pair",
@@ -38,21 +38,21 @@ const READING: &[&str] = &[
     "leave_out",
 ];
 
-/// Whether a `--set` is of `[data]`.
+/// Whether a `--set` argument sets a key of `[data]`.
 pub fn is_of_data(set: &str) -> bool {
     key(set).starts_with("data.")
 }
 
-/// The key of a `--set`.
+/// Returns the key of a `--set` argument.
 pub fn key(set: &str) -> &str {
     set.split('=').next().unwrap_or_default().trim()
 }
 
-/// An error for keys that cannot be tried out on a finished run. `data` says whether `--data` is given, of a command that has
-/// it: keys that say how a file is read may be tried out then.
+/// Checks that the keys can be changed for a finished run. `data` says whether `--data` is given, if the command has it: if so,
+/// keys that affect how a file is read are allowed, too.
 ///
 /// # Errors
-/// There is such a key.
+/// If there is a key that cannot be changed.
 pub fn require(sets: &[String], data: Option<bool>) -> Result<()> {
     for set in sets {
         let key = key(set);
@@ -85,7 +85,8 @@ pub fn require(sets: &[String], data: Option<bool>) -> Result<()> {
     Ok(())
 }
 
-/// Why a key of `[decode]` has no effect on commands that write texts for finished runs, of which some measure them.
+/// Why a key of `[decode]` has no effect on commands that generate texts with finished text-to-text runs; `measures` says
+/// whether the command scores them.
 fn idle(key: &str, measures: bool) -> Option<&'static str> {
     match key.strip_prefix("decode.")?.split('.').next()? {
         "sampling" | "beam_search" => Some("texts are searched for, as [decode.search] says"),
@@ -95,11 +96,11 @@ fn idle(key: &str, measures: bool) -> Option<&'static str> {
     }
 }
 
-/// An error where keys of a run are unset: its resolved file has all of them, and a job that is started once more would
-/// find them gone.
+/// Returns an error if keys of a run are unset: its resolved file has all of them, and a job that is restarted would find them
+/// gone.
 ///
 /// # Errors
-/// There is such a key.
+/// If a key is unset.
 pub fn require_no_unset(sets: &[String]) -> Result<()> {
     match sets.iter().any(|set| key(set) == UNSET) {
         true => Err(Error::usage(
@@ -109,10 +110,11 @@ pub fn require_no_unset(sets: &[String]) -> Result<()> {
     }
 }
 
-/// The experiment of a run with these keys set; nothing is written. Of its faults those of `[decode]` and `[data]` are looked for.
+/// Returns the experiment of a run with these keys set, without writing anything. Only `[decode]` and `[data]` are checked for
+/// errors.
 ///
 /// # Errors
-/// Keys that are no keys; faults of those two tables.
+/// If keys are unknown, or the two tables have errors.
 pub fn with_keys(experiment: &Experiment, folder: &Path, sets: &[String]) -> Result<Experiment> {
     if sets.is_empty() {
         return Ok(experiment.clone());

@@ -1,7 +1,8 @@
-//! Classes of images by texts that name them, without an example of any class (Radford et al. 2021, CLIP, section 3.1).
+//! Zero-shot image classification by texts that name the classes, without an example of any class (Radford et al. 2021, CLIP,
+//! section 3.1).
 //!
-//! A class has the direction of the mean of the texts about it, `a photo of a {}` with its name say, and an image is of the class
-//! whose direction is nearest to its own.
+//! A class embedding is the mean direction of the embeddings of its prompts, such as `a photo of a {}` with the class name
+//! filled in. An image is assigned to the class with the closest embedding.
 
 use super::open::Opened;
 use crate::data::batch::{Content, ImageBatch};
@@ -20,26 +21,27 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The text about a class where none is given. Source: Radford et al. 2021, section 3.1.4.
+/// Prompt of a class if none is given. Source: Radford et al. 2021, section 3.1.4.
 pub const PROMPT: &str = "a photo of a {}";
-/// Stands for the name of a class.
+/// Placeholder for the name of a class.
 const NAME: &str = "{}";
 
-/// A run that compares images with texts, and the directions of some classes.
+/// A run that compares images with texts, and the embeddings of some classes.
 pub struct ZeroShot<'a> {
     network: &'a ImageText,
-    /// `[classes, d_joint]`.
+    /// Class embeddings `[classes, d_joint]`.
     directions: Tensor<2>,
-    /// The names of the classes.
+    /// Names of the classes.
     pub classes: Vec<String>,
 }
 
 impl<'a> ZeroShot<'a> {
-    /// The classes of these names, each the mean of some texts in which `{}` stands for its name; [`PROMPT`] when none is given.
+    /// Embeds classes with these names, each as the mean of prompts in which `{}` stands for the name; [`PROMPT`] is used if
+    /// none is given.
     ///
     /// # Errors
-    /// A run that compares no images with texts, or has no tokenizer; fewer than two classes; a text without `{}`, or one that
-    /// the tokenizer cannot encode.
+    /// If the run does not compare images with texts, or has no tokenizer; if there are fewer than two classes; if a prompt
+    /// lacks `{}` or the tokenizer cannot encode it.
     pub fn new(opened: &'a Opened, classes: Vec<String>, prompts: &[String]) -> Result<Self> {
         let network = comparing(opened)?;
         told_apart(&classes)?;
@@ -74,16 +76,16 @@ impl<'a> ZeroShot<'a> {
         })
     }
 
-    /// The scores of images `[images, classes]`.
+    /// Computes the class logits of images, `[images, classes]`.
     pub fn scores(&self, images: &ImageBatch) -> Tensor<2> {
         let images = self.network.images(images, &Pass::evaluation());
         self.network.scores(&images, &self.directions)
     }
 
-    /// The mean loss over labelled images, the accuracy and what follows from how often each class was taken for each.
+    /// Computes the mean loss over labelled images, the accuracy, and the metrics of the confusion matrix.
     ///
     /// # Errors
-    /// Images that cannot be read.
+    /// If images cannot be read.
     pub fn evaluate(&self, source: &Arc<dyn Source>, batch_size: usize) -> Result<Scores> {
         let count = self.classes.len();
         let mut confusion = Confusion::new((0..count).map(|n| n.to_string()).collect());
@@ -117,7 +119,7 @@ impl<'a> ZeroShot<'a> {
     }
 }
 
-/// An error unless there are two classes at least, each of its own name.
+/// Checks that there are at least two classes with distinct names.
 fn told_apart(classes: &[String]) -> Result<()> {
     if classes.len() < 2 {
         return Err(Error::usage(format!(
@@ -149,7 +151,7 @@ fn comparing(opened: &Opened) -> Result<&ImageText> {
     })
 }
 
-/// Texts as the run reads them.
+/// Tokenizes texts as the run reads them.
 fn read(opened: &Opened, texts: impl Iterator<Item = String>) -> Result<data::batch::TextBatch> {
     let tokenizer = opened.tokenizers.text.as_ref().ok_or_else(|| {
         Error::usage("the run has no tokenizer, and reads no names of classes; import it from a folder that has one")
@@ -168,25 +170,25 @@ fn read(opened: &Opened, texts: impl Iterator<Item = String>) -> Result<data::ba
     Ok(data::batch::TextBatch::filled(&rows, 0))
 }
 
-/// The place of the largest score, the first of equal ones.
+/// Index of the largest score; the first one of equal scores.
 fn likeliest(scores: &[f32]) -> usize {
     let places = scores.iter().enumerate();
     let best = places.max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
     best.map_or(0, |(place, _)| place)
 }
 
-/// −ln of the probability of a class, in nats.
+/// The negative log-probability of a class, in nats.
 fn surprise(scores: &[f32], class: usize) -> f64 {
     let most = scores.iter().copied().fold(f32::MIN, f32::max);
     let sum: f64 = scores.iter().map(|x| f64::from(x - most).exp()).sum();
     sum.ln() - f64::from(scores[class] - most)
 }
 
-/// The images of some files with their classes, in the form of the run's, and the names of the classes: those given, or those
-/// of the files with blanks for underscores. Relative files are those of the working folder.
+/// Reads labelled images, converted to the form that the run reads, and the names of the classes: the given ones, or those of
+/// the files with underscores replaced by spaces. Relative paths start from the working folder.
 ///
 /// # Errors
-/// Files that cannot be read, names that are not as many as the classes.
+/// If files cannot be read, or the number of names differs from the number of classes.
 pub fn labelled(
     opened: &Opened,
     files: &[PathBuf],

@@ -1,15 +1,15 @@
-//! Folders that are there whole or not at all.
+//! Atomic creation of folders: they appear complete or not at all.
 //!
-//! A folder is filled beside its place, below a name such as [`super::Partial`] draws, and renamed when it is whole:
+//! A folder is filled beside its target, under a unique name as for [`super::Partial`], and renamed when it is complete:
 //!
 //! ```text
 //! NAME.0123456789abcdef.tmp/lock    held while a process fills the folder
-//! NAME.0123456789abcdef.tmp/NAME/   what becomes NAME
+//! NAME.0123456789abcdef.tmp/NAME/   the folder that becomes NAME
 //! ```
 //!
-//! The lock of a process that was killed is free: the next process that makes the same folder deletes what it left. An empty
-//! folder in the place stays, since it may be a mount, or the folder of a shell: it is filled from a folder inside of it, which
-//! moves its entries one by one.
+//! The lock of a process that was killed is free: the next process that creates the same folder deletes what it left. If the
+//! target is an empty folder, it is kept, since it may be a mount point or a shell's working folder. It is then filled from a
+//! temporary folder inside it, whose entries are moved one by one.
 
 use super::{
     DRAWN, TEMPORARY, delete_folder, drawn_beside, folder_of, open_lock, open_there, sync_folder,
@@ -21,32 +21,32 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The file that is locked while a folder is filled.
+/// The name of the file that is locked while a folder is filled.
 const LOCK: &str = "lock";
 
-/// A folder on its way to its place; dropped before it is put there, it leaves nothing.
+/// A folder that is being filled and will be moved to its target; if it is dropped before that, it is deleted.
 #[derive(Debug)]
 pub struct PartialFolder {
-    /// The folder that goes away.
+    /// The temporary folder, which is deleted in the end.
     outer: PathBuf,
-    /// The folder that is filled.
+    /// The folder inside it that is filled.
     made: PathBuf,
     target: PathBuf,
-    /// Whether the target is an empty folder, which stays.
+    /// Whether the target is an existing empty folder, which is kept.
     stays: bool,
-    /// The folders that were made for it, the innermost first.
+    /// The parent folders that were created for the target, the innermost first.
     parents: Vec<PathBuf>,
     lock: Option<File>,
 }
 
 impl PartialFolder {
-    /// Begins a folder whose place will be `target`; what killed processes left of it is deleted. The caller makes the
+    /// Prepares a folder whose target is `target`, and deletes what killed processes left of it. The caller creates the
     /// folder [`PartialFolder::path`].
     ///
     /// # Errors
-    /// Something in the place that is no empty folder, another process that makes the same folder, a disk that refuses.
+    /// If the target exists and is not an empty folder, another process is creating the same folder, or the disk fails.
     pub fn beside(target: &Path) -> Result<Self> {
-        // The working folder has a name elsewhere alone.
+        // The working folder `.` has a name only in its canonical path.
         let whole = target.canonicalize().unwrap_or_default();
         let name = target.file_name().or(whole.file_name());
         let name = name.unwrap_or(OsStr::new("folder"));
@@ -77,21 +77,21 @@ impl PartialFolder {
         fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
         fs::create_dir(&part.outer).map_err(Error::io("create", target))?;
         let lock = open_lock(&part.outer.join(LOCK)).map_err(Error::io("create", target))?;
-        // A file system without locks has none to ask for either: nothing is deleted there.
+        // On a file system without locks, later processes cannot ask for this one either, so they delete nothing.
         let _ = lock.try_lock();
         part.lock = Some(lock);
         Ok(part)
     }
 
-    /// The folder that is filled; the last part of its path is that of the target.
+    /// Returns the folder to fill; the last part of its path is that of the target.
     pub fn path(&self) -> &Path {
         &self.made
     }
 
-    /// Brings the folder to the disk and puts it into its place; of a place that stays, the entry `last` comes last.
+    /// Syncs the folder and moves it to its target; if the target is a kept empty folder, the entry `last` is moved last.
     ///
     /// # Errors
-    /// The disk's, or something that came into the place meanwhile.
+    /// If the disk fails, or something was put at the target in the meantime.
     pub fn place(mut self, last: &str) -> Result<()> {
         sync_all(&self.made)?;
         if self.stays {
@@ -113,9 +113,9 @@ impl PartialFolder {
 
 impl Drop for PartialFolder {
     fn drop(&mut self) {
-        // A file that is open cannot be deleted everywhere.
+        // Not every system can delete a file that is open.
         self.lock = None;
-        // Of a folder in its place only the lock is left here. Else the error that led here is the one that matters.
+        // After a successful move, only the lock is left here. Otherwise, the error that led here is the one that matters.
         let _ = fs::remove_dir_all(&self.outer);
         for parent in &self.parents {
             let _ = fs::remove_dir(parent);
@@ -123,7 +123,7 @@ impl Drop for PartialFolder {
     }
 }
 
-/// An error unless there is nothing, or an empty folder.
+/// Checks that the target does not exist or is an empty folder.
 fn require_vacant(target: &Path) -> Result<()> {
     let vacant = match fs::read_dir(target) {
         Ok(mut entries) => entries.next().is_none(),
@@ -138,12 +138,12 @@ fn require_vacant(target: &Path) -> Result<()> {
     }
 }
 
-/// Deletes what killed processes left in `folder` of a folder that is called `name`.
+/// Deletes from `folder` what killed processes left of a folder named `name`.
 fn delete_left(folder: &Path, name: &OsStr, target: &Path) -> Result<()> {
     let Some(wanted) = name.to_str() else {
         return Ok(());
     };
-    // A folder that is not there, or whose names may not be listed, shows nothing that was left.
+    // A folder that does not exist or may not be listed shows no leftovers.
     let Ok(names) = names(folder) else {
         return Ok(());
     };
@@ -159,10 +159,10 @@ fn delete_left(folder: &Path, name: &OsStr, target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Deletes a folder whose lock nobody holds.
+/// Deletes a temporary folder, unless its lock is held.
 fn delete_one(left: &Path, target: &Path) -> Result<()> {
     let Ok(lock) = open_there(&left.join(LOCK)) else {
-        // It was made this moment, or its process was killed then: it is empty, or stays.
+        // It was just created, or its process was killed at that moment: it is deleted if empty, and otherwise kept.
         let _ = fs::remove_dir(left);
         return Ok(());
     };
@@ -186,7 +186,7 @@ fn names(folder: &Path) -> Result<Vec<OsString>> {
         .collect()
 }
 
-/// Brings the files of a folder, and of those in it, to the disk.
+/// Syncs the files of a folder and of its subfolders.
 fn sync_all(folder: &Path) -> Result<()> {
     for name in names(folder)? {
         let path = folder.join(name);
@@ -194,7 +194,7 @@ fn sync_all(folder: &Path) -> Result<()> {
         if kind.is_dir() {
             sync_all(&path)?;
         } else if kind.is_file() {
-            // For writing: not every system brings a file to the disk for who can only read it.
+            // Opened for writing, because not every system syncs a file that is open only for reading.
             let opened = OpenOptions::new().write(true).open(&path);
             opened
                 .and_then(|file| file.sync_all())
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(sorted(work.path()), ["made"]);
     }
 
-    /// A killed process runs no destructor, and its lock is free.
+    /// A killed process runs no destructor, and its lock is released.
     #[test]
     fn what_a_killed_process_left_is_deleted_and_nothing_else() {
         let work = tempfile::tempdir().unwrap();

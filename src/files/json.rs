@@ -1,10 +1,10 @@
-//! The JSON that Python writes: numbers without a limit are a bare word, which is no JSON.
+//! The JSON that Python writes, in which infinity is a bare word, which JSON does not allow.
 
-/// The word, and the form in which version 5 of transformers has it.
+/// Python's word for infinity, and the form that version 5 of Hugging Face Transformers writes.
 const WORD: &[u8] = b"Infinity";
 const FORM: &[u8] = br#"{"__float__":"Infinity"}"#;
 
-/// The text with `{"__float__":"Infinity"}` in the place of each `Infinity` that is outside of strings; its lines stay as they are.
+/// Replaces each `Infinity` outside of strings by `{"__float__":"Infinity"}`; line breaks stay as they are.
 pub fn plain(text: Vec<u8>) -> Vec<u8> {
     if !text.windows(WORD.len()).any(|part| part == WORD) {
         return text;

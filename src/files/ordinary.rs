@@ -1,15 +1,15 @@
-//! Files with an end: what a person names, or a folder from elsewhere holds, may be a device or a pipe.
+//! Ordinary files, which have an end: a path from a user, or from a downloaded folder, may lead to a device or a pipe.
 
 use crate::error::{Error, Result};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// An error unless a path leads to a file with an end: a device or a pipe may never come to one, or wait for ever.
-/// Whether there is anything at all is for the reader to say.
+/// Checks that a path does not lead to a device, a pipe or a folder: reading one may never end, or wait forever.
+/// A path that leads to nothing passes; the reader reports it.
 ///
 /// # Errors
-/// A folder, a pipe, a socket or a device.
+/// If it is a folder, a pipe, a socket or a device.
 pub fn require_ordinary(path: &Path) -> Result<()> {
     match special(path) {
         Some(kind) => Err(Error::usage(format!(
@@ -20,7 +20,7 @@ pub fn require_ordinary(path: &Path) -> Result<()> {
     }
 }
 
-/// What a path leads to in words, unless that is a file or nothing.
+/// Describes what a path leads to; `None` if that is an ordinary file or nothing.
 pub fn special(path: &Path) -> Option<&'static str> {
     let kind = fs::metadata(path).ok()?.file_type();
     if kind.is_file() {
@@ -45,11 +45,11 @@ pub fn special(path: &Path) -> Option<&'static str> {
     })
 }
 
-/// [`require_ordinary`] for all that is in a folder that came from elsewhere, folders inside it included; links to folders
-/// are theirs who follow them.
+/// Applies [`require_ordinary`] to everything in a folder that came from elsewhere, including subfolders. Links to folders are not
+/// followed.
 ///
 /// # Errors
-/// A pipe, a socket or a device, or a link to one; a folder that cannot be read.
+/// If there is a pipe, a socket, a device or a link to one, or a folder cannot be read.
 pub fn require_ordinary_in(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder).map_err(Error::io("read", folder))? {
         let path = entry.map_err(Error::io("read", folder))?.path();
@@ -62,27 +62,27 @@ pub fn require_ordinary_in(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The content of a file that a person named.
+/// Reads a file that a user named.
 ///
 /// # Errors
-/// No ordinary file, or one that cannot be read.
+/// If it is not an ordinary file, or cannot be read.
 pub fn read(path: &Path) -> Result<Vec<u8>> {
     require_ordinary(path)?;
     fs::read(path).map_err(Error::io("read", path))
 }
 
-/// Opens for reading what is a file itself: no link, no pipe, no device. For a folder from elsewhere whose files are
-/// shown as they are: a link in it may lead to any file of the reader.
+/// Opens a regular file for reading, but no link, pipe or device. For folders from elsewhere whose files are
+/// shown unchanged: a link in such a folder may lead to any file that the user can read.
 ///
 /// # Errors
-/// No such file, one that is not a file itself, or the system's.
+/// If the file does not exist, is not a regular file, or cannot be opened.
 pub fn open_plain(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        // A pipe without a writer would be waited for.
+        // Without O_NONBLOCK, opening a pipe would wait for a writer.
         options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     }
     #[cfg(not(unix))]
@@ -96,7 +96,7 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The first `most` bytes of what is a file itself, as text, and whether that is all of it.
+/// Reads the first `most` bytes of a regular file as text; also returns whether that is the whole file.
 ///
 /// # Errors
 /// As [`open_plain`].
@@ -109,7 +109,7 @@ pub fn read_plain(path: &Path, most: u64) -> io::Result<(String, bool)> {
     Ok((String::from_utf8_lossy(&bytes).into_owned(), whole))
 }
 
-/// The last `most` bytes of what is a file itself, as text that begins with a line.
+/// Reads the last `most` bytes of a regular file as text that starts at the beginning of a line.
 ///
 /// # Errors
 /// As [`open_plain`].

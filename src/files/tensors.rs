@@ -1,6 +1,6 @@
-//! Files of safetensors that are written tensor by tensor: the header first, which needs shapes alone, then the numbers.
+//! Writing safetensors files tensor by tensor: first the header, which needs only shapes, then the values.
 //!
-//! The library's own writer wants all numbers at once, and has metadata in the order of a hash map.
+//! The library's own writer needs all values at once, and writes metadata in the order of a hash map.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -8,30 +8,30 @@ use std::fs::File;
 use std::io::{BufWriter, Result, Write};
 use std::path::Path;
 
-/// Bytes that are kept before they go to the disk.
+/// Size of the write buffer in bytes.
 const BUFFER: usize = 1 << 20;
 
-/// Numbers that are turned into bytes at a time.
+/// Number of values that are converted to bytes at a time.
 const SOME: usize = 1 << 16;
 
-/// Headers end at multiples of so many bytes.
+/// Headers are padded to multiples of this many bytes.
 const ALIGNMENT: usize = 8;
 
-/// What a file says of its tensors, which lie behind it in the order in which they are added.
+/// A file's header, which describes its tensors; their values follow in the order in which they are added.
 pub struct Header {
     entries: Map<String, Value>,
     end: usize,
 }
 
 impl Header {
-    /// No tensors, and what is said of the file.
+    /// Creates a header without tensors, with metadata of the file.
     pub fn new(metadata: Value) -> Self {
         let mut entries = Map::new();
         entries.insert("__metadata__".into(), metadata);
         Self { entries, end: 0 }
     }
 
-    /// The next tensor, of so many bytes.
+    /// Adds the next tensor, of `bytes` bytes.
     pub fn add(&mut self, name: &str, dtype: impl Serialize, shape: &[usize], bytes: usize) {
         let end = self.end + bytes;
         let place = json!({ "dtype": dtype, "shape": shape, "data_offsets": [self.end, end] });
@@ -39,10 +39,10 @@ impl Header {
         self.end = end;
     }
 
-    /// A file that begins with this header, blanks behind it up to where numbers may begin.
+    /// Creates a file and writes the header, padded with spaces to the alignment of the values.
     ///
     /// # Errors
-    /// The disk's.
+    /// If the disk fails.
     pub fn create(self, path: &Path) -> Result<BufWriter<File>> {
         let mut text = Value::Object(self.entries).to_string().into_bytes();
         text.resize(text.len().next_multiple_of(ALIGNMENT), b' ');
@@ -53,10 +53,10 @@ impl Header {
     }
 }
 
-/// Writes 32-bit floats.
+/// Writes float32 values.
 ///
 /// # Errors
-/// The disk's.
+/// If the disk fails.
 pub fn write_floats(file: &mut impl Write, values: &[f32]) -> Result<()> {
     for some in values.chunks(SOME) {
         let bytes: Vec<u8> = some.iter().flat_map(|x| x.to_le_bytes()).collect();

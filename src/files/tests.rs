@@ -1,4 +1,4 @@
-//! Files under interruption, their leftovers, locks, and places that are no files.
+//! Tests of files under interruption, leftovers, locks, and paths that are not files.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn a_file_is_as_it_was_until_it_is_whole() {
     write(&path, b"new").unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"new");
     assert_eq!(names(folder.path()), ["a.json"]);
-    // A folder in its place: the rename fails.
+    // The target is a folder, so the rename fails.
     let taken = folder.path().join("taken");
     fs::create_dir_all(taken.join("inside")).unwrap();
     let error = write(&taken, b"new").unwrap_err().to_string();

@@ -1,15 +1,15 @@
-//! Texts in an encoding of two bytes a character, which programs of Windows write: without a mark of byte order they pass as UTF-8,
+//! Text in UTF-16, as some Windows programs write it: without a byte order mark it passes as UTF-8,
 //! with a NUL beside each letter.
 
 use crate::error::{Error, Result};
 
-/// Bytes at the beginning of a text that are looked at.
+/// Number of bytes at the beginning of a text that are checked.
 const LOOKED_AT: usize = 4096;
 
-/// An error where a text has NUL bytes at its beginning; `named` is its name in messages.
+/// Refuses a text with NUL bytes near its beginning; `named` is its name in messages.
 ///
 /// # Errors
-/// A text with NUL bytes.
+/// If there are NUL bytes.
 pub fn require_narrow(named: impl std::fmt::Display, text: &[u8]) -> Result<()> {
     match text[..text.len().min(LOOKED_AT)].contains(&0) {
         true => Err(Error::usage(format!(

@@ -1,5 +1,5 @@
-//! Captions of images: images are read in batches, and captions searched for with key-value caches, those of an image's vectors
-//! computed once; or drawn, token by token.
+//! Captions of images: images are read in batches, and captions are found by beam search with key-value caches, where
+//! those of an image's vectors are computed once; or they are sampled, token by token.
 
 use super::beam::{BeamConfig, NextScores, Rules, Sentence, search};
 use super::decode::DecodeConfig;
@@ -25,16 +25,16 @@ pub struct Captioner<'a> {
     tokenizer: &'a Tokenizer,
     frame: Frame,
     batch_size: usize,
-    /// Tokens that the model reads of a caption in training.
+    /// Number of tokens of a caption that the model reads in training.
     context: usize,
     stop: Stop,
 }
 
 impl<'a> Captioner<'a> {
-    /// For a model that writes captions of up to `context` tokens; `None` for any other.
+    /// Builds the writer for a model that writes captions of up to `context` tokens; `None` for any other model.
     ///
     /// # Errors
-    /// A run without a tokenizer, or one without marks around a text.
+    /// If the run has no tokenizer, or one without marks around a text.
     pub fn new(
         model: &'a Objective,
         tokenizers: &'a Tokenizers,
@@ -59,7 +59,7 @@ impl<'a> Captioner<'a> {
         }))
     }
 
-    /// The same, which ends with [`Error::Stopped`] when the flag is raised.
+    /// Makes the writer return [`Error::Stopped`] when the flag is raised.
     #[must_use]
     pub fn until(self, stop: &Stop) -> Self {
         Self {
@@ -68,12 +68,12 @@ impl<'a> Captioner<'a> {
         }
     }
 
-    /// Images that are read together.
+    /// Returns the number of images that are read together.
     pub fn batch_size(&self) -> usize {
         self.batch_size
     }
 
-    /// The mark and a prompt, which a caption begins with.
+    /// Returns the tokens that a caption begins with: the mark and a prompt.
     fn opening(&self, prompt: &str) -> Result<Vec<u32>> {
         let ids = self.tokenizer.encode(prompt)?;
         let all: Vec<u32> = std::iter::once(self.frame.begin).chain(ids).collect();
@@ -87,14 +87,14 @@ impl<'a> Captioner<'a> {
         }
     }
 
-    /// Tokens that the decoder reads of a caption at most: in training all but the last of the context.
+    /// Returns the maximum number of tokens of a caption that the decoder reads: in training all but the last of the context.
     fn limit(&self) -> usize {
         let trained = self.context.saturating_sub(1);
         let placed = self.task.model.text.max_len();
         placed.map_or(trained, |limit| limit.min(trained))
     }
 
-    /// The images with what the decoder looks at.
+    /// Encodes the images, and returns the decoder that attends to them.
     fn seen(&self, images: &[ImageItem]) -> Seeing<'a> {
         let batch = ImageBatch::of(images);
         let pixels = self.task.pixels(&batch);
@@ -102,10 +102,10 @@ impl<'a> Captioner<'a> {
         self.task.model.seeing(memory)
     }
 
-    /// The best captions of each image that begin with a prompt, which may be empty, in the order of the images.
+    /// Finds the best captions of each image that begin with a prompt, which may be empty, in the order of the images.
     ///
     /// # Errors
-    /// A prompt that the tokenizer cannot encode or the model not place, scores that are not numbers.
+    /// If the tokenizer cannot encode the prompt, the prompt is too long for the model, or scores are not finite.
     pub fn write(
         &self,
         images: &[ImageItem],
@@ -142,10 +142,10 @@ impl<'a> Captioner<'a> {
         Ok(written)
     }
 
-    /// So many captions of an image that begin with a prompt, drawn side by side.
+    /// Samples `samples` captions of an image that begin with a prompt, side by side.
     ///
     /// # Errors
-    /// Those of [`Self::write`].
+    /// As [`Self::write`].
     pub fn draw(
         &self,
         image: &ImageItem,
@@ -178,7 +178,7 @@ impl<'a> Captioner<'a> {
         Ok(texts.collect())
     }
 
-    /// Tokens that are drawn behind so many at most, as the settings say.
+    /// Returns the maximum number of tokens to sample after an opening of `opening` tokens, according to the settings.
     fn most(&self, opening: usize, config: &SamplingConfig) -> Result<usize> {
         let Some(length) = config.max_length else {
             return Ok(config.tokens.unwrap_or(self.context));
@@ -192,13 +192,13 @@ impl<'a> Captioner<'a> {
         })
     }
 
-    /// A caption's text, that of its prompt included.
+    /// Decodes a caption's text, including its prompt.
     fn text(&self, opening: &[u32], tokens: &[u32]) -> String {
         let all = [opening.get(1..).unwrap_or_default(), tokens].concat();
         self.tokenizer.decode_text(&all)
     }
 
-    /// A caption ends with the mark behind it and has no other special token.
+    /// Returns the rules of the search: a caption ends with the end mark and contains no other special token.
     fn rules(&self) -> Rules {
         let specials = self.tokenizer.specials().iter().copied();
         Rules {
@@ -208,7 +208,7 @@ impl<'a> Captioner<'a> {
     }
 }
 
-/// A decoder with the images that it looks at and what it has read.
+/// A decoder with the images that it attends to and the state of the tokens it has read.
 struct Looking<'a> {
     network: Seeing<'a>,
     state: ModelState,
@@ -222,7 +222,7 @@ impl<'a> Looking<'a> {
         }
     }
 
-    /// Hidden states after one token for each row.
+    /// Reads one token for each row and returns the hidden states, `[rows, 1, d_model]`.
     fn read(&mut self, tokens: &[u32]) -> Tensor<3> {
         let input = DecoderInput::new(column(tokens, &self.network.device()));
         self.network

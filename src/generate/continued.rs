@@ -1,8 +1,8 @@
-//! The likeliest continuations of prompts, by beam search, as transformers' `generate` with `num_beams` finds them (5.24).
+//! The likeliest continuations of prompts by beam search, as transformers' `generate` with `num_beams` finds them (5.24).
 //!
-//! A prompt's tokens have no part in a score, and the length that a score is divided by counts the new tokens alone, the
-//! one that ends a text among them. A repetition penalty changes log-probabilities, which it multiplies, as in
-//! transformers; what it makes of them is added up.
+//! A prompt's tokens do not count in a score, and the length that a score is divided by counts only the new tokens,
+//! including the one that ends a text. A repetition penalty multiplies log-probabilities, as in transformers; the
+//! results are summed.
 
 use super::beam::{
     AtLimit, AverageConfig, BeamConfig, DoneWhen, Hypothesis, LengthPenalty, NextScores, Rules,
@@ -14,20 +14,20 @@ use crate::error::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How the likeliest continuations are searched for: the usual values are those of transformers. Tokens, the repetition penalty
-/// and the ends of a text are those of `[decode.sampling]`.
+/// How the likeliest continuations are searched for; the defaults are those of transformers. The number of tokens, the
+/// repetition penalty and the tokens that end a text are those of `[decode.sampling]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ContinuationConfig {
-    /// Hypotheses of a prompt; 1 takes the likeliest token at each step.
+    /// Number of hypotheses per prompt; 1 takes the likeliest token at each step.
     #[schemars(range(min = 1, max = 4096))]
     pub beam: usize,
-    /// Continuations of each prompt that are given, `beam` at most.
+    /// Number of continuations returned per prompt, at most `beam`.
     #[schemars(range(min = 1, max = 4096))]
     pub n_best: usize,
-    /// How ended hypotheses are compared, whose lengths count the new tokens alone.
+    /// How finished hypotheses are compared; their lengths count only the new tokens.
     pub length_penalty: LengthPenalty,
-    /// When a prompt is done, of a beam of several hypotheses.
+    /// When the search for a prompt is finished, with a beam of several hypotheses.
     pub done_when: DoneWhen,
 }
 
@@ -43,7 +43,7 @@ impl Default for ContinuationConfig {
 }
 
 impl ContinuationConfig {
-    /// The search that it stands for; the length of texts is that of the command.
+    /// Returns the search settings; the command sets the length of texts.
     pub fn search(&self) -> BeamConfig {
         BeamConfig {
             beam: self.beam,
@@ -56,11 +56,12 @@ impl ContinuationConfig {
     }
 }
 
-/// The likeliest continuations of each row of a generator, the best first, of 1 to `most` tokens with the one of `ends` that
-/// ends a text; an id that is no token ends none. Of `sampling` the repetition penalty is used: nothing is drawn.
+/// Finds the likeliest continuations of each row of a generator, the best first, of 1 to `most` tokens including the
+/// one of `ends` that ends a text; ids outside the vocabulary are ignored. Only the repetition penalty of `sampling` is
+/// used: nothing is sampled.
 ///
 /// # Errors
-/// Scores that are not numbers.
+/// If scores are not finite.
 pub fn likeliest(
     generator: Generator,
     most: usize,
@@ -93,7 +94,7 @@ pub fn likeliest(
 struct Reading<'a> {
     generator: Generator<'a>,
     repetition_penalty: f64,
-    /// Whether the first tokens were asked for: the generator has read the prompts whole.
+    /// Whether the first scores were requested: the generator has then already read the prompts.
     begun: bool,
 }
 
@@ -131,7 +132,7 @@ impl Reading<'_> {
     }
 }
 
-/// Log-probabilities of a row's scores.
+/// Returns the log-probabilities of a row's logits.
 fn log_probs(logits: &[f32]) -> impl Iterator<Item = f32> {
     let most = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
     let sum: f64 = logits.iter().map(|x| (f64::from(*x) - most).exp()).sum();

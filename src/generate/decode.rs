@@ -1,4 +1,4 @@
-//! `[decode]`: how a text is written for a source text, and how that is measured; how a text is continued.
+//! `[decode]`: how a text is written for a source text and how it is scored, and how a text is continued.
 
 use super::beam::BeamConfig;
 use super::continued::ContinuationConfig;
@@ -7,28 +7,28 @@ use crate::error::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The knobs of decoding.
+/// Settings of decoding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DecodeConfig {
-    /// How `translate` and `eval` search for a text. No special token of the target vocabulary is written but the end mark and
-    /// sentinels.
+    /// How `translate` and `eval` search for a text. Of the special tokens of the target vocabulary only the end mark
+    /// and sentinels are written.
     pub search: BeamConfig,
-    /// Beam of the evaluations on the way; otherwise they search alike.
+    /// Beam width of evaluations during training; their other settings are those of `search`.
     #[schemars(range(min = 1, max = MOST))]
     pub valid_beam: usize,
-    /// Sources that evaluations on the way decode, the first ones of the split; 0 for none, all when absent.
+    /// Number of sources, from the start of the split, that evaluations during training decode; 0 for none, all when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_items: Option<usize>,
-    /// Sources that are decoded together.
+    /// Number of sources that are decoded together.
     #[schemars(range(min = 1, max = MOST))]
     pub batch_size: usize,
-    /// The metrics of decoded texts.
+    /// Metrics of decoded texts.
     pub metrics: Vec<TextMetric>,
     /// How `generate` continues a text.
     #[serde(skip_serializing_if = "SamplingConfig::is_default")]
     pub sampling: SamplingConfig,
-    /// How `generate` searches for the likeliest continuations; it draws when absent, and where a flag asks for draws.
+    /// How `generate` searches for the likeliest continuations; it samples when absent, or if a flag asks for samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beam_search: Option<ContinuationConfig>,
 }
@@ -47,7 +47,7 @@ impl Default for DecodeConfig {
     }
 }
 
-/// A measure of decoded texts against references.
+/// A metric of decoded texts against references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TextMetric {
@@ -68,7 +68,7 @@ pub enum TextMetric {
 }
 
 impl TextMetric {
-    /// The names under which it is written down.
+    /// Returns the names under which the metric is recorded.
     pub fn names(self) -> &'static [&'static str] {
         match self {
             Self::Bleu => &["bleu"],
@@ -83,14 +83,14 @@ impl TextMetric {
 }
 
 impl DecodeConfig {
-    /// The metrics that evaluations on the way write down.
+    /// Returns the names of the metrics that evaluations during training record.
     pub fn measured(&self) -> impl Iterator<Item = &'static str> {
         let on = self.valid_items != Some(0);
         let metrics = self.metrics.iter().filter(move |_| on);
         metrics.flat_map(|metric| metric.names()).copied()
     }
 
-    /// How evaluations on the way search.
+    /// Returns the search settings of evaluations during training.
     pub fn valid_search(&self) -> BeamConfig {
         BeamConfig {
             beam: self.valid_beam,
@@ -99,7 +99,7 @@ impl DecodeConfig {
         }
     }
 
-    /// All faults of the keys of texts for texts.
+    /// Returns all faults of the keys for text-to-text models.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = search_faults(&self.search, "decode.search");
         for (key, value) in [
@@ -119,7 +119,7 @@ impl DecodeConfig {
 }
 
 impl DecodeConfig {
-    /// All faults of the keys of texts that are continued.
+    /// Returns all faults of the keys for continuing texts.
     pub fn continuation_faults(&self) -> Vec<String> {
         let searched = self.beam_search.iter();
         let searched = searched.flat_map(|c| search_faults(&c.search(), "decode.beam_search"));
@@ -127,29 +127,29 @@ impl DecodeConfig {
     }
 }
 
-/// The faults of a search whose keys are in `table`.
+/// Returns the faults of a search whose keys are in `table`.
 fn search_faults(search: &BeamConfig, table: &str) -> Vec<String> {
     let beam = search.beam.max(1);
     let wide = width_fault(&format!("[{table}] beam = {beam}"), beam);
     search.faults(table).into_iter().chain(wide).collect()
 }
 
-/// Of beams, batches and other rows that are decoded together.
+/// Maximum number of beams, batch rows and other rows that are decoded together.
 pub const MOST: usize = 4096;
 
-/// Holds the value of a flag, where it was given, against the bounds that `[decode]` has.
+/// Checks the value of a flag, if it was given, against the bounds of `[decode]`.
 ///
 /// # Errors
-/// A beam or batch that cannot be had.
+/// If the beam or batch is out of bounds.
 pub fn check_width(flag: &str, width: Option<usize>) -> Result<()> {
     let fault = width.and_then(|width| width_fault(&format!("{flag} {width}"), width));
     fault.map_or(Ok(()), |fault| Err(Error::usage(fault)))
 }
 
-/// Holds `--beam` and `--n-best`, where they were given, against these bounds and each other.
+/// Checks `--beam` and `--n-best`, if they were given, against these bounds and each other.
 ///
 /// # Errors
-/// A beam that cannot be had, more texts of a source than a beam that is asked for has.
+/// If the beam is out of bounds, or more texts per source are asked for than the beam has.
 pub fn check_search(beam: Option<usize>, n_best: Option<usize>) -> Result<()> {
     check_width("--beam", beam)?;
     check_width("--n-best", n_best)?;
@@ -161,10 +161,10 @@ pub fn check_search(beam: Option<usize>, n_best: Option<usize>) -> Result<()> {
     }
 }
 
-/// The search of a run with the beam and the texts of a source that flags ask for.
+/// Returns the run's search settings with the beam and the number of texts per source from flags.
 ///
 /// # Errors
-/// A search that cannot be had.
+/// If the resulting settings are invalid.
 pub fn asked(run: &BeamConfig, beam: Option<usize>, n_best: Option<usize>) -> Result<BeamConfig> {
     let n_best = n_best.unwrap_or(run.n_best);
     let search = BeamConfig {
@@ -178,7 +178,7 @@ pub fn asked(run: &BeamConfig, beam: Option<usize>, n_best: Option<usize>) -> Re
     }
 }
 
-/// The fault of the width of a beam or a batch; `given` says how it was given.
+/// Returns the fault of the width of a beam or a batch; `given` shows how it was given.
 fn width_fault(given: &str, width: usize) -> Option<String> {
     let fine = (1..=MOST).contains(&width);
     (!fine).then(|| format!("{given} is not between 1 and {MOST}"))

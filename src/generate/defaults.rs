@@ -1,48 +1,48 @@
-//! `[decode.sampling]`: how `generate` continues a text where no flag says otherwise.
+//! `[decode.sampling]`: how `generate` continues a text unless flags say otherwise.
 
 use super::sampling::Sampling;
 use crate::error::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Tokens of a continuation where nothing says how many.
+/// Default number of tokens of a continuation.
 pub const TOKENS: usize = 200;
-/// The longest text that may be asked for.
+/// Maximum length of a text that may be requested, in tokens.
 const MOST_TOKENS: usize = 1 << 20;
 
 /// How a text is continued.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SamplingConfig {
-    /// Tokens of a continuation at most; 200 when absent.
+    /// Maximum tokens of a continuation; 200 when absent.
     #[schemars(range(min = 1, max = MOST_TOKENS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<usize>,
-    /// Tokens of a prompt and its continuation together at most, in place of `tokens`.
+    /// Maximum tokens of a prompt and its continuation together, instead of `tokens`.
     #[schemars(range(min = 1, max = MOST_TOKENS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_length: Option<usize>,
-    /// Divides the scores; 0 takes the likeliest token.
+    /// Temperature, which divides the logits; 0 takes the likeliest token.
     #[schemars(range(min = 0))]
     pub temperature: f64,
-    /// Draws among the k likeliest tokens; among all when absent. Source: Fan et al. 2018.
+    /// Samples from the k likeliest tokens; from all when absent. Source: Fan et al. 2018.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_k: Option<usize>,
-    /// Draws among the likeliest tokens that together reach this probability; among all when absent.
-    /// Source: Holtzman et al. 2020, section 3.1.
+    /// Samples from the likeliest tokens that together reach this probability; from all when absent. Source: Holtzman
+    /// et al. 2020, section 3.1.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// Draws among the tokens that are at least this share as likely as the likeliest one; among all when absent.
+    /// Samples from the tokens that are at least this share as likely as the likeliest one; from all when absent.
     /// Source: Nguyen et al., arXiv:2407.01082, section 3.
     #[schemars(range(min = 0, max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_p: Option<f64>,
-    /// Above 1, tokens that are already there become less likely. Source: Keskar et al. 2019, section 4.1.
+    /// Repetition penalty: above 1, tokens that already occur become less likely. Source: Keskar et al. 2019, section 4.1.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub repetition_penalty: f64,
-    /// Ids of the tokens that end a text; the tokenizer's end of a text when there are none.
+    /// Ids of the tokens that end a text; the tokenizer's end-of-text token when there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub end: Vec<u32>,
 }
@@ -63,12 +63,12 @@ impl Default for SamplingConfig {
 }
 
 impl SamplingConfig {
-    /// Whether every key has its usual value.
+    /// Returns whether every key has its default value.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// An error when a text should end with a token that the vocabulary lacks: it would end with none.
+    /// Fails if a text should end with a token that the vocabulary lacks: no text would end.
     pub(crate) fn require_vocabulary(&self, vocab_size: usize) -> Result<()> {
         match self.end.iter().find(|id| **id as usize >= vocab_size) {
             None => Ok(()),
@@ -78,7 +78,7 @@ impl SamplingConfig {
         }
     }
 
-    /// The rules of draws from this seed.
+    /// Returns the rules of sampling with this seed.
     pub fn rules(&self, seed: u64) -> Sampling {
         Sampling {
             temperature: self.temperature,
@@ -90,10 +90,10 @@ impl SamplingConfig {
         }
     }
 
-    /// Tokens that follow a prompt of so many.
+    /// Returns the number of tokens that may follow a prompt of `prompt` tokens.
     ///
     /// # Errors
-    /// A prompt that `max_length` leaves no token behind.
+    /// If `max_length` leaves no token after the prompt.
     pub fn tokens_after(&self, prompt: usize) -> Result<usize> {
         let Some(most) = self.max_length else {
             return Ok(self.tokens.unwrap_or(TOKENS));
@@ -107,7 +107,7 @@ impl SamplingConfig {
         }
     }
 
-    /// All faults of sense.
+    /// Returns all invalid values.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut fault = |wrong: bool, message: String| {

@@ -1,4 +1,4 @@
-//! What a model writes for inputs that are no texts: captions of images, texts of recordings.
+//! Texts for inputs other than text: captions of images, transcripts of recordings.
 
 use super::beam::BeamConfig;
 use super::decode::DecodeConfig;
@@ -9,19 +9,20 @@ use crate::stop::Stop;
 use crate::task::Objective;
 use std::ops::Range;
 
-/// Writes captions of images or texts of recordings.
+/// Writes captions of images or transcripts of recordings.
 pub enum Describer<'a> {
-    /// Of images.
+    /// Captions of images.
     Images(Captioner<'a>),
-    /// Of recordings.
+    /// Transcripts of recordings.
     Recordings(Listener<'a>),
 }
 
 impl<'a> Describer<'a> {
-    /// For a model that writes texts of up to `context` tokens about images or of recordings; `None` for any other.
+    /// Builds the writer for a model that writes texts of up to `context` tokens about images or recordings; `None` for
+    /// any other model.
     ///
     /// # Errors
-    /// A run without a tokenizer, or one without marks around a text.
+    /// If the run has no tokenizer, or one without marks around a text.
     pub fn new(
         model: &'a Objective,
         tokenizers: &'a Tokenizers,
@@ -35,7 +36,7 @@ impl<'a> Describer<'a> {
         Ok(listener.map(Self::Recordings))
     }
 
-    /// The same, which ends with [`Error::Stopped`](crate::error::Error::Stopped) when the flag is raised.
+    /// Makes the writer return [`Error::Stopped`](crate::error::Error::Stopped) when the flag is raised.
     #[must_use]
     pub fn until(self, stop: &Stop) -> Self {
         match self {
@@ -44,7 +45,7 @@ impl<'a> Describer<'a> {
         }
     }
 
-    /// Inputs that are read together.
+    /// Returns the number of inputs that are read together.
     pub fn batch_size(&self) -> usize {
         match self {
             Self::Images(captioner) => captioner.batch_size(),
@@ -52,10 +53,10 @@ impl<'a> Describer<'a> {
         }
     }
 
-    /// The best texts for some of the inputs behind a split.
+    /// Finds the best texts for the inputs at some places of a split.
     ///
     /// # Errors
-    /// An input that cannot be read, scores that are not numbers.
+    /// If an input cannot be read or scores are not finite.
     pub fn write(
         &self,
         captions: &Captions,

@@ -1,4 +1,4 @@
-//! What tells the texts of recordings: a decoder writes them, or they are spelled by the characters of frames.
+//! Transcripts of recordings: written by a decoder, or spelled from character scores of frames (CTC).
 
 use super::beam::BeamConfig;
 use super::decode::DecodeConfig;
@@ -9,19 +9,20 @@ use crate::error::{Error, Result};
 use crate::stop::Stop;
 use crate::task::Objective;
 
-/// Tells the texts of recordings.
+/// Transcribes recordings.
 pub enum Listener<'a> {
-    /// A decoder writes them.
+    /// A decoder writes the transcripts.
     Writes(Transcriber<'a>),
-    /// They are spelled.
+    /// The transcripts are spelled from the likeliest characters of the frames.
     Spells(Speller<'a>),
 }
 
 impl<'a> Listener<'a> {
-    /// For a model that reads recordings, whose decoder writes up to `context` tokens; `None` for any other.
+    /// Builds the transcriber for a model that reads recordings, with a decoder that writes up to `context` tokens;
+    /// `None` for any other model.
     ///
     /// # Errors
-    /// A run without a tokenizer, a decoder's without marks around a text.
+    /// If the run has no tokenizer, or a decoder's tokenizer has no marks around a text.
     pub fn new(
         model: &'a Objective,
         tokenizers: &'a Tokenizers,
@@ -35,7 +36,7 @@ impl<'a> Listener<'a> {
         Ok(transcriber.map(Self::Writes))
     }
 
-    /// The same, which ends with [`Error::Stopped`] when the flag is raised.
+    /// Makes the transcriber return [`Error::Stopped`] when the flag is raised.
     #[must_use]
     pub fn until(self, stop: &Stop) -> Self {
         match self {
@@ -44,10 +45,10 @@ impl<'a> Listener<'a> {
         }
     }
 
-    /// The same with what flags ask for beside a recording: another language, translations, a search.
+    /// Applies flags: another language, translations, a search.
     ///
     /// # Errors
-    /// Flags that a run cannot follow.
+    /// If the run does not support a flag.
     pub fn asked(self, language: Option<&str>, translate: bool, searches: bool) -> Result<Self> {
         match self {
             Self::Writes(writer) => writer.asked(language, translate).map(Self::Writes),
@@ -79,7 +80,7 @@ impl<'a> Listener<'a> {
         }
     }
 
-    /// Recordings that are read together.
+    /// Returns the number of recordings that are read together.
     pub fn batch_size(&self) -> usize {
         match self {
             Self::Writes(transcriber) => transcriber.batch_size(),
@@ -87,10 +88,10 @@ impl<'a> Listener<'a> {
         }
     }
 
-    /// The best texts of each recording, in the order of the recordings; one of each where they are spelled.
+    /// Finds the best texts of each recording, in the order of the recordings; only one each if they are spelled.
     ///
     /// # Errors
-    /// Marks that leave no place for a text, scores that are not numbers.
+    /// If the marks leave no room for a text, or scores are not finite.
     pub fn write(
         &self,
         recordings: &[SpeechItem],

@@ -1,4 +1,5 @@
-//! Text from a trained model: token by token with a key-value cache, several texts side by side, or the best of many by beam search.
+//! Text generation with a trained model: token by token with a key-value cache, several texts side by side, or the best
+//! of many by beam search.
 
 pub mod beam;
 pub mod caption;

@@ -1,4 +1,4 @@
-//! Models behind a source that was read, as [`NextScores`] of a search.
+//! Models that have read a source, as [`NextScores`] of a search.
 
 use super::beam::NextScores;
 use crate::error::Result;
@@ -13,7 +13,7 @@ use crate::stack::ModelState;
 use crate::stop::Stop;
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 
-/// A model that gives up when it is asked to.
+/// A model that stops with an error when it is asked to.
 pub(super) struct Stopped<'a> {
     pub(super) model: Box<dyn NextScores + 'a>,
     pub(super) stop: &'a Stop,
@@ -99,13 +99,13 @@ impl NextScores for Prefix<'_> {
     }
 }
 
-/// One token for each row.
+/// Builds the ids of one token for each row, `[rows, 1]`.
 pub(super) fn column(tokens: &[u32], device: &Device) -> Tensor<2, Int> {
     let ids: Vec<i32> = tokens.iter().map(|t| *t as i32).collect();
     Tensor::from_data(TensorData::new(ids, [tokens.len(), 1]), device)
 }
 
-/// Log-probabilities `[rows, vocab]` from scores `[rows, 1, vocab]`.
+/// Returns log-probabilities `[rows, vocab]` from logits `[rows, 1, vocab]`.
 pub(super) fn log_probs(logits: Tensor<3>) -> Vec<f32> {
     continued::numbers(activation::log_softmax(logits, 2))
 }

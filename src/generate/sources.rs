@@ -1,4 +1,4 @@
-//! Texts as a model reads them that writes texts for texts.
+//! Source texts as text-to-text models read them.
 
 use super::Translator;
 use super::beam::BeamConfig;
@@ -9,19 +9,19 @@ use crate::task::TextToText;
 use crate::tokenizer::{Edges, Tokenizer};
 use std::sync::atomic::Ordering;
 
-/// The tokens around the sources of a model, as the file of its tokenizer says.
+/// Encodes sources with the tokens that the tokenizer's file puts around them.
 pub(super) struct Sources<'a> {
     tokenizer: &'a Tokenizer,
-    /// Tokens of a source at most.
+    /// Maximum tokens of a source, including its edges.
     longest: usize,
-    /// Stand around it.
+    /// Tokens around a source.
     edges: Edges,
 }
 
-/// The tokens that targets begin with before anything is chosen: those that are read first, and the one behind them.
+/// Returns the fixed tokens that targets begin with: those that are read first, and the last one.
 ///
 /// # Errors
-/// A vocabulary without marks.
+/// If the vocabulary has no marks.
 pub(super) fn opening(writes: &Tokenizer) -> Result<(Vec<u32>, u32)> {
     let mut all = writes.target_opening()?;
     match all.pop() {
@@ -31,10 +31,10 @@ pub(super) fn opening(writes: &Tokenizer) -> Result<(Vec<u32>, u32)> {
 }
 
 impl<'a> Sources<'a> {
-    /// In what the tokenizer's file puts around a text ([`Tokenizer::source_edges`]).
+    /// Reads the tokens around a source from the tokenizer's file ([`Tokenizer::source_edges`]).
     ///
     /// # Errors
-    /// A vocabulary without an end mark.
+    /// If the vocabulary has no end mark.
     pub(super) fn of(tokenizer: &'a Tokenizer, longest: usize) -> Result<Self> {
         Ok(Self {
             tokenizer,
@@ -43,10 +43,10 @@ impl<'a> Sources<'a> {
         })
     }
 
-    /// The ids of a source, cut short where it is too long, and whether it is.
+    /// Returns the ids of a source, truncated if it is too long, and whether it was.
     ///
     /// # Errors
-    /// A text that the tokenizer cannot encode.
+    /// If the tokenizer cannot encode the text.
     pub(super) fn ids(&self, text: &str) -> Result<(Vec<u32>, bool)> {
         let inside = self.tokenizer.encode(&self.tokenizer.with_masks(text))?;
         let room = self.longest.saturating_sub(self.edges.len(false));
@@ -58,7 +58,7 @@ impl<'a> Sources<'a> {
 }
 
 impl Translator<'_> {
-    /// The tokenizers of sources and of targets.
+    /// Returns the tokenizers of sources and of targets.
     pub(super) fn both(&self) -> Result<(&Tokenizer, &Tokenizer)> {
         match (&self.tokenizers.text, self.tokenizers.of_targets()) {
             (Some(reads), Some(writes)) => Ok((reads, writes)),
@@ -68,7 +68,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Tokens that a target may have with its marks, where the model has a limit.
+    /// Returns the maximum number of tokens of a target with its marks, if the model has a limit.
     fn room_beside(&self, source: usize) -> Option<usize> {
         match self.network {
             TextToText::EncoderDecoder(model) => model.max_len(),
@@ -77,11 +77,11 @@ impl Translator<'_> {
         }
     }
 
-    /// A source and a text for it, in their marks, as the model reads them; the text is the one that the model writes itself
-    /// when absent.
+    /// Encodes a source and a text for it, with their marks, as the model reads them. If `text` is absent, the model
+    /// writes the text itself.
     ///
     /// # Errors
-    /// A run without tokenizers, a text that they cannot encode or the model cannot place, scores that are not numbers.
+    /// If the run has no tokenizers, they cannot encode a text, a text is too long for the model, or scores are not finite.
     pub fn pair(&self, source: &str, text: Option<&str>, config: &BeamConfig) -> Result<PairItem> {
         let (reads, writes) = self.both()?;
         let own = match text {

@@ -1,5 +1,5 @@
-//! Texts of recordings from the scores of characters at every frame: the likeliest character of each frame, without what a frame repeats
-//! and without blanks (Graves et al. 2006, section 3.2, best path decoding).
+//! Transcripts of recordings from the character scores of every frame (CTC): the likeliest character of each frame,
+//! with repeats and blanks removed (Graves et al. 2006, section 3.2, best path decoding).
 
 use super::Written;
 use super::decode::DecodeConfig;
@@ -13,7 +13,7 @@ use crate::stop::Stop;
 use crate::task::{Ctc, Objective};
 use crate::tokenizer::Tokenizer;
 
-/// Spells texts with a model in evaluation mode.
+/// Spells transcripts with a model in evaluation mode.
 pub struct Speller<'a> {
     task: &'a Ctc,
     tokenizer: &'a Tokenizer,
@@ -22,10 +22,10 @@ pub struct Speller<'a> {
 }
 
 impl<'a> Speller<'a> {
-    /// For a model that finds characters along recordings; `None` for any other.
+    /// Builds the speller for a CTC model; `None` for any other model.
     ///
     /// # Errors
-    /// A run without a tokenizer.
+    /// If the run has no tokenizer.
     pub fn new(
         model: &'a Objective,
         tokenizers: &'a Tokenizers,
@@ -43,7 +43,7 @@ impl<'a> Speller<'a> {
         }))
     }
 
-    /// The same, which ends with [`Error::Stopped`] when the flag is raised.
+    /// Makes the speller return [`Error::Stopped`] when the flag is raised.
     #[must_use]
     pub fn until(self, stop: &Stop) -> Self {
         Self {
@@ -52,15 +52,15 @@ impl<'a> Speller<'a> {
         }
     }
 
-    /// Recordings that are read together.
+    /// Returns the number of recordings that are read together.
     pub fn batch_size(&self) -> usize {
         self.batch_size
     }
 
-    /// The text of each recording, in the order of the recordings, with the log-probability of its likeliest way.
+    /// Spells the text of each recording, in the order of the recordings, with the log-probability of its best path.
     ///
     /// # Errors
-    /// Scores that are not numbers.
+    /// If scores are not finite.
     pub fn write(&self, recordings: &[SpeechItem]) -> Result<Vec<Vec<Written>>> {
         let mut written = Vec::with_capacity(recordings.len());
         for some in recordings.chunks(self.batch_size) {
@@ -85,7 +85,7 @@ impl<'a> Speller<'a> {
     }
 }
 
-/// The classes of the likeliest way through so many frames, collapsed, and its log-probability.
+/// Returns the collapsed classes of the best path through the first `frames` frames, and its log-probability.
 fn likeliest(scores: &[f32], vocab: usize, frames: usize, blank: usize) -> Result<(Vec<u32>, f64)> {
     let (mut ids, mut log_prob, mut last) = (Vec::new(), 0.0, blank);
     for frame in scores.chunks(vocab).take(frames) {
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(ids, [1, 1, 2, 2]);
         let each = -(1.0 + 2.0 * (-9.0f64).exp()).ln();
         assert!((log_prob - 10.0 * each).abs() < 1e-9);
-        // What fills a row up is not read.
+        // Padding at the end of a row is not read.
         assert_eq!(likeliest(&scores, 3, 3, 0).unwrap().0, [1]);
         assert!(likeliest(&[f32::NAN, 0.0, 0.0], 3, 1, 0).is_err());
     }

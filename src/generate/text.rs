@@ -1,32 +1,32 @@
-//! Generated tokens as text while they come: only what is settled is handed out, and a token costs the same
-//! however long the text is.
+//! Generated tokens as a stream of text: only settled text is returned, and the cost per token does not depend on the
+//! length of the text.
 //!
-//! A token's text depends on its neighbours (bytes of one character, spaces between words), so the newest
-//! tokens are decoded together with a few before them, and the difference is what is new. Tokenizers that fall back to
-//! bytes decode a whole run of them to replacement characters while its last character is not whole, so that a window
-//! neither begins nor ends inside of a character.
+//! A token's text depends on its neighbours (bytes of one character, spaces between words), so the newest tokens are
+//! decoded together with a few earlier ones, and the difference is the new text. Tokenizers with byte fallback decode a
+//! whole run of bytes to replacement characters while its last character is incomplete, so a window neither begins nor
+//! ends inside a character.
 
 use crate::tokenizer::Tokenizer;
 
-/// Tokens that are decoded together at the most.
+/// Maximum tokens that are decoded together.
 const WINDOW: usize = 32;
-/// The same where the last character is never whole.
+/// The same maximum while the last character stays incomplete.
 const MOST: usize = 4 * WINDOW;
-/// Tokens before a new one that its text may depend on.
+/// Number of earlier tokens that a new token's text may depend on.
 const KEPT: usize = 8;
 
-/// Decodes token by token.
+/// Decodes a text token by token.
 pub struct TextStream<'a> {
     tokenizer: &'a Tokenizer,
     window: Vec<u32>,
-    /// The text of the window that was handed out.
+    /// Text of the window that was already returned.
     given: String,
-    /// Whether the window ends inside of a character.
+    /// Whether the window ends inside a character.
     waits: bool,
 }
 
 impl<'a> TextStream<'a> {
-    /// A stream that continues after `prompt`, whose own text is not handed out.
+    /// Starts a stream after `prompt`, whose own text is not returned.
     pub fn new(tokenizer: &'a Tokenizer, prompt: &[u32]) -> Self {
         let window = newest(tokenizer, prompt).to_vec();
         Self {
@@ -37,7 +37,7 @@ impl<'a> TextStream<'a> {
         }
     }
 
-    /// The text that `token` adds; an unfinished character waits for the tokens that finish it.
+    /// Returns the text that `token` adds; an incomplete character is held back until its last token.
     pub fn push(&mut self, token: u32) -> String {
         if self.window.len() >= if self.waits { MOST } else { WINDOW } {
             self.window = newest(self.tokenizer, &self.window).to_vec();
@@ -48,13 +48,13 @@ impl<'a> TextStream<'a> {
         self.waits = text.ends_with(char::REPLACEMENT_CHARACTER);
         let shown = settled(&text);
         match self.waits && !shown.starts_with(&self.given) {
-            // What was whole is so again with the bytes to come.
+            // Characters that were complete become so again with the bytes to come.
             true => String::new(),
             false => self.give(shown),
         }
     }
 
-    /// The text that still waits when no token follows.
+    /// Returns the text that is still held back when no token follows.
     pub fn finish(&mut self) -> String {
         let text = self.tokenizer.decode(&self.window);
         if !self.waits || text.starts_with(&self.given) {
@@ -65,7 +65,7 @@ impl<'a> TextStream<'a> {
             self.tokenizer
                 .decode(&self.window[..count.saturating_sub(bytes)])
         };
-        // Bytes that break off inside of a character do not take those before it back.
+        // Bytes that break off inside a character do not retract the characters before them.
         let mut whole = (1..=UNFINISHED).map(without);
         match whole.find(|text| text.starts_with(&self.given)) {
             Some(whole) => self.give(&(whole + "\u{FFFD}")),
@@ -80,7 +80,7 @@ impl<'a> TextStream<'a> {
     }
 }
 
-/// The newest tokens, a few of them, from the beginning of a character on.
+/// Returns the newest few tokens, starting at the beginning of a character.
 fn newest<'t>(tokenizer: &Tokenizer, tokens: &'t [u32]) -> &'t [u32] {
     let from = |before: usize| &tokens[tokens.len().saturating_sub(KEPT + before)..];
     let whole = |tokens: &&[u32]| {
@@ -92,10 +92,10 @@ fn newest<'t>(tokenizer: &Tokenizer, tokens: &'t [u32]) -> &'t [u32] {
     windows.find(whole).unwrap_or(from(0))
 }
 
-/// Bytes of a character that is not whole, at most.
+/// Maximum bytes of an incomplete character.
 const UNFINISHED: usize = 3;
 
-/// The text without a last character that is not whole: tokenizers that fall back to bytes decode each of its bytes to a
+/// Returns the text without an incomplete last character: tokenizers with byte fallback decode each of its bytes to a
 /// replacement character.
 fn settled(text: &str) -> &str {
     (0..UNFINISHED).fold(text, |text, _| {
@@ -104,23 +104,23 @@ fn settled(text: &str) -> &str {
     })
 }
 
-/// The part of `new` after its common beginning with `old`.
+/// Returns the part of `new` after its common prefix with `old`.
 fn after_common<'t>(old: &str, new: &'t str) -> &'t str {
     let same = old.chars().zip(new.chars()).take_while(|(a, b)| a == b);
     &new[same.map(|(c, _)| c.len_utf8()).sum()..]
 }
 
-/// Ends a text before the first of some texts; holds back what may be the beginning of one.
+/// Ends a text before the first occurrence of a stop text; holds back text that may be the beginning of one.
 pub struct Stops {
     texts: Vec<String>,
-    /// Bytes that may belong to a stop text whose end has not come.
+    /// Number of bytes held back, which may begin a stop text.
     held: usize,
     text: String,
     shown: usize,
 }
 
 impl Stops {
-    /// Stops at any of `texts`, none of which is empty.
+    /// Builds a filter that stops at any of `texts`, none of which is empty.
     pub fn new(texts: &[String]) -> Self {
         Self {
             held: texts
@@ -134,7 +134,7 @@ impl Stops {
         }
     }
 
-    /// The text that may be shown after `new`, and whether a stop text has come.
+    /// Adds `new`; returns the text that may be shown, and whether a stop text was found.
     pub fn push(&mut self, new: &str) -> (&str, bool) {
         let from = floor(&self.text, self.text.len().saturating_sub(self.held)).max(self.shown);
         self.text.push_str(new);
@@ -147,7 +147,7 @@ impl Stops {
         (self.show(end), found.is_some())
     }
 
-    /// Text that was held back and is no stop text.
+    /// Returns the text that was held back but is not a stop text.
     pub fn finish(&mut self) -> &str {
         self.show(self.text.len())
     }
@@ -159,7 +159,7 @@ impl Stops {
     }
 }
 
-/// The last border between characters at or before `at`.
+/// Returns the last character boundary at or before `at`.
 fn floor(text: &str, mut at: usize) -> usize {
     while !text.is_char_boundary(at) {
         at -= 1;
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// A token for each byte and some words, as LLaMA's vocabulary falls back to bytes.
+    /// Tokenizer with a token for each byte and some words, like LLaMA's vocabulary with byte fallback.
     fn falling_back() -> Tokenizer {
         let bytes = (0..256u32).map(|byte| (format!("<0x{byte:02X}>"), byte));
         let words = ["a", "\u{2581}b", "<unk>"].into_iter().zip(256..);

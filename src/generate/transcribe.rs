@@ -1,6 +1,6 @@
-//! Texts of recordings: recordings are read in batches, and texts searched for with key-value caches, those of a recording's states
-//! computed once. A text begins with the tokens that the tokenizer puts before a transcript (Whisper's
-//! `<|startoftranscript|><|en|><|transcribe|><|notimestamps|>`), which cost nothing.
+//! Transcripts of recordings: recordings are read in batches, and texts are found by beam search with key-value caches,
+//! where those of a recording's states are computed once. A text begins with the tokens that the tokenizer puts before
+//! a transcript (Whisper's `<|startoftranscript|><|en|><|transcribe|><|notimestamps|>`), which have log-probability 0.
 
 use super::Written;
 use super::beam::{BeamConfig, NextScores, Rules, Sentence, search};
@@ -18,24 +18,24 @@ use crate::stop::Stop;
 use crate::task::{Objective, Transcription};
 use crate::tokenizer::Tokenizer;
 
-/// Writes texts of recordings with a model in evaluation mode.
+/// Writes transcripts of recordings with a model in evaluation mode.
 pub struct Transcriber<'a> {
     task: &'a Transcription,
     tokenizer: &'a Tokenizer,
-    /// What every text begins with: those that are read before the last one, and that.
+    /// Tokens that every text begins with: those that are read first, and the last one.
     opening: (Vec<u32>, u32),
     rules: Rules,
     batch_size: usize,
-    /// Tokens that the model reads of a text in training.
+    /// Number of tokens of a text that the model reads in training.
     context: usize,
     stop: Stop,
 }
 
 impl<'a> Transcriber<'a> {
-    /// For a model that writes texts of up to `context` tokens of recordings; `None` for any other.
+    /// Builds the transcriber for a model that writes transcripts of up to `context` tokens; `None` for any other model.
     ///
     /// # Errors
-    /// A run without a tokenizer, or one without marks around a text.
+    /// If the run has no tokenizer, or one without marks around a text.
     pub fn new(
         model: &'a Objective,
         tokenizers: &'a Tokenizers,
@@ -67,7 +67,7 @@ impl<'a> Transcriber<'a> {
         }))
     }
 
-    /// The same, which ends with [`Error::Stopped`] when the flag is raised.
+    /// Makes the transcriber return [`Error::Stopped`] when the flag is raised.
     #[must_use]
     pub fn until(self, stop: &Stop) -> Self {
         Self {
@@ -76,11 +76,11 @@ impl<'a> Transcriber<'a> {
         }
     }
 
-    /// The same whose texts are of another language (`de`), or translations into English, where the tokens that they begin with say
-    /// that.
+    /// Sets another language of the texts (`de`), or translation into English, if the tokens that texts begin with
+    /// express these.
     ///
     /// # Errors
-    /// Tokens that the vocabulary lacks, texts that begin without them.
+    /// If the vocabulary lacks a token, or texts do not begin with such a token.
     pub fn asked(mut self, language: Option<&str>, translate: bool) -> Result<Self> {
         let wanted = [
             language.map(|language| {
@@ -116,22 +116,22 @@ impl<'a> Transcriber<'a> {
         Ok(self)
     }
 
-    /// Recordings that are read together.
+    /// Returns the number of recordings that are read together.
     pub fn batch_size(&self) -> usize {
         self.batch_size
     }
 
-    /// Tokens that the decoder reads of a text at most: in training all but the last of the context.
+    /// Returns the maximum number of tokens of a text that the decoder reads: in training all but the last of the context.
     fn limit(&self) -> usize {
         let trained = self.context.saturating_sub(1);
         let placed = self.task.model.max_len();
         placed.map_or(trained, |limit| limit.min(trained))
     }
 
-    /// The best texts of each recording, in the order of the recordings.
+    /// Finds the best texts of each recording, in the order of the recordings.
     ///
     /// # Errors
-    /// Marks that leave no place for a text, scores that are not numbers.
+    /// If the marks leave no room for a text, or scores are not finite.
     pub fn write(
         &self,
         recordings: &[SpeechItem],
@@ -167,7 +167,7 @@ impl<'a> Transcriber<'a> {
     }
 }
 
-/// A text ends with the mark behind it, and has no other special token and no time.
+/// Returns the rules of the search: a text ends with the end mark and contains no other special token and no timestamp.
 fn rules(tokenizer: &Tokenizer, end: u32) -> Rules {
     let vocabulary = 0..tokenizer.vocab_size() as u32;
     let never = |id: &u32| {
@@ -181,10 +181,10 @@ fn rules(tokenizer: &Tokenizer, end: u32) -> Rules {
     }
 }
 
-/// What Whisper's texts begin with that are translations.
+/// Whisper's task token for translations.
 const TRANSLATE: &str = "<|translate|>";
 
-/// Whether a token names a language, as `<|en|>` of Whisper's does.
+/// Whether a token names a language, like Whisper's `<|en|>`.
 fn is_language(name: &str) -> bool {
     let inside = name.strip_prefix("<|").and_then(|n| n.strip_suffix("|>"));
     inside.is_some_and(|code| {
@@ -192,12 +192,12 @@ fn is_language(name: &str) -> bool {
     })
 }
 
-/// Whether a token says what is asked for.
+/// Whether a token names the task.
 fn is_job(name: &str) -> bool {
     [TRANSLATE, "<|transcribe|>"].contains(&name)
 }
 
-/// Whether a token says a time within the recording, as `<|12.34|>` of Whisper's does.
+/// Whether a token is a timestamp, like Whisper's `<|12.34|>`.
 fn is_time(name: &str) -> bool {
     let inside = name.strip_prefix("<|").and_then(|n| n.strip_suffix("|>"));
     inside.is_some_and(|inside| {

@@ -1,7 +1,8 @@
-//! Texts for texts: sources are encoded in batches of like lengths, targets are searched for with key-value caches.
+//! Text-to-text generation: sources are encoded in batches of similar lengths, and targets are found by beam search
+//! with key-value caches.
 //!
-//! A decoder that continues after its source (prefix language model) reads sources of one length together, since a
-//! row has no place for filling between a source and its target.
+//! A decoder that continues after its source (prefix language model) reads sources of equal length together, since a
+//! row has no room for padding between a source and its target.
 
 use super::beam::{BeamConfig, Hypothesis, Limit, NextScores, Rules, Sentence, search};
 use super::decode::DecodeConfig;
@@ -27,12 +28,12 @@ pub struct Written {
     pub log_prob: f64,
     /// The score that hypotheses are compared by.
     pub score: f64,
-    /// What it reached, where it has as many tokens as it may have.
+    /// Limit that the text reached, if it has as many tokens as allowed.
     pub limit: Option<Limit>,
 }
 
 impl Written {
-    /// What a search for up to `max_len` tokens found for one source, with the text of each; `limit` says which bound that is.
+    /// Converts what a search for up to `max_len` tokens found for one source; `limit` says which limit that is.
     pub(super) fn all(
         found: Vec<Hypothesis>,
         (max_len, limit): (usize, Limit),
@@ -53,17 +54,17 @@ pub struct Translator<'a> {
     pub(super) network: TextToText<'a>,
     pub(super) tokenizers: &'a Tokenizers,
     batch_size: usize,
-    /// Tokens of the longest source.
+    /// Maximum tokens of a source.
     longest: usize,
-    /// Sources that were longer.
+    /// Number of sources that were longer.
     pub(super) cut: AtomicUsize,
     device: Device,
     stop: Stop,
 }
 
 impl<'a> Translator<'a> {
-    /// For a model that writes texts for texts; `None` for any other. `longest` is the length of its training
-    /// inputs.
+    /// Builds the translator for a text-to-text model; `None` for any other model. `longest` is the length of its
+    /// training inputs.
     pub fn new(
         model: &'a Objective,
         tokenizers: &'a Tokenizers,
@@ -88,7 +89,7 @@ impl<'a> Translator<'a> {
         })
     }
 
-    /// The same, which ends with [`Error::Stopped`] when the flag is raised.
+    /// Makes the translator return [`Error::Stopped`] when the flag is raised.
     #[must_use]
     pub fn until(self, stop: &Stop) -> Self {
         Self {
@@ -97,20 +98,20 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Tokens of a source at most; what is longer is cut short.
+    /// Returns the maximum number of tokens of a source; longer sources are truncated.
     pub fn longest(&self) -> usize {
         self.longest
     }
 
-    /// Sources that were cut short so far.
+    /// Returns the number of sources truncated so far.
     pub fn cut(&self) -> usize {
         self.cut.load(Ordering::Relaxed)
     }
 
-    /// The best texts for each source, in the order of the sources.
+    /// Finds the best texts for each source, in the order of the sources.
     ///
     /// # Errors
-    /// A run without tokenizers, a text that they cannot encode, scores that are not numbers.
+    /// If the run has no tokenizers, they cannot encode a text, or scores are not finite.
     pub fn write(&self, sources: &[&str], config: &BeamConfig) -> Result<Vec<Vec<Written>>> {
         let written = self.write_each(sources, config)?.into_iter().zip(1..);
         let named = |(texts, number): (Result<_>, usize)| {
@@ -119,10 +120,10 @@ impl<'a> Translator<'a> {
         written.map(named).collect()
     }
 
-    /// [`Translator::write`], with the error of each text that the tokenizer cannot encode in its place.
+    /// [`Translator::write`] that returns a separate error for each text that the tokenizer cannot encode.
     ///
     /// # Errors
-    /// A run without tokenizers, scores that are not numbers.
+    /// If the run has no tokenizers, or scores are not finite.
     pub fn write_each(
         &self,
         sources: &[&str],
@@ -151,7 +152,7 @@ impl<'a> Translator<'a> {
                 Err(error) => written[number] = Err(error),
             }
         }
-        // Stable: equal lengths stay in order.
+        // Stable sort: equal lengths stay in order.
         ids.sort_by_key(|(_, ids)| ids.len());
         let longest = |ids: &[u32]| self.room(ids.len(), config).0;
         for batch in self.batches(&ids) {
@@ -181,10 +182,10 @@ impl<'a> Translator<'a> {
         Ok(written)
     }
 
-    /// Tokens that a target of a source may have, as many as the search allows and the model can place; and which of both limits
-    /// it is.
+    /// Returns the maximum number of tokens of a target, which the search allows and the model has positions for, and
+    /// which of the two limits applies.
     fn room(&self, source: usize, config: &BeamConfig) -> (usize, Limit) {
-        // The mark that begins a target has a place too.
+        // The mark that begins a target takes a position too.
         let limit = match self.network {
             TextToText::EncoderDecoder(model) => model.max_len().map(|n| n.saturating_sub(1)),
             TextToText::Prefix(task) => task.model.max_len().map(|n| n.saturating_sub(source + 1)),
@@ -193,7 +194,7 @@ impl<'a> Translator<'a> {
         config.longest(source, limit)
     }
 
-    /// Runs of sources, short ones first, that are decoded together.
+    /// Splits the sources, sorted by length, into batches that are decoded together.
     fn batches<'b>(&self, ids: &'b [(usize, Vec<u32>)]) -> Vec<&'b [(usize, Vec<u32>)]> {
         match self.network {
             TextToText::EncoderDecoder(_) | TextToText::Recurrent(_) => {
@@ -206,7 +207,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Reads the sources.
+    /// Encodes the sources.
     fn read(&self, rows: &[&[u32]]) -> Box<dyn NextScores + 'a> {
         let cols = rows.iter().map(|row| row.len()).max().unwrap_or(0);
         let lengths: Vec<usize> = rows.iter().map(|row| row.len()).collect();
@@ -242,7 +243,7 @@ impl<'a> Translator<'a> {
                 if task.sees_whole_source() {
                     input.visible.prefix = Some(lengths.as_slice().into());
                 }
-                // Only what it leaves in the state is of use.
+                // Only the state is needed.
                 drop(task.model.forward(input, Some(&mut state), &pass));
                 Box::new(Prefix {
                     model: &task.model,

@@ -1,16 +1,17 @@
-//! Attention weights by distance, and the share of them that lies on earlier segments (Dai et al. 2019, appendix D, show
-//! the weights of each head by relative position).
+//! Attention weights by distance, and the share of them on earlier segments (Dai et al. 2019, appendix D, show the
+//! weights of each head by relative position).
 //!
-//! The last segment of each window is looked at, where a memory is as full as it gets. A query at distance 0 looks at its
-//! own position; the weight at distance d is the mean over all queries that have a position d before them. A key is looked
-//! at highly when its weight is more than twice that of a query that looks at all n keys up to its own position alike, 2/n.
+//! Only the last segment of each window is evaluated, where the memory is as full as possible. Distance 0 is the
+//! query's own position; the weight at distance d is the mean over all queries that have a position d before them. A
+//! key counts as highly attended if its weight exceeds 2/n: twice the weight of uniform attention over the n keys up to
+//! the query's own position.
 
 use super::{Reader, Window};
 use crate::nn::record::Keep;
 use burn::tensor::TensorData;
 use std::collections::BTreeMap;
 
-/// A weight is high above this many times an even share.
+/// A weight is high above this multiple of a uniform share.
 pub const HIGH: f64 = 2.0;
 
 /// Attention of one head.
@@ -24,22 +25,22 @@ pub struct HeadAttention {
     pub by_distance: Vec<f64>,
     /// Mean over queries of Σ weight·distance.
     pub distance: f64,
-    /// Share of keys that are looked at highly.
+    /// Share of keys that are highly attended.
     pub high: f64,
-    /// Of keys in earlier segments; `None` without any.
+    /// Attention to keys in earlier segments; `None` if there are none.
     pub memory: Option<MemoryShare>,
 }
 
 /// The part of attention that lies on earlier segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MemoryShare {
-    /// Share of their keys that are looked at highly.
+    /// Share of their keys that are highly attended.
     pub high: f64,
-    /// Mean over queries of the weights on them together.
+    /// Mean over queries of the total weight on them.
     pub weight: f64,
 }
 
-/// Sums in the making.
+/// Running sums of one head.
 #[derive(Clone, Debug, Default)]
 struct Sums {
     weights: Vec<f64>,
@@ -52,7 +53,7 @@ struct Sums {
     memory_weight: f64,
 }
 
-/// The attention of each head of each layer, in their order; nothing of a network without attention.
+/// Measures the attention of each head of each layer, in order; empty for a network without attention.
 pub fn by_head(reader: &Reader, windows: &[Window]) -> Vec<HeadAttention> {
     let keep = Keep {
         hidden_states: false,
@@ -71,7 +72,7 @@ pub fn by_head(reader: &Reader, windows: &[Window]) -> Vec<HeadAttention> {
         .collect()
 }
 
-/// Adds weights `[rows, heads, queries, keys]`, whose last query is at the last key.
+/// Adds weights `[rows, heads, queries, keys]`, where the last query is at the last key.
 fn add(sums: &mut BTreeMap<(usize, usize), Sums>, layer: usize, weights: &TensorData) {
     let [_, heads, queries, keys] = weights.shape()[..] else {
         unreachable!("attention weights have four dimensions")
@@ -86,7 +87,7 @@ fn add(sums: &mut BTreeMap<(usize, usize), Sums>, layer: usize, weights: &Tensor
 }
 
 impl Sums {
-    /// Adds the weights of a query on the keys up to its own position, of which the first are of earlier segments.
+    /// Adds the weights of a query on the keys up to its own position, of which the first `earlier` are in earlier segments.
     fn add(&mut self, row: &[f32], earlier: usize) {
         let longest = self.weights.len().max(row.len());
         self.weights.resize(longest, 0.0);
@@ -126,7 +127,7 @@ impl Sums {
     }
 }
 
-/// The mean of the weights by distance over the distances `from..=to`.
+/// Returns the mean weight over the distances `from..=to`.
 pub fn between(head: &HeadAttention, from: usize, to: usize) -> f64 {
     let inside = &head.by_distance[from..=to];
     inside.iter().sum::<f64>() / inside.len() as f64
@@ -136,7 +137,7 @@ pub fn between(head: &HeadAttention, from: usize, to: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Two queries behind one key of an earlier segment, by hand.
+    /// Two queries after one key of an earlier segment, computed by hand.
     #[test]
     fn weights_by_distance() {
         let values = vec![0.9f32, 0.1, 0.0, 0.7, 0.2, 0.1];

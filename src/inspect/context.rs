@@ -1,30 +1,31 @@
-//! The loss of a token against its position: the number of tokens that the model has read before it.
+//! The loss of a token as a function of its position: the number of tokens that the model has read before it.
 //!
-//! Positions are put in buckets that grow by √2 (1, 2, 3, 4, 5-6, 7-8, 9-11 …), so that a logarithmic axis shows each alike.
+//! Positions are grouped into buckets that grow by √2 (1, 2, 3, 4, 5-6, 7-8, 9-11 …), so that they are equally wide on
+//! a logarithmic axis.
 
 use super::{Reader, Window};
 
-/// Positions of a bucket and the mean loss there.
+/// A range of positions and the mean loss there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bucket {
-    /// The first position; position n is that of a token that n tokens precede.
+    /// First position; position n is that of a token preceded by n tokens.
     pub from: usize,
-    /// The last position.
+    /// Last position.
     pub to: usize,
-    /// Mean loss in nats; NaN where no token is scored.
+    /// Mean loss in nats; NaN if no token is scored.
     pub loss: f64,
-    /// Tokens that it is the mean of.
+    /// Number of tokens averaged.
     pub tokens: usize,
 }
 
 impl Bucket {
-    /// The middle of its positions on a logarithmic axis.
+    /// Returns the middle of its positions on a logarithmic axis.
     pub fn middle(&self) -> f64 {
         (self.from as f64 * self.to as f64).sqrt()
     }
 }
 
-/// Positions 1 to `longest` in buckets `(first, last)`.
+/// Returns buckets `(first, last)` of the positions 1 to `longest`.
 pub fn buckets(longest: usize) -> Vec<(usize, usize)> {
     let (mut all, mut from) = (Vec::new(), 1);
     for half_doublings in 0.. {
@@ -41,7 +42,7 @@ pub fn buckets(longest: usize) -> Vec<(usize, usize)> {
     all
 }
 
-/// Mean losses by position of some windows of one length, of which the model reads what it can.
+/// Computes mean losses by position over windows of equal length, of which the model reads as much as it can.
 pub fn by_position(reader: &Reader, windows: &[Window]) -> Vec<Bucket> {
     let longest = windows.first().map_or(0, |w| reader.reads(w.len()));
     let losses = reader.losses(windows, longest, longest);

@@ -6,18 +6,18 @@
 //!
 //!   f_i(c, c') = mean over T of min(b(c, t), l_i(c', t)),
 //!
-//! so that a longer context counts where it beats the best short one of any model, and its relative gain is
+//! so that a longer context counts only if it beats the best short one of any model, and its relative gain is
 //!
 //!   g_i(c, c') = (exp f_i(c, c) − exp f_i(c, c')) / exp f_i(c, c).
 //!
-//! From c = Δ on, while g_i(c, c + Δ) is at least a threshold (0.01), c becomes c + Δ. The c at which it stops is the RECL:
-//! no further Δ tokens help by more. A model that cannot read c tokens reads as many as it can.
+//! Starting at c = Δ, c becomes c + Δ as long as g_i(c, c + Δ) is at least a threshold (0.01). The c at which it stops
+//! is the RECL: a further Δ tokens gain less than the threshold. A model that cannot read c tokens reads as many as it can.
 
 use super::{Reader, Window};
 
-/// The shares of the hardest tokens that the paper compares.
+/// Shares r of the hardest tokens that the paper compares.
 pub const SHARES: [f64; 3] = [0.1, 0.5, 1.0];
-/// The relative gain below which a longer context does not count.
+/// Relative gain below which a longer context does not count.
 pub const THRESHOLD: f64 = 0.01;
 
 /// Losses of a group of models on the same tokens.
@@ -25,22 +25,23 @@ pub const THRESHOLD: f64 = 0.01;
 pub struct Losses {
     /// Context lengths: Δ, 2Δ, 3Δ …
     pub contexts: Vec<usize>,
-    /// By model, by context, by token.
+    /// Losses in nats by model, by context, by token.
     pub values: Vec<Vec<Vec<f64>>>,
 }
 
-/// A model's effective context.
+/// The effective context of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effective {
-    /// The relative effective context length in tokens.
+    /// Relative effective context length in tokens.
     pub length: usize,
-    /// Whether the longest context still gained, so that the length is at least this.
+    /// Whether the longest context still gained, so that `length` is a lower bound.
     pub at_least: bool,
-    /// The relative gain g(c, c + Δ) from each context to the next.
+    /// Relative gain g(c, c + Δ) from each context to the next.
     pub gains: Vec<f64>,
 }
 
-/// The losses of some models on the last token of each window, at contexts of `step`, 2·`step` … tokens as far as windows go.
+/// Computes the losses of models on the last token of each window, at contexts of `step`, 2·`step` … tokens up to the
+/// windows' length.
 pub fn losses(readers: &[Reader], windows: &[Window], step: usize) -> Losses {
     let longest = windows.first().map_or(0, Window::len);
     let contexts: Vec<usize> = (1..=longest / step.max(1)).map(|n| n * step).collect();
@@ -49,7 +50,7 @@ pub fn losses(readers: &[Reader], windows: &[Window], step: usize) -> Losses {
         let mut before = 0;
         for context in &contexts {
             let reads = reader.reads(*context);
-            // Beyond what the model can read nothing changes.
+            // Beyond what the model can read, nothing changes.
             if let Some(last) = all.last().filter(|_| reads == before).cloned() {
                 all.push(last);
                 continue;
@@ -65,13 +66,13 @@ pub fn losses(readers: &[Reader], windows: &[Window], step: usize) -> Losses {
 }
 
 impl Losses {
-    /// The mean loss of a model at each context, of all tokens.
+    /// Returns the mean loss of a model over all tokens, at each context.
     pub fn means(&self, model: usize) -> Vec<f64> {
         let mean = |losses: &Vec<f64>| losses.iter().sum::<f64>() / losses.len() as f64;
         self.values[model].iter().map(mean).collect()
     }
 
-    /// The effective context of a model in the group, on the share `r` of the tokens that are hardest.
+    /// Computes the effective context of a model in the group, on the share `r` of the hardest tokens.
     pub fn effective(&self, model: usize, r: f64, threshold: f64) -> Effective {
         let gains: Vec<f64> = (1..self.contexts.len())
             .map(|longer| self.gain(model, longer - 1, longer, r))
@@ -85,7 +86,7 @@ impl Losses {
         }
     }
 
-    /// g_i(c, c') for the numbers of two contexts.
+    /// Returns g_i(c, c') for the indices of two contexts.
     fn gain(&self, model: usize, shorter: usize, longer: usize, r: f64) -> f64 {
         let tokens = self.values[model][shorter].len();
         let best = |t: usize| {
@@ -112,7 +113,7 @@ impl Losses {
 mod tests {
     use super::*;
 
-    /// Two models on four tokens at three contexts, by hand.
+    /// Two models on four tokens at three contexts, computed by hand.
     #[test]
     fn a_group_shares_its_baseline() {
         let losses = Losses {
@@ -130,13 +131,13 @@ mod tests {
                 ],
             ],
         };
-        // The baseline at 8 is 1, 1, 3, 4. At 16 the first model is better on the last token alone, the second on the first.
+        // The baseline at 8 is 1, 1, 3, 4. At 16 the first model is better only on the last token, the second only on the first.
         let first = losses.effective(0, 1.0, THRESHOLD);
         let gain = |before: f64, after: f64| 1.0 - (after - before).exp();
         assert!((first.gains[0] - gain(9.0 / 4.0, 8.0 / 4.0)).abs() < 1e-12);
         let second = losses.effective(1, 1.0, THRESHOLD);
         assert!((second.gains[0] - gain(9.0 / 4.0, 8.5 / 4.0)).abs() < 1e-12);
-        // At 16 the baseline is 0.5, 1, 3, 3: the last 0.005 of the first model are below the threshold.
+        // At 16 the baseline is 0.5, 1, 3, 3: the further 0.005 of the first model are below the threshold.
         assert_eq!((first.length, first.at_least), (16, false));
         assert_eq!((second.length, second.at_least), (24, true));
         // The hardest token of four is the last one, on which the second model does not beat the first one's 4.

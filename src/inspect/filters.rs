@@ -1,8 +1,8 @@
-//! The first filters of a network of images, and their principal components (Dosovitskiy et al. 2021, figure 7 left: the
+//! The first filters of an image network, and their principal components (Dosovitskiy et al. 2021, figure 7 left: the
 //! components of the patch embedding "resemble plausible basis functions").
 //!
-//! Each filter is a point whose coordinates are its pixels; the components are the directions in which the points, their mean
-//! subtracted, vary most.
+//! Each filter is a point whose coordinates are its pixels; the components are the directions in which the points,
+//! after subtracting their mean, vary most.
 
 use crate::model::ModelConfig;
 use crate::train::parameters;
@@ -13,7 +13,7 @@ use nalgebra::{DMatrix, SymmetricEigen};
 /// Filters over the pixels of an image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filters {
-    /// The path of the parameter that holds them.
+    /// Path of the parameter that holds them.
     pub path: String,
     /// Channels, height and width of a filter.
     pub shape: [usize; 3],
@@ -24,21 +24,21 @@ pub struct Filters {
 /// Principal components of some filters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Components {
-    /// Of length 1, with a positive value at their largest; the one of most variance first.
+    /// Unit vectors whose largest value is positive; the one with the most variance first.
     pub vectors: Vec<Vec<f64>>,
-    /// The share of the variance that each has.
+    /// Share of the variance of each vector.
     pub shares: Vec<f64>,
 }
 
-/// The filters that a network reads images with: those of patches, or of the first convolution; `None` of a network that
-/// reads none.
+/// Returns the filters with which a network reads images: those of the patch embedding, or of the first convolution;
+/// `None` for a network that reads no images.
 pub fn first<M: Module>(model: &M, config: &ModelConfig, channels: usize) -> Option<Filters> {
     let all = parameters::list(model);
     let values = parameters::values(model);
     let ending = |end: &str| all.iter().find(|p| p.path.ends_with(end));
     if let Some(size) = config.patch_size() {
         let found = ending("stem.projection.weight")?;
-        // A row for each filter.
+        // One row for each filter.
         let matrix = values.get::<2>(found.id)?;
         return Some(Filters {
             path: found.path.clone(),
@@ -62,17 +62,17 @@ fn floats(data: TensorData) -> Vec<f32> {
 }
 
 impl Filters {
-    /// Numbers of a filter.
+    /// Returns the number of values in a filter.
     pub fn size(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// How many there are.
+    /// Returns the number of filters.
     pub fn count(&self) -> usize {
         self.values.len() / self.size().max(1)
     }
 
-    /// Their first principal components, `most` at most.
+    /// Computes their first principal components, at most `most`.
     pub fn components(&self, most: usize) -> Components {
         let (count, size) = (self.count(), self.size());
         let each = self.values.iter().map(|x| f64::from(*x));
@@ -81,7 +81,7 @@ impl Filters {
             let mean = column.mean();
             column.add_scalar_mut(-mean);
         }
-        // The smaller of both products has all eigenvalues that are not 0.
+        // The smaller of the two Gram matrices has all nonzero eigenvalues.
         let wide = size > count;
         let product = match wide {
             true => &points * points.transpose(),
@@ -91,7 +91,7 @@ impl Filters {
         let found = SymmetricEigen::new(product);
         let mut order: Vec<usize> = (0..found.eigenvalues.len()).collect();
         order.sort_by(|a, b| found.eigenvalues[*b].total_cmp(&found.eigenvalues[*a]));
-        // Points of n filters, their mean subtracted, lie in n − 1 directions.
+        // n points, after subtracting their mean, span at most n − 1 directions.
         order.truncate(most.min(count.saturating_sub(1)));
         let vector = |number: &usize| {
             let vector = found.eigenvectors.column(*number);

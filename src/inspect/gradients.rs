@@ -1,5 +1,5 @@
-//! The gradient of the mean loss over some examples, parameter by parameter and block by block, without dropout: where a
-//! model of this depth and norm placement learns, and where not (Xiong et al. 2020, section 3.3 and figure 3).
+//! The gradient of the mean loss over some examples, by parameter and by block, without dropout: where a model of this
+//! depth and norm placement learns, and where it does not (Xiong et al. 2020, section 3.3 and figure 3).
 
 use crate::data::batch::Batch;
 use crate::task::Objective;
@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 /// The gradient of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OfParameter {
-    /// Its path in checkpoints.
+    /// Path of the parameter in checkpoints.
     pub path: String,
-    /// The block that it is in, or whatever stands outside of blocks.
+    /// The block that it is in, or the module outside the blocks.
     pub part: String,
-    /// Its numbers.
+    /// Number of its values.
     pub count: usize,
     /// L2 norm of its gradient.
     pub norm: f64,
@@ -23,12 +23,12 @@ pub struct OfParameter {
     pub weight_norm: f64,
 }
 
-/// Gradients of all parameters of some part.
+/// The gradient of all parameters of one part of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OfPart {
-    /// The block, or whatever stands outside of blocks.
+    /// The block, or the module outside the blocks.
     pub part: String,
-    /// Numbers of its parameters.
+    /// Number of its parameters' values.
     pub count: usize,
     /// L2 norm of their gradient.
     pub norm: f64,
@@ -36,8 +36,8 @@ pub struct OfPart {
     pub weight_norm: f64,
 }
 
-/// The mean loss over some batches, and its gradient by each parameter, in the order of the model's fields. The parameters
-/// must be tracked.
+/// Computes the mean loss over some batches, and its gradient by parameter, in the order of the model's fields. The
+/// parameters must be tracked.
 pub fn of_parameters(model: &Objective, batches: Vec<Batch>) -> (f64, Vec<OfParameter>) {
     let mut sums = BTreeMap::new();
     let mut loss = 0.0;
@@ -61,7 +61,7 @@ pub fn of_parameters(model: &Objective, batches: Vec<Batch>) -> (f64, Vec<OfPara
     (loss, each.collect())
 }
 
-/// The same by parts, in the order in which they begin.
+/// Combines the parameters by part, in the order in which parts first occur.
 pub fn by_part(all: &[OfParameter]) -> Vec<OfPart> {
     let mut parts: Vec<OfPart> = Vec::new();
     for one in all {
@@ -82,7 +82,7 @@ pub fn by_part(all: &[OfParameter]) -> Vec<OfPart> {
     parts
 }
 
-/// Batches as the micro-batches of one step.
+/// Sets up batches as the micro-batches of one step.
 fn as_one_step(mut batches: Vec<Batch>) -> Vec<Batch> {
     let sum = |of: fn(&Batch) -> usize| batches.iter().map(of).sum::<usize>();
     let (scored, second) = (sum(|b| b.scored), sum(|b| b.second));

@@ -1,28 +1,29 @@
-//! What each head of a network looks at, over some examples: how far, how widely, and how much at the first position.
+//! What each attention head of a network attends to, over some examples: how far, how widely, and how much at the first
+//! position.
 //!
-//! The mean distance of an image's patches is that of Dosovitskiy et al. 2021, figure 7: over queries, the distances to all
-//! keys weighted by attention; class tokens are left out, and the weights of patches scaled to a sum of one.
+//! The mean distance in images is that of Dosovitskiy et al. 2021, figure 7: over queries, the distances to all keys
+//! weighted by attention; class tokens are left out, and the weights of patches are rescaled to a sum of one.
 
 use super::weights::{Layout, Weights};
 use crate::nn::record::Attended;
 use std::collections::BTreeMap;
 
-/// A head of some network.
+/// Statistics of one attention head.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
-    /// The attention.
+    /// The attention layer.
     pub at: Attended,
     /// The head, from 0.
     pub head: usize,
-    /// Mean over queries of the entropy of the weights in nats.
+    /// Mean over queries of the entropy of the weights, in nats.
     pub entropy: f64,
-    /// Mean over queries of the largest weight.
+    /// Mean over queries of the maximum weight.
     pub largest: f64,
     /// Mean over queries of the weight on the first key: a class token, or the beginning of a text.
     pub first: f64,
-    /// Mean over queries of Σ weight·distance, in tokens or pixels; `None` where keys are no positions of queries.
+    /// Mean over queries of Σ weight·distance, in tokens or pixels; `None` if keys and queries are not the same positions.
     pub distance: Option<f64>,
-    /// Mean weight by distance in tokens, on either side, from 0; empty where there is none.
+    /// Mean weight by distance in tokens, on either side, from 0; empty if there are no such distances.
     pub by_distance: Vec<f64>,
 }
 
@@ -47,7 +48,7 @@ pub struct Heads {
 }
 
 impl Heads {
-    /// Nothing seen yet.
+    /// Builds empty sums.
     pub fn new(layout: Layout) -> Self {
         Self {
             layout,
@@ -55,7 +56,7 @@ impl Heads {
         }
     }
 
-    /// Adds the weights of an example.
+    /// Adds the attention weights of one example.
     pub fn add(&mut self, example: &BTreeMap<Attended, Weights>) {
         for (at, weights) in example {
             let placed = weights.is_square() && !at.crossed;
@@ -73,7 +74,7 @@ impl Heads {
         }
     }
 
-    /// The heads of each attention, in their order.
+    /// Returns the statistics of the heads of each attention layer, in order.
     pub fn finished(self) -> Vec<Head> {
         let each = self.sums.into_iter();
         each.map(|((at, head), sums)| sums.finished(at, head))
@@ -91,7 +92,7 @@ impl Sums {
         self.first += weights().next().unwrap_or(0.0);
     }
 
-    /// Adds the distances of a query to the keys that it sees.
+    /// Adds the distances from a query to the keys that it sees.
     fn add_distances(&mut self, layout: Layout, query: usize, row: &[f32]) {
         let (mut sum, mut weighted) = (0.0, 0.0);
         for (key, weight) in row.iter().enumerate() {

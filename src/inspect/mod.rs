@@ -1,7 +1,7 @@
-//! Trained models from the inside: the use that they make of their context, where their attention lies, the filters,
-//! positions and gradients that they have.
+//! Analysis of trained models: how they use their context, where their attention lies, and their filters, positions and
+//! gradients.
 //!
-//! Functions of a network and of examples alone. Runs are opened and figures drawn elsewhere.
+//! These functions depend only on a network and on examples. Runs are opened and figures drawn elsewhere.
 
 pub mod attention;
 pub mod context;

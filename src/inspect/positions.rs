@@ -1,5 +1,5 @@
-//! How alike positions are: the cosine similarity of the vectors that a scheme adds for them (Dosovitskiy et al. 2021,
-//! figure 7, for the patches of an image), and the numbers that a scheme adds to scores by distance.
+//! How similar positions are: the cosine similarity of the vectors that a position scheme adds for them (Dosovitskiy et
+//! al. 2021, figure 7, for the patches of an image), and the biases that a scheme adds to attention scores by distance.
 
 use super::weights::recorded;
 use crate::data::batch::Item;
@@ -8,17 +8,17 @@ use crate::task::Infers;
 use burn::tensor::TensorData;
 use std::collections::BTreeMap;
 
-/// Cosines of vectors with each other.
+/// Cosine similarities between vectors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Similarity {
-    /// How many vectors.
+    /// Number of vectors.
     pub positions: usize,
-    /// Row by row; 0 for a vector without length.
+    /// Cosines `[positions, positions]`, row by row; 0 for a vector of length 0.
     pub cosines: Vec<f64>,
 }
 
 impl Similarity {
-    /// Of vectors `[positions, width]`.
+    /// Computes the similarities of vectors `[positions, width]`.
     pub fn of(vectors: &TensorData) -> Self {
         let width = vectors.shape().last().copied().unwrap_or(1).max(1);
         let values: Vec<f64> = vectors.iter().collect();
@@ -38,24 +38,24 @@ impl Similarity {
         }
     }
 
-    /// A position beside all others.
+    /// Returns the similarities of one position to all positions.
     pub fn row(&self, position: usize) -> &[f64] {
         &self.cosines[position * self.positions..][..self.positions]
     }
 }
 
-/// The numbers of a head at each distance key − query.
+/// The biases of a head at each distance key − query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BiasOfHead {
     /// The layer, from 0.
     pub layer: usize,
     /// The head, from 0.
     pub head: usize,
-    /// From the furthest key before a query to the furthest behind it.
+    /// Biases from the furthest key before a query to the furthest key after it.
     pub biases: Vec<f64>,
 }
 
-/// What the position schemes of a network do in a pass over an example, by network.
+/// Records what the position schemes do in a pass over an example, by network.
 pub fn placed(model: &dyn Infers, example: &Item) -> BTreeMap<String, Placed> {
     let keep = Keep {
         positions: true,
@@ -64,8 +64,8 @@ pub fn placed(model: &dyn Infers, example: &Item) -> BTreeMap<String, Placed> {
     recorded(model, example, keep).positions
 }
 
-/// The biases of each head, and the distance of the first of them. Layers whose biases are those of the layer before are left
-/// out, since T5's and ALiBi's are the same in all.
+/// Returns the biases of each head, and the distance of the first of them. Layers with the same biases as the layer
+/// before are left out, since T5's and ALiBi's are the same in all layers.
 pub fn biases(placed: &Placed) -> (i64, Vec<BiasOfHead>) {
     let (mut first, mut all, mut before) = (0, Vec::new(), None);
     for (layer, (queries, data)) in &placed.biases {

@@ -1,4 +1,4 @@
-//! Windows of text through a language model: at once, or segment by segment where it carries its state.
+//! Runs a language model over windows of text: at once, or segment by segment if it carries its state.
 
 use crate::data::batch::TextBatch;
 use crate::data::{NOT_SCORED, Source};
@@ -12,40 +12,40 @@ use crate::task::causal_lm;
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor, TensorData};
 
-/// Scores of a vocabulary that exist at one time, at most.
+/// Maximum number of logits that are computed at one time.
 const SCORES: usize = 1 << 23;
 
-/// A piece of text, the last token of which is predicted and not read.
+/// A piece of text whose last token is predicted and not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Token ids, one more than are read.
     pub tokens: Vec<i32>,
-    /// The document of each token that is read, where attention must not cross documents.
+    /// The document of each token that is read, if attention must not cross documents.
     pub documents: Option<Vec<i32>>,
 }
 
 impl Window {
-    /// Tokens that are read.
+    /// Returns the number of tokens that are read.
     pub fn len(&self) -> usize {
         self.tokens.len() - 1
     }
 
-    /// Whether nothing is read.
+    /// Returns whether nothing is read.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the token at `at` continues the document of the one before it, so that it can be predicted.
+    /// Whether the token at `at` is in the same document as the one before it, so that it can be predicted.
     fn continues(&self, at: usize) -> bool {
         let documents = self.documents.as_ref();
         documents.is_none_or(|d| at >= d.len() || d[at] == d[at - 1])
     }
 }
 
-/// At most `count` windows of a source, spread evenly over it. Windows whose last token begins a document are passed over.
+/// Returns at most `count` windows of a source, spread evenly over it. Windows whose last token begins a document are skipped.
 ///
 /// # Errors
-/// A source that cannot be read, is not of text, or has no whole window.
+/// If the source cannot be read, is not text, or has no whole window.
 pub fn windows(source: &dyn Source, count: usize) -> Result<Vec<Window>> {
     let (len, mut found) = (source.len(), Vec::new());
     for number in 0..count.min(len) {
@@ -72,25 +72,24 @@ pub fn windows(source: &dyn Source, count: usize) -> Result<Vec<Window>> {
     }
 }
 
-/// A language model as it reads windows.
+/// A language model with the way it reads windows.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     /// The network.
     pub network: &'a dyn LanguageModel,
-    /// Tokens that it reads at once.
+    /// Number of tokens that it reads at once.
     pub segment: usize,
-    /// Whether it carries its state from segment to segment. Otherwise the last `segment` tokens of a window are all that
-    /// it reads.
+    /// Whether it carries its state from segment to segment. Otherwise it reads only the last `segment` tokens of a window.
     pub carries: bool,
-    /// Windows that are read side by side.
+    /// Number of windows that are read side by side.
     pub rows: usize,
 }
 
 /// A segment that was read.
 struct Part {
-    /// The first token of it in the window.
+    /// Index of its first token in the window.
     from: usize,
-    /// Tokens of it.
+    /// Number of its tokens.
     count: usize,
     /// Whether it is the last one of its windows.
     last: bool,
@@ -100,7 +99,7 @@ struct Part {
 }
 
 impl Reader<'_> {
-    /// The tokens that it reads of the last `length` of a window.
+    /// Returns how many of the last `length` tokens of a window the model reads.
     pub fn reads(&self, length: usize) -> usize {
         match self.carries {
             true => length,
@@ -108,7 +107,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Losses in nats of the last `scored` tokens of each window, none of the others, when the model reads `length` tokens
+    /// Computes the losses in nats of the last `scored` tokens of each window, when the model reads `length` tokens
     /// before the last one. Tokens that begin a document have no loss: `NaN`.
     pub fn losses(&self, windows: &[Window], length: usize, scored: usize) -> Vec<Vec<f64>> {
         let mut losses = vec![Vec::new(); windows.len()];
@@ -136,7 +135,8 @@ impl Reader<'_> {
         losses
     }
 
-    /// What the model records of the last segment of each window, one window at a time, with the tokens of the segment.
+    /// Passes on what the model records of the last segment of each window, one window at a time, with the segment's
+    /// number of tokens.
     pub(super) fn recorded(
         &self,
         windows: &[Window],
@@ -153,7 +153,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the last `length` tokens of some windows, which are of one length.
+    /// Reads the last `length` tokens of some windows of equal length, and passes on each segment.
     fn read(
         &self,
         windows: &[Window],
@@ -178,7 +178,7 @@ impl Reader<'_> {
             let input = causal_lm::input(&segment(windows, from, to), &device);
             let hidden = self.network.forward(input, state.as_mut(), &pass);
             if let Some(state) = &mut state {
-                // Positions are counted anew in each segment, as in training.
+                // Positions are counted from 0 again in each segment, as in training.
                 state.seen = 0;
             }
             each(Part {
@@ -192,7 +192,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Losses of `tokens` by the hidden states `[1, tokens, d_model]` before them.
+    /// Computes the losses of `tokens` from the hidden states `[1, tokens, d_model]` before them.
     fn of_tokens(&self, states: Tensor<3>, tokens: &[i32]) -> Vec<f64> {
         let vocab = self.network.vocabulary_head().embedding.vocab_size();
         let most = (SCORES / vocab.max(1)).max(1);
@@ -212,7 +212,7 @@ impl Reader<'_> {
     }
 }
 
-/// Tokens `from..to` of some windows as a batch; documents are numbered from the one before the segment.
+/// Builds a batch of tokens `from..to` of some windows; documents are numbered relative to the one before the segment.
 fn segment(windows: &[Window], from: usize, to: usize) -> TextBatch {
     let inputs = windows.iter().flat_map(|w| &w.tokens[from..to]).copied();
     let documents = |window: &Window| {

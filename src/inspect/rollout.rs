@@ -1,25 +1,25 @@
-//! Attention rollout: how much of each position of the input reaches each position of the output, if a layer passes on half
-//! of its input and half of what attention mixes (Abnar and Zuidema 2020, section 3; for images Dosovitskiy et al. 2021,
+//! Attention rollout: how much of each input position reaches each output position, if a layer passes on half of its
+//! input and half of what attention mixes (Abnar and Zuidema 2020, section 3; for images Dosovitskiy et al. 2021,
 //! appendix D.7).
 //!
-//! With A_l the mean over the heads of layer l, R = ½(A_L + I) · … · ½(A_1 + I).
+//! With A_l the mean of layer l's attention weights over its heads, R = ½(A_L + I) · … · ½(A_1 + I).
 
 use super::weights::Weights;
 use crate::nn::record::Attended;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// A matrix of shares `[positions, positions]`: row i is what position i of the output has of each position of the input.
+/// A matrix of shares `[positions, positions]`: row i holds the share of each input position in output position i.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rollout {
-    /// Positions.
+    /// Number of positions.
     pub positions: usize,
-    /// Row by row.
+    /// Shares, row by row.
     pub shares: Vec<f64>,
 }
 
 impl Rollout {
-    /// Every position has itself.
+    /// Returns the identity: every position depends only on itself.
     fn identity(positions: usize) -> Self {
         let mut shares = vec![0.0; positions * positions];
         shares
@@ -29,12 +29,12 @@ impl Rollout {
         Self { positions, shares }
     }
 
-    /// The shares of a position of the output.
+    /// Returns the shares of one output position.
     pub fn row(&self, position: usize) -> &[f64] {
         &self.shares[position * self.positions..][..self.positions]
     }
 
-    /// The mean over some positions of the output.
+    /// Returns the mean of the shares over some output positions.
     pub fn mean(&self, positions: std::ops::Range<usize>) -> Vec<f64> {
         let count = positions.len().max(1) as f64;
         let mut mean = vec![0.0; self.positions];
@@ -47,7 +47,7 @@ impl Rollout {
         mean
     }
 
-    /// Through one more layer.
+    /// Applies one more layer.
     fn then(&self, layer: &Weights) -> Self {
         let n = self.positions;
         let mean = layer.mean();
@@ -71,7 +71,8 @@ impl Rollout {
     }
 }
 
-/// The rollout of each network that looks at itself: by its name, or the layer whose keys are not its positions.
+/// Computes the rollout of each network with self-attention, by name; `Err` with the layer whose keys are not the
+/// network's positions.
 pub fn rollouts(
     example: &BTreeMap<Attended, Weights>,
 ) -> BTreeMap<String, std::result::Result<Rollout, usize>> {

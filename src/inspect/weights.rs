@@ -1,4 +1,4 @@
-//! Attention weights of one example, head by head, and what each head looks at.
+//! Attention weights of one example, head by head, and the layout of its positions.
 
 use crate::data::batch::Item;
 use crate::model::ModelConfig;
@@ -9,21 +9,21 @@ use crate::task::infer::Given;
 use burn::tensor::TensorData;
 use std::collections::BTreeMap;
 
-/// The weights of an attention for one example.
+/// The attention weights of one layer for one example.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Weights {
-    /// Heads.
+    /// Number of heads.
     pub heads: usize,
-    /// Queries of a head.
+    /// Number of queries per head.
     pub queries: usize,
-    /// Keys of a query.
+    /// Number of keys per query.
     pub keys: usize,
-    /// `[heads, queries, keys]`.
+    /// Weights `[heads, queries, keys]`.
     pub values: Vec<f32>,
 }
 
 impl Weights {
-    /// The first row of `[rows, heads, queries, keys]`.
+    /// Takes the first row of `[rows, heads, queries, keys]`.
     pub fn of(data: &TensorData) -> Self {
         let [_, heads, queries, keys] = data.shape()[..] else {
             unreachable!("attention weights have four dimensions")
@@ -36,13 +36,13 @@ impl Weights {
         }
     }
 
-    /// The weights of each query of a head.
+    /// Returns the weights of each query of a head.
     pub fn rows(&self, head: usize) -> impl Iterator<Item = &[f32]> {
         let size = self.queries * self.keys;
         self.values[head * size..][..size].chunks(self.keys.max(1))
     }
 
-    /// The mean over the heads, `[queries, keys]`.
+    /// Returns the mean over the heads, `[queries, keys]`.
     pub fn mean(&self) -> Vec<f64> {
         let size = self.queries * self.keys;
         let mut mean = vec![0.0; size];
@@ -53,26 +53,26 @@ impl Weights {
         mean
     }
 
-    /// Whether each position is a query and a key, so that both have distances.
+    /// Returns whether there are as many keys as queries, so that each position is both and distances are defined.
     pub fn is_square(&self) -> bool {
         self.queries == self.keys
     }
 
-    /// Whether no query looks at a later key.
+    /// Returns whether no query attends to a later key.
     pub fn is_causal(&self) -> bool {
         let later = |row: (usize, &[f32])| row.1.iter().skip(row.0 + 1).all(|w| *w == 0.0);
         self.is_square() && (0..self.heads).all(|head| self.rows(head).enumerate().all(later))
     }
 }
 
-/// What a pass without dropout over one example records. Documents that are packed into one text see each other.
+/// Records a pass without dropout over one example. Documents packed into one text are not masked from each other.
 pub fn recorded(model: &dyn Infers, example: &Item, keep: Keep) -> Recorded {
     let pass = Pass::evaluation().recorded(keep);
     model.read(&Given::of(std::slice::from_ref(example)), &pass);
     pass.take_recorded()
 }
 
-/// The weights of each attention of a network for an example.
+/// Returns the weights of each attention layer of a network for one example.
 pub fn weights(model: &dyn Infers, example: &Item) -> BTreeMap<Attended, Weights> {
     let keep = Keep {
         attentions: true,
@@ -84,18 +84,18 @@ pub fn weights(model: &dyn Infers, example: &Item) -> BTreeMap<Attended, Weights
         .collect()
 }
 
-/// How the positions of an example lie.
+/// Layout of an example's positions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Layout {
-    /// One behind the other.
+    /// In a line, one after the other.
     Line,
-    /// As the patches of an image, row by row.
+    /// In a grid, like the patches of an image, row by row.
     Grid {
-        /// Patches from top to bottom.
+        /// Number of rows of patches.
         rows: usize,
-        /// Patches from left to right.
+        /// Number of columns of patches.
         cols: usize,
-        /// Tokens before them.
+        /// Number of tokens before the patches.
         first: usize,
         /// Whether the first of these is a class token.
         class_token: bool,
@@ -105,7 +105,8 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Of the inputs of a network; `image` is the height and width of those that it reads, where it reads images.
+    /// Returns the layout of a network's inputs; `image` is the height and width of the images that it reads, if it
+    /// reads images.
     pub fn of(config: &ModelConfig, image: Option<[usize; 2]>) -> Self {
         let patches = image.and_then(|[height, width]| {
             let (grid, first) = config.patches(height, width)?;
@@ -121,7 +122,7 @@ impl Layout {
         patches.unwrap_or(Self::Line)
     }
 
-    /// Tokens before the patches of an image.
+    /// Returns the number of tokens before the patches of an image.
     pub fn first(self) -> usize {
         match self {
             Self::Line => 0,
@@ -129,7 +130,7 @@ impl Layout {
         }
     }
 
-    /// Whether a class token comes first.
+    /// Returns whether a class token comes first.
     pub fn has_class_token(self) -> bool {
         match self {
             Self::Line => false,
@@ -137,8 +138,8 @@ impl Layout {
         }
     }
 
-    /// The distance of two positions: in tokens, or between the middles of two patches in pixels. Tokens before patches
-    /// have none.
+    /// Returns the distance of two positions: in tokens, or between the centres of two patches in pixels. Tokens before
+    /// patches have none.
     pub fn distance(self, a: usize, b: usize) -> Option<f64> {
         match self {
             Self::Line => Some(a.abs_diff(b) as f64),

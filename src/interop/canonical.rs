@@ -1,8 +1,8 @@
-//! A model in one form, whichever keys its config says it with: two models are equal here when they compute the same from
-//! the same weights.
+//! The canonical form of a model, which does not depend on the keys that its config uses. Two models are equal here if
+//! they compute the same from the same weights.
 //!
-//! Defaults are written out, blocks stand one by one, and keys that matter to training alone are left out: dropout,
-//! initial weights, losses of layers.
+//! Defaults are written out, blocks are listed one by one, and keys that matter only to training are left out: dropout,
+//! initialisation, auxiliary losses of layers.
 
 use super::families::HfShape;
 use crate::data::masked::masking::Pairs;
@@ -35,7 +35,7 @@ const OF_TRAINING: &[&str] = &[
     "z_loss",
     "capacity_factor",
     "temperature",
-    // How coordinates of patches are moved and stretched.
+    // How the coordinates of patches are shifted and scaled in training.
     "shift",
     "jitter",
     "rescale",
@@ -43,10 +43,10 @@ const OF_TRAINING: &[&str] = &[
     "logit_bias",
 ];
 
-/// Keys that say how much is carried from one row to the next.
+/// Keys that say how many hidden states are carried from one segment of a text to the next.
 const MEMORY: &[&str] = &[".memory", ".memory_at_evaluation"];
 
-/// Keys that the list of blocks stands in place of.
+/// Keys that the list of blocks replaces.
 const OF_BLOCKS: &[&str] = &[
     "n_layers",
     "n_encoder_layers",
@@ -60,7 +60,7 @@ const OF_BLOCKS: &[&str] = &[
     "share_layers",
 ];
 
-/// The model as dotted keys with their values.
+/// Returns the model as dotted keys with their values.
 pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
     let mut model = network(&of.model, of);
     for (key, part) in of.model.parts().into_iter().flatten() {
@@ -91,7 +91,7 @@ pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
             "vocab_size": shape.vocab_size,
             "source_vocab_size": shape.source_vocab_size,
             "image": image(of),
-            // Recordings of samples may have any length.
+            // Recordings read as raw samples may have any length.
             "speech": shape.speech.filter(|speech| speech.n_mels > 0),
             "blank": shape.blank,
             "classes": classes,
@@ -100,13 +100,13 @@ pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
     let mut flat = Map::new();
     flatten("", &whole, &mut flat);
     if of.task.facts().demand().two_streams {
-        // What rows carry from step to step is given from call to call elsewhere.
+        // Memory from step to step is passed explicitly from call to call in other implementations.
         flat.retain(|key, _| !MEMORY.iter().any(|of| key.ends_with(of)));
     }
     flat
 }
 
-/// What stands between the two networks of a model.
+/// Adds the layers between the two networks of a vision-language model: cross-attention and resampler.
 fn between(config: &VisionLanguageConfig, model: &mut Value) {
     if let Some(decoder) = config.decoder() {
         let (cross, d_model) = (&config.cross_attention, decoder.stack.d_model);
@@ -127,7 +127,7 @@ fn between(config: &VisionLanguageConfig, model: &mut Value) {
     }
 }
 
-/// A network of a model, or the model itself.
+/// The canonical form of one network of a model, or of the model itself.
 fn network(config: &ModelConfig, of: &HfShape) -> Value {
     let mut model = serde_json::to_value(config).unwrap_or_default();
     if let ModelConfig::Encoder(encoder) = config {
@@ -159,7 +159,7 @@ fn network(config: &ModelConfig, of: &HfShape) -> Value {
         model["shared_parallel_norm"] =
             json!(parallel.then_some(stack.shared_parallel_norm != Some(false)));
         model["position"] = match stack.position.has_heads() {
-            // Each block says it.
+            // Each block has its own key.
             true => Value::Null,
             false => position(stack, of.shape.context),
         };
@@ -167,7 +167,7 @@ fn network(config: &ModelConfig, of: &HfShape) -> Value {
     model
 }
 
-/// The decoder of hidden tokens with the rows of its table, where a task guesses them.
+/// The decoder of masked tokens with the number of rows of its table, if the task predicts masked tokens.
 fn mask_decoder(encoder: &EncoderConfig, of: &HfShape) -> Value {
     let guesses = of.task.uses() == Use::HiddenTokens;
     let Some(decoder) = encoder.mask_decoder.as_ref().filter(|_| guesses) else {
@@ -179,7 +179,7 @@ fn mask_decoder(encoder: &EncoderConfig, of: &HfShape) -> Value {
     })
 }
 
-/// Channels of images, and their size where the network is made for one.
+/// The channels of images, and their size if the network is made for one size.
 fn image(of: &HfShape) -> Value {
     let [channels, height, width] = match of.shape.image {
         Some(image) => image,
@@ -191,7 +191,7 @@ fn image(of: &HfShape) -> Value {
     }
 }
 
-/// The layers whose parameters each layer has.
+/// For each layer, the layers whose parameters it uses for mixing and for its feed-forward part.
 fn owners(stack: &StackConfig, depth: &Depth) -> Value {
     let owners = stack.share_layers.owners(depth.blocks());
     let layers = 0..depth.blocks();
@@ -266,14 +266,14 @@ fn feed_forward(config: &FeedForwardConfig, d_model: usize) -> Value {
             keys["expert"]["d_ff"] = json!(c.expert.d_ff(d_model));
         }
     }
-    // How a layer is computed is no part of what it computes.
+    // The chunk size says how a layer is computed, not what it computes.
     if let Some(keys) = keys.as_object_mut() {
         keys.remove("chunk");
     }
     keys
 }
 
-/// The scheme with the sizes of its tables.
+/// The position scheme with the sizes of its tables.
 fn position(stack: &StackConfig, context: usize) -> Value {
     let mut keys = serde_json::to_value(&stack.position).unwrap_or_default();
     if let PositionConfig::Learned(c) = &stack.position {
@@ -286,7 +286,7 @@ fn position(stack: &StackConfig, context: usize) -> Value {
     keys
 }
 
-/// Objects and lists as dotted keys; nulls and keys of training are left out.
+/// Flattens objects and lists to dotted keys; nulls and keys of training are left out.
 fn flatten(path: &str, value: &Value, flat: &mut Map<String, Value>) {
     let below = |name: &str| match path {
         "" => name.to_string(),

@@ -1,4 +1,4 @@
-//! How two models differ: in the keys of their canonical form.
+//! Differences between two models: the keys in which their canonical forms differ.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -24,28 +24,29 @@ const OF_HEADS: &[&str] = &[
     "owners",
 ];
 
-/// What follows from the number of heads.
+/// Keys whose values follow from the number of heads.
 const OF_N_HEADS: &[&str] = &["n_kv_heads", "d_head", "scale"];
 
-/// Keys of `[model]` that say what a network computes and not how large its parameters are, and that two models have other
-/// values of: `attention.n_heads = 4 (2 here)`, of equal blocks once. Keys of heads are none of them.
+/// Returns the `[model]` keys that say what a network computes, rather than how large its parameters are, and whose values
+/// differ between the two models, as `attention.n_heads = 4 (2 here)`. Blocks with the same difference are listed once. Keys
+/// of heads are left out.
 ///
-/// Of stacks of other depths, the layers that both have are compared.
+/// If the stacks have different depths, only the layers that both have are compared.
 pub fn other_computations(ours: &HfShape, theirs: &HfShape) -> Vec<String> {
     other_computations_of_layers(ours, theirs, &|_, _| None)
 }
 
-/// The layers of a stack that those of another one are compared with, by the depths of the two; the first ones when `None`.
+/// Chooses which layers of the other stack ours are compared with, given the two depths; the first ones if it returns `None`.
 pub type ChosenLayers<'a> = &'a dyn Fn(usize, usize) -> Option<Vec<usize>>;
 
-/// [`other_computations`] of a model whose layers begin from some of the other one's.
+/// [`other_computations`] of a model whose layers are initialised from chosen layers of the other model.
 pub fn other_computations_of_layers(
     ours: &HfShape,
     theirs: &HfShape,
     chosen: ChosenLayers,
 ) -> Vec<String> {
     let (ours, theirs) = common_layers(canonical(ours), canonical(theirs), chosen);
-    // Parts of other kinds have other keys: their kind is said alone.
+    // Parts of different kinds have different keys: only the difference in kind is reported.
     let comparable = |key: &str| {
         let kind = key.rsplit_once('.').map(|(part, _)| format!("{part}.kind"));
         kind.is_none_or(|kind| key == kind || ours.get(&kind) == theirs.get(&kind))
@@ -66,7 +67,7 @@ pub fn other_computations_of_layers(
         let name = name(key);
         let last = name.rsplit('.').next().unwrap_or_default();
         let of_head = name.split('.').any(|part| OF_HEADS.contains(&part));
-        // The number of heads says these too.
+        // These keys follow from the number of heads, whose difference is already reported.
         if of_head || heads && OF_N_HEADS.contains(&last) {
             continue;
         }
@@ -83,7 +84,7 @@ pub fn other_computations_of_layers(
     found
 }
 
-/// The keys of two models without those of layers that one of them lacks, their layers numbered as ours.
+/// The keys of two models, except for layers that one of them lacks; the other model's layers are renumbered as ours.
 fn common_layers(
     mut ours: Map<String, Value>,
     theirs: Map<String, Value>,
@@ -124,7 +125,7 @@ fn depths(keys: &Map<String, Value>) -> BTreeMap<String, usize> {
     depths
 }
 
-/// The stack, the number and the rest of the key of a layer: `model.blocks.0`, 3, `attention.n_heads`.
+/// Splits the key of a layer into its stack, its number and the rest: `model.blocks.0`, 3, `attention.n_heads`.
 fn of_layer(key: &str) -> Option<(&str, usize, &str)> {
     const BLOCKS: &str = "blocks.";
     let at = key.find(BLOCKS)? + BLOCKS.len();
@@ -133,7 +134,7 @@ fn of_layer(key: &str) -> Option<(&str, usize, &str)> {
     Some((&key[..at + stack.len()], layer.parse().ok()?, rest))
 }
 
-/// Whether a difference of [`differences`] is about a table of the model, or a key: in some block, or in all.
+/// Whether a difference from [`differences`] is about this table or key of the model, in one block or in all.
 pub(super) fn is_about(difference: &str, table: &str) -> bool {
     let key = difference.split(' ').next().unwrap_or_default();
     let key = of_layer(key).map_or(key, |(_, _, rest)| rest);
@@ -142,8 +143,8 @@ pub(super) fn is_about(difference: &str, table: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The keys of `ours` that `theirs` has another value of, and those that one of them lacks. `task` is the kind of ours as it is
-/// told.
+/// Describes every key whose value differs between `ours` and `theirs`, or which only one of them has. `task` is the name
+/// used for the kind of our task.
 pub(super) fn differences(ours: &HfShape, theirs: &HfShape, task: &str) -> Vec<String> {
     let (ours, theirs) = (canonical(ours), canonical(theirs));
     let shown = |value: Option<&Value>| value.map_or("absent".into(), Value::to_string);
@@ -166,7 +167,7 @@ mod tests {
     use super::common_layers;
     use serde_json::{Map, Value, json};
 
-    /// One stack whose layers have these numbers of heads.
+    /// The keys of one stack whose layers have these numbers of heads.
     fn keys(heads: &[u64]) -> Map<String, Value> {
         let key = |layer| format!("model.blocks.0.{layer}.attention.n_heads");
         let all = heads.iter().enumerate();

@@ -1,4 +1,4 @@
-//! A model of ours as an HF folder: the family that it is one of, its config.json, its weights under HF's names.
+//! Export of a model of ours to an HF folder: finds the family it belongs to, and its config.json.
 
 use super::differences::{differences, is_about};
 use super::families::declined::{Declined, declined};
@@ -10,27 +10,27 @@ use crate::task::{MultiLabelConfig, TaskConfig};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// Differences that a message lists before it only counts them.
+/// Number of differences that a message lists before it only counts the rest.
 const LISTED: usize = 6;
 
-/// A family that a model is one of.
+/// The HF family that a model belongs to.
 #[derive(Debug)]
 pub struct Target {
     /// The family.
     pub family: Family,
-    /// The model as its config.json says it, which reads back as the same one.
+    /// The model's config.json, which reads back as the same model.
     pub config: Value,
-    /// What is read from it.
+    /// The model as read back from `config`.
     pub shape: HfShape,
-    /// Where the class of transformers computes something else than config.json says.
+    /// Notes on where the transformers class computes something other than config.json says.
     pub notes: Vec<String>,
 }
 
-/// The family that a model is one of: `wanted` alone, or the first that fits, `likely` before the others. `task` is the kind of
-/// task that it was trained for, as messages name it; that of `shape` is the one that families know.
+/// Finds the family that a model belongs to: only `wanted` if it is given, else the first that fits, trying `likely` first.
+/// `task` names the kind of task that the model was trained for in messages; the task in `shape` is the one that families know.
 ///
 /// # Errors
-/// None fits: the nearest one, and all that differs from it.
+/// If no family fits; the message names the nearest family and the differences from it.
 pub fn target(
     shape: &HfShape,
     task: &str,
@@ -40,15 +40,15 @@ pub fn target(
     told(shape, task, wanted, likely, LISTED)
 }
 
-/// [`target`] among all families, for a line of text.
+/// [`target`] among all families, with an error that fits in a line of text.
 ///
 /// # Errors
-/// None fits: the nearest one, and the first difference from it.
+/// If no family fits; the message names the nearest family and the first difference from it.
 pub fn in_short(shape: &HfShape, task: &str, likely: Option<&str>) -> Result<Target> {
     told(shape, task, None, likely, 1)
 }
 
-/// [`target`], whose error names so many differences.
+/// [`target`] with an error that lists at most `listed` differences.
 fn told(
     shape: &HfShape,
     task: &str,
@@ -149,10 +149,10 @@ fn told(
     }))
 }
 
-/// A family, and all that a model differs from it by.
+/// A family, and the differences of the model from it.
 type Near = (&'static str, Vec<String>);
 
-/// Keeps the family that is nearest so far; of equally near ones the first, and the `likely` one before all.
+/// Keeps the nearest family so far: of equally near ones the first, and `likely` before all others.
 fn keep(nearest: &mut Option<Near>, found: Near, likely: Option<&str>) {
     let nearer = |(name, least): &Near| Some(*name) != likely && found.1.len() < least.len();
     if nearest.as_ref().is_none_or(nearer) {
@@ -160,7 +160,8 @@ fn keep(nearest: &mut Option<Near>, found: Near, likely: Option<&str>) {
     }
 }
 
-/// All differences from a family that declines a model, where it has the same but for those that it says: these, and the others.
+/// All differences from a family that declines a model but would take a close variant of it: the reasons for declining, and
+/// the differences from that variant.
 fn whole(family: &Family, shape: &HfShape, task: &str, declined: &Declined) -> Option<Vec<String>> {
     let near = declined.but_for.as_deref()?;
     let (_, read) = written(family, near).ok()?;
@@ -173,7 +174,7 @@ fn whole(family: &Family, shape: &HfShape, task: &str, declined: &Declined) -> O
     Some(all)
 }
 
-/// What config.json has no key for.
+/// A note on a setting of the task for which config.json has no key.
 fn unsaid(task: &TaskConfig) -> Option<String> {
     match task {
         TaskConfig::MultiLabel(c) if c.threshold != MultiLabelConfig::default().threshold => {
@@ -186,7 +187,7 @@ fn unsaid(task: &TaskConfig) -> Option<String> {
     }
 }
 
-/// A clause about the family that holds a model, where one does.
+/// A clause for an error message about the family that does hold the model, if there is one.
 fn instead(shape: &HfShape) -> String {
     match target(shape, shape.task.kind(), None, None) {
         Ok(found) => format!(
@@ -197,13 +198,13 @@ fn instead(shape: &HfShape) -> String {
     }
 }
 
-/// A family's config.json of a model, and what is read from it; else why the family has no such model.
+/// Returns a family's config.json of a model and what is read back from it, or why the family has no such model.
 fn written(family: &Family, shape: &HfShape) -> std::result::Result<(Value, ReadConfig), Declined> {
     let keys = family.written(shape);
     let keys = keys.ok_or_else(|| declined(family, shape))?;
     let mut config = json!({ "model_type": family.model_type });
     for (key, value) in keys.as_object().into_iter().flatten() {
-        // Nulls, too: the class of a family may have another default.
+        // Nulls are kept too: the family's class may have another default.
         config[key] = value.clone();
     }
     config["dtype"] = json!("float32");
@@ -215,10 +216,10 @@ fn written(family: &Family, shape: &HfShape) -> std::result::Result<(Value, Read
     if image_heads::is_body(&shape.task) && read.headless {
         read.shape.task = shape.task.clone();
     }
-    // Parts that the task does not read are in neither of both.
+    // Parts that the task does not use are left out on both sides.
     let demand = read.shape.task.facts().demand();
     read.shape.model = read.shape.model.under(&demand);
-    // Weights alone say whether scores have a bias (BART, Marian), and a folder is read without them here.
+    // Only the weights say whether scores have a bias (BART, Marian), and here a folder is read without them.
     if let (ModelConfig::EncoderDecoder(ours), ModelConfig::EncoderDecoder(theirs)) =
         (&shape.model, &mut read.shape.model)
     {
@@ -227,7 +228,7 @@ fn written(family: &Family, shape: &HfShape) -> std::result::Result<(Value, Read
     Ok((config, read))
 }
 
-/// The difference of a model whose config.json the family's class could not read.
+/// Turns the errors of reading back a config.json into reasons for declining the model.
 fn unreadable(error: Error) -> Declined {
     let Error::Invalid(faults) = error else {
         return Declined::default();
@@ -239,12 +240,13 @@ fn unreadable(error: Error) -> Declined {
     }
 }
 
-/// Whether a shape is that of vectors of texts: files of sentence-transformers beside config.json say so.
+/// Whether the task is text embedding: files of sentence-transformers beside config.json say so.
 fn of_vectors(shape: &HfShape) -> bool {
     matches!(shape.task, TaskConfig::TextEmbedding(_))
 }
 
-/// The keys of an older config.json that a written one lacks, ids of special tokens say, added to it.
+/// Adds the keys of an older config.json that a newly written one lacks and that do not change the forward pass, such as ids
+/// of special tokens.
 pub fn with_keys_of(mut config: Value, older: &Value) -> Value {
     let empty = Map::new();
     for (key, value) in older.as_object().unwrap_or(&empty) {

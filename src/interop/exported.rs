@@ -1,31 +1,33 @@
-//! HF's tensors that a table makes of a model's parameters: their names and shapes first, then, rule by rule, their numbers.
+//! The HF tensors that a table makes from a model's parameters: first their names and shapes, then, rule by rule, their
+//! values.
 
 use super::rename::Table;
 use super::rule::Rule;
 use super::weights::Array;
 use std::collections::BTreeMap;
 
-/// The tensors of a table whose parameters are there.
+/// The tensors of a table that can be made from the parameters present.
 pub(super) struct Exported<'a> {
-    /// Those that rules make.
+    /// Tensors made by rules, grouped by rule.
     pub made: Vec<Made<'a>>,
-    /// Those that follow from the shape.
+    /// Tensors whose values follow from the shape.
     pub constants: BTreeMap<&'a str, Array>,
-    /// Whole numbers, all 0: counts of batches.
+    /// Names of integer tensors that are all 0: `num_batches_tracked` of batch norms.
     pub counts: Vec<&'a str>,
 }
 
 /// The tensors of one rule.
 pub(super) struct Made<'a> {
     rule: &'a Rule,
-    /// The shape of each.
+    /// The shape of each tensor.
     pub shape: Vec<usize>,
-    /// Their names, each with the number of its tensor.
+    /// The names of the tensors, each with its index among the rule's results.
     pub names: Vec<(&'a str, usize)>,
 }
 
 impl<'a> Exported<'a> {
-    /// Those of parameters with these shapes; rules whose parameters are absent are idle, and a later one counts.
+    /// Finds the tensors that can be made from parameters with these shapes. A rule with an absent parameter is skipped; of
+    /// two rules for the same name, the later one counts.
     pub fn of(table: &'a Table, shapes: &BTreeMap<&String, &[usize]>) -> Self {
         let mut owners: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         let mut made: Vec<Made> = Vec::new();
@@ -71,7 +73,7 @@ impl<'a> Exported<'a> {
 }
 
 impl Made<'_> {
-    /// The tensors, by number, from our parameters, each read when its turn comes.
+    /// Computes the rule's tensors, in order, from our parameters, which `read` returns one at a time.
     pub fn arrays(&self, read: impl Fn(&str) -> Option<Array>) -> Vec<Array> {
         let ours: Vec<Array> = self
             .rule

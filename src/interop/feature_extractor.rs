@@ -1,8 +1,8 @@
-//! `preprocessor_config.json` of models that read recordings: how sound becomes a model's inputs, both ways. Processors that version 5
-//! of transformers saves have the same keys in `processor_config.json`, as its object `feature_extractor`.
+//! Reads and writes `preprocessor_config.json` of audio models: how sound becomes a model's inputs. Processors saved by version 5
+//! of transformers have the same keys in `processor_config.json`, in its object `feature_extractor`.
 //!
-//! Features are those of `data::speech`: log-mel spectrograms of sound at 16 kHz, as the class WhisperFeatureExtractor makes them. Other
-//! rates, windows and steps are refused.
+//! The features are those of `data::speech`: log-mel spectrograms of sound at 16 kHz, as the class WhisperFeatureExtractor makes
+//! them. Other sampling rates, windows and hop lengths are refused.
 
 use super::fault;
 use super::image_processor::{NAME, PROCESSOR};
@@ -13,14 +13,13 @@ use crate::files;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// The object of a whole processor.
+/// The key of the feature extractor in the file of a whole processor.
 const OF_SPEECH: &str = "feature_extractor";
-/// The class.
 const CLASS: &str = "WhisperFeatureExtractor";
-/// Frames of a second.
+/// Frames per second.
 const FRAMES: usize = RATE / HOP;
 
-/// Keys that change no feature here: names, ways of padding a batch, and what follows from other keys.
+/// Keys that change no feature here: names, ways of padding a batch, and values that follow from other keys.
 const IGNORED: [&str; 8] = [
     "auto_map",
     "feature_extractor_type",
@@ -32,10 +31,10 @@ const IGNORED: [&str; 8] = [
     "tokenizer_class",
 ];
 
-/// Holds a folder's settings of sound against the inputs of its model; says whether it has some.
+/// Checks a folder's feature extractor against the inputs of its model; returns whether the folder has one.
 ///
 /// # Errors
-/// A file that is no JSON object; every key whose value is another one than the model's or ours.
+/// If the file is not a JSON object, and for every key whose value differs from the model's or from ours.
 pub fn check(dir: &Path, shape: SpeechShape) -> Result<bool> {
     match settings(dir)? {
         Some((path, object)) => held(&path, &object, shape).map(|()| true),
@@ -43,7 +42,7 @@ pub fn check(dir: &Path, shape: SpeechShape) -> Result<bool> {
     }
 }
 
-/// The settings of sound of a folder, with their file; `None` when it has none.
+/// Returns the feature extractor's settings in a folder and their file; `None` if it has none.
 pub(super) fn settings(dir: &Path) -> Result<Option<(PathBuf, Map<String, Value>)>> {
     let whole = dir.join(PROCESSOR);
     if let Some(object) = object(&whole)?
@@ -59,7 +58,7 @@ pub(super) fn settings(dir: &Path) -> Result<Option<(PathBuf, Map<String, Value>
     Ok(object(&path)?.map(|object| (path, object)))
 }
 
-/// The object in a file; `None` when there is no file.
+/// Reads the JSON object in a file; `None` if there is no file.
 fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
     if !path.is_file() {
         return Ok(None);
@@ -72,7 +71,7 @@ fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
     })
 }
 
-/// The keys that have one value here, with it and the reason.
+/// The keys that may have only one value here, each with this value and the reason for it.
 fn wanted(shape: SpeechShape) -> [(&'static str, Value, &'static str); 7] {
     let samples = shape.n_frames * HOP;
     [
@@ -126,16 +125,16 @@ fn held(path: &Path, object: &Map<String, Value>, shape: SpeechShape) -> Result<
     }
 }
 
-/// Whether so many seconds are the frames of recordings.
+/// Whether a length in seconds equals the number of frames of the model's recordings.
 fn is_length(value: &Value, shape: SpeechShape) -> bool {
     let frames = value.as_f64().map(|seconds| seconds * FRAMES as f64);
     frames.is_some_and(|frames| (frames - shape.n_frames as f64).abs() < 1e-6)
 }
 
-/// Writes the file for recordings of this size; gives what has no place in it.
+/// Writes the file for recordings of this size; returns notes on what the file cannot express.
 ///
 /// # Errors
-/// The disk's.
+/// If the file cannot be written.
 pub fn write(dir: &Path, shape: SpeechShape) -> Result<Vec<String>> {
     let seconds = shape.n_frames as f64 / FRAMES as f64;
     let whole = shape.n_frames.is_multiple_of(FRAMES);

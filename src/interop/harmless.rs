@@ -1,11 +1,11 @@
 //! Keys of config.json that do not change the forward pass: training, decoding, bookkeeping of the library.
 //!
-//! Import lists those that a file has. Any other key that a family does not read is an error, since it may change what
-//! the model computes; `--ignore-key` overrides that.
+//! Import lists the ones that a file has. Any other key that a family does not read is an error, since it may change
+//! what the model computes; `--ignore-key` overrides that.
 
-/// Keys by themselves.
+/// Keys that are harmless with any value.
 const KEYS: &[&str] = &[
-    // Of the library.
+    // Bookkeeping of the library.
     "_attn_implementation",
     "_commit_hash",
     "_name_or_path",
@@ -54,7 +54,7 @@ const KEYS: &[&str] = &[
     "sparse_prediction",
     "deterministic_flash_attn",
     "model_max_length",
-    // Of a pooler that the code which trained BERT's multilingual models has, and no class reads.
+    // Keys of a pooler in the code that trained BERT's multilingual models; no transformers class reads them.
     "directionality",
     "pooler_fc_size",
     "pooler_num_attention_heads",
@@ -78,7 +78,7 @@ const KEYS: &[&str] = &[
     "cache_implementation",
     "use_mems_eval",
     "xla_device",
-    // Initial weights and training.
+    // Initialisation and training.
     "attention_dropout",
     "attention_probs_dropout_prob",
     "activation_dropout",
@@ -149,15 +149,15 @@ const KEYS: &[&str] = &[
     "unk_token_id",
 ];
 
-/// Switches that change nothing while they are false, where a family does not read them itself.
+/// Switches that change nothing while they are false, if a family does not read them itself.
 const OFF: &[&str] = &["add_cross_attention", "is_decoder", "use_mrope"];
 
-/// Whether the key changes nothing of the forward pass while its value is false.
+/// Whether the key does not affect the forward pass while its value is false.
 pub(super) fn is_harmless_off(key: &str) -> bool {
     OFF.contains(&key)
 }
 
-/// Whether the key changes nothing of the forward pass.
+/// Whether the key does not affect the forward pass.
 pub(super) fn is_harmless(key: &str) -> bool {
     KEYS.contains(&key)
 }

@@ -1,4 +1,4 @@
-//! Reading HF's config.json: typed keys with the defaults of HF's classes, every fault kept for one report.
+//! Reads HF's config.json: typed keys with the defaults of HF's classes; all faults are collected for one report.
 
 use super::weights::Weights;
 use crate::error::{Fault, suggestion};
@@ -8,8 +8,9 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// The most that a count may be. Tables and vectors are made by it, so that a wrong one in a small file would ask for any
-/// amount of memory; released models stay below a sixteenth of these, those of layers and heads below a quarter.
+/// The largest value accepted for a count. Tables and vectors are allocated by it, so a wrong value in a small file could
+/// ask for any amount of memory. Released models stay below a sixteenth of these limits, and below a quarter of those of
+/// layers and heads.
 fn most(key: &str) -> u64 {
     match key {
         "n_layer" | "n_layers" | "num_layers" | "num_hidden_layers" | "num_decoder_layers"
@@ -36,12 +37,12 @@ fn most(key: &str) -> u64 {
         | "sliding_window"
         | "relative_attention_max_distance" => 1 << 30,
         "head_dim" | "d_kv" | "rotary_dim" | "relative_attention_num_buckets" => 1 << 16,
-        // Widths of the model, and what is smaller still.
+        // Widths of the model, and counts that are smaller still.
         _ => 1 << 20,
     }
 }
 
-/// The values that a real number may have, in words and as a rule.
+/// The values that a real number may have, in words and as a predicate.
 fn limits(key: &str) -> (&'static str, fn(f64) -> bool) {
     if key.ends_with("eps") || key.ends_with("epsilon") {
         ("a number above 0, at most 1", |x| x > 0.0 && x <= 1.0)
@@ -54,7 +55,7 @@ fn limits(key: &str) -> (&'static str, fn(f64) -> bool) {
     }
 }
 
-/// HF's names of the nonlinearities that there are.
+/// HF's names of the supported activation functions.
 const ACTIVATIONS: [&str; 8] = [
     "relu",
     "gelu",
@@ -66,7 +67,7 @@ const ACTIVATIONS: [&str; 8] = [
     "sigmoid",
 ];
 
-/// A config.json, and what is wrong with it so far.
+/// A config.json, with the faults found in it so far.
 #[derive(Debug)]
 pub struct HfConfig<'a> {
     file: PathBuf,
@@ -80,7 +81,7 @@ pub struct HfConfig<'a> {
 }
 
 impl<'a> HfConfig<'a> {
-    /// A parsed file; `file` is named in faults.
+    /// Wraps a parsed file; `file` is named in faults.
     pub fn new(file: impl Into<PathBuf>, value: Value, weights: Option<&'a Weights>) -> Self {
         Self {
             file: file.into(),
@@ -92,7 +93,7 @@ impl<'a> HfConfig<'a> {
         }
     }
 
-    /// Notes a fault, once: families ask for some keys several times.
+    /// Records a fault once, even if a family reads the key several times.
     pub fn fault(&self, message: impl AsRef<str>) {
         let fault = super::fault(&self.file, message);
         let mut faults = self.faults.borrow_mut();
@@ -101,7 +102,8 @@ impl<'a> HfConfig<'a> {
         }
     }
 
-    /// What the file says of some of our keys, in brackets behind a fault; empty when it says nothing.
+    /// Quotes the HF keys that stand for our keys `ours`, in brackets to follow a fault; empty if the file has none of
+    /// them.
     pub fn said(&self, ours: &str) -> String {
         match super::their_keys(&self.value, ours) {
             said if said.is_empty() => String::new(),
@@ -114,22 +116,22 @@ impl<'a> HfConfig<'a> {
         !self.faults.borrow().is_empty()
     }
 
-    /// Keeps what a reader of its numbers must know: the class of transformers computes something else than the file says.
+    /// Records a note for the user: the transformers class computes something other than the file says.
     pub fn warn(&self, message: impl Into<String>) {
         self.warnings.borrow_mut().push(message.into());
     }
 
-    /// What was kept for a reader.
+    /// The notes recorded for the user.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.borrow().clone()
     }
 
-    /// The faults so far.
+    /// The faults recorded so far.
     pub fn into_faults(self) -> Vec<Fault> {
         self.faults.into_inner()
     }
 
-    /// Keys that have a value and were not asked for, in the file's order.
+    /// Keys that have a value and were not asked for, in the order of the file.
     pub fn unread(&self) -> Vec<String> {
         let read = self.read.borrow();
         let entries = self.value.as_object().into_iter().flatten();
@@ -139,18 +141,18 @@ impl<'a> HfConfig<'a> {
             .collect()
     }
 
-    /// Whether the weights have a tensor of this name; yes when there are no weights to look at.
+    /// Whether the weights have a tensor of this name; true if there are no weights.
     pub fn has_tensor(&self, name: &str) -> bool {
         self.weights
             .is_none_or(|weights| weights.shape(name).is_some())
     }
 
-    /// Whether there are weights to look at.
+    /// Whether the weights are available.
     pub fn has_weights(&self) -> bool {
         self.weights.is_some()
     }
 
-    /// Whether the weights have two tensors, and they are not equal.
+    /// Whether the weights have both tensors and these are not equal.
     pub fn differ(&self, name: &str, other: &str) -> bool {
         self.weights.is_some_and(|weights| {
             let read = |name| weights.read(name).ok();
@@ -164,7 +166,7 @@ impl<'a> HfConfig<'a> {
         self.read.borrow().iter().cloned().collect()
     }
 
-    /// The class that the weights were saved from, `BertForMaskedLM`; `None` when the file does not say.
+    /// The class that the weights were saved from, such as `BertForMaskedLM`; `None` if the file does not say.
     pub fn architecture(&self) -> Option<&str> {
         let value = self.get("architectures")?;
         let names = value.as_array();
@@ -176,7 +178,7 @@ impl<'a> HfConfig<'a> {
         names?.first()?.as_str()
     }
 
-    /// The classes of a classifier, in the order of their ids.
+    /// The class names of a classifier, in the order of their ids.
     pub fn classes(&self) -> Vec<String> {
         let names = self.object("id2label");
         let Some(names) = names.filter(|names| !names.is_empty()) else {
@@ -193,19 +195,19 @@ impl<'a> HfConfig<'a> {
         })
     }
 
-    /// A nested object, as a config of its own that reports into a fresh list; empty when absent.
+    /// A nested object, as a config of its own with its own list of faults; empty if absent.
     pub fn nested(&self, key: &str) -> Self {
         let object = self.object(key).cloned().unwrap_or_default();
         Self::new(self.file.clone(), Value::Object(object), self.weights)
     }
 
-    /// An object; a fault when the key has something else.
+    /// An object; reports a fault if the value is of another type.
     fn object(&self, key: &str) -> Option<&Map<String, Value>> {
         self.typed(key, "an object {…}", Value::as_object)
     }
 
-    /// The value of a key as `read` takes it; `None` when it is absent, and with a fault that says `wanted` when it is of
-    /// another type.
+    /// The value of a key as `read` converts it. `None` if it is absent; if it is of another type, also reports a fault
+    /// that says what is `wanted`.
     pub fn typed<'v, T>(
         &'v self,
         key: &str,
@@ -220,7 +222,7 @@ impl<'a> HfConfig<'a> {
         found
     }
 
-    /// Takes over the faults of a nested object; keys of it that were not asked for are faults, unless they are harmless.
+    /// Takes over the faults of a nested object; its keys that were not asked for are faults, unless they are harmless.
     pub fn adopt(&self, nested: Self) {
         for key in nested.unread() {
             if super::harmless::is_harmless(&key) {
@@ -236,13 +238,13 @@ impl<'a> HfConfig<'a> {
         self.faults.borrow_mut().extend(nested.into_faults());
     }
 
-    /// The value of a key; `None` when it is absent or null.
+    /// The value of a key; `None` if it is absent or null.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.note(key);
         self.value.get(key).filter(|v| !v.is_null())
     }
 
-    /// Whether a key is there and null, where that says another thing than its absence.
+    /// Whether a key is present with the value null, for keys whose null differs from absence.
     pub fn is_null(&self, key: &str) -> bool {
         self.note(key);
         self.value.get(key).is_some_and(Value::is_null)
@@ -252,12 +254,12 @@ impl<'a> HfConfig<'a> {
         self.read.borrow_mut().insert(key.to_string());
     }
 
-    /// The first of several names of one number that is present, at least 1 and not beyond all models.
+    /// The value of the first key present among several names of one count: at least 1, at most the limit; else `default`.
     pub fn count(&self, keys: &[&str], default: usize) -> usize {
         self.count_if_any(keys).unwrap_or(default)
     }
 
-    /// As [`Self::count`], `None` when absent.
+    /// Same as [`Self::count`], but `None` if absent.
     pub fn count_if_any(&self, keys: &[&str]) -> Option<usize> {
         let (key, value) = keys.iter().find_map(|k| Some((k, self.get(k)?)))?;
         let most = most(key);
@@ -273,7 +275,7 @@ impl<'a> HfConfig<'a> {
         Some(1)
     }
 
-    /// A real number that the key can have.
+    /// A finite real number within the limits of the key.
     pub fn real(&self, key: &str, default: f64) -> f64 {
         let (wanted, allowed) = limits(key);
         let sound = |x: &f64| (*x as f32).is_finite() && allowed(*x);
@@ -281,7 +283,7 @@ impl<'a> HfConfig<'a> {
             .unwrap_or(default)
     }
 
-    /// A number above 0 that others are held below, when there is one.
+    /// A clipping bound above 0; `None` if absent.
     pub fn clip(&self, key: &str) -> Option<f64> {
         let above = |x: &f64| *x > 0.0 && (*x as f32).is_finite();
         self.typed(key, "a number above 0", |value| {
@@ -289,24 +291,24 @@ impl<'a> HfConfig<'a> {
         })
     }
 
-    /// A switch.
+    /// A boolean; `default` if absent or null.
     pub fn flag(&self, key: &str, default: bool) -> bool {
         self.typed(key, "true or false", Value::as_bool)
             .unwrap_or(default)
     }
 
-    /// A switch that a null turns off.
+    /// A boolean for which null means false.
     pub fn flag_or_off(&self, key: &str, default: bool) -> bool {
         !self.is_null(key) && self.flag(key, default)
     }
 
-    /// A name.
+    /// A string; `default` if absent or null.
     pub fn word<'k>(&'k self, key: &str, default: &'k str) -> &'k str {
         let wanted = format!("a name in quotes such as \"{default}\"");
         self.typed(key, &wanted, Value::as_str).unwrap_or(default)
     }
 
-    /// Notes a fault unless `key` is absent, null or `allowed`.
+    /// Reports a fault unless the value of `key` is absent, null or `allowed`.
     pub fn only(&self, key: &str, allowed: impl Into<Value>) {
         let allowed = allowed.into();
         if let Some(value) = self.get(key).filter(|v| **v != allowed) {
@@ -319,14 +321,14 @@ impl<'a> HfConfig<'a> {
         }
     }
 
-    /// A nonlinearity by HF's name of it.
+    /// An activation function by its HF name.
     pub fn activation(&self, key: &str, default: &str) -> Activation {
         let wanted = format!("the name of a nonlinearity{}", suggestion("", ACTIVATIONS));
         let name = self.typed(key, &wanted, Value::as_str);
         self.activation_named(key, name.unwrap_or(default))
     }
 
-    /// The nonlinearity that HF calls `name`; `key` is named when there is none.
+    /// Returns the activation function that HF calls `name`; the fault for an unknown name mentions `key`.
     pub fn activation_named(&self, key: &str, name: &str) -> Activation {
         match name {
             "relu" => Activation::Relu,

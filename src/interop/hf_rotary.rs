@@ -1,5 +1,5 @@
-//! Rotary positions of a config.json (Su et al. 2021): one object of keys since version 5 of transformers, keys beside each
-//! other before.
+//! Rotary positions in a config.json (Su et al. 2021): keys in one object since version 5 of transformers, separate
+//! top-level keys before.
 
 use super::HfConfig;
 use crate::error::suggestion;
@@ -9,26 +9,26 @@ use crate::nn::position::rotary::{
 };
 use serde_json::Value;
 
-/// The part of each head that is rotated.
+/// The fraction of each head that is rotated.
 const PART: &str = "partial_rotary_factor";
 
-/// The length of texts before it was stretched.
+/// The context length before scaling.
 const ORIGINAL: &str = "original_max_position_embeddings";
 
-/// A family's own names and values.
+/// A family's own key names and default values.
 #[derive(Clone, Copy, Debug)]
 pub struct RotaryKeys {
-    /// The key of the base beside the object.
+    /// The key of the base outside the object.
     pub theta: &'static str,
-    /// The base where none is given.
+    /// The default base.
     pub usual_theta: f64,
-    /// The key beside the object of the part that is rotated; `None` for a family that rotates whole heads.
+    /// The key of the rotated fraction outside the object, and its default; `None` for a family that rotates whole heads.
     pub part: Option<(&'static str, f64)>,
-    /// The original length of a class that has one of its own, which it takes where none stands beside the object.
+    /// The class's own original context length, for classes that use one when none is given outside the object.
     pub original: Option<usize>,
 }
 
-/// The names and values of most families.
+/// The key names and defaults of most families.
 pub const WHOLE_HEADS: RotaryKeys = RotaryKeys {
     theta: "rope_theta",
     usual_theta: 10_000.0,
@@ -37,12 +37,12 @@ pub const WHOLE_HEADS: RotaryKeys = RotaryKeys {
 };
 
 impl HfConfig<'_> {
-    /// Rotary positions as `rope_scaling` has them, or else `rope_parameters`; what that object does not say is beside it.
-    /// `context` stands in for a missing original length.
+    /// Reads rotary positions from `rope_scaling`, or else from `rope_parameters`; keys missing in that object are looked up
+    /// outside of it. `context` stands in for a missing original length.
     pub fn rotary(&self, keys: RotaryKeys, context: usize) -> RotaryConfig {
         let given = |key: &&str| {
             let value = self.get(key);
-            // As Python's `or` passes over an empty one.
+            // Python's `or` skips an empty object in the same way.
             value.is_some_and(|value| value.as_object().is_none_or(|object| !object.is_empty()))
         };
         let given: Vec<&str> = ["rope_scaling", "rope_parameters"]
@@ -60,12 +60,12 @@ impl HfConfig<'_> {
         let config = RotaryConfig {
             theta: scaling.real("rope_theta", theta),
             fraction: match keys.part {
-                // A null beside the object leaves the class without the family's own part.
+                // With a null outside the object, the class does not use the family's default fraction.
                 Some((PART, _)) if self.is_null(PART) => scaling.real(PART, 1.0),
                 Some((key, usual)) => scaling.real(PART, self.real(key, usual)),
                 None => 1.0,
             },
-            // The class takes this one before the object's.
+            // The class prefers the length outside the object to the one inside.
             scaling: scaling.rope_scaling(original, context),
             ..RotaryConfig::default()
         };
@@ -81,7 +81,7 @@ impl HfConfig<'_> {
         config
     }
 
-    /// Rotary positions of whole heads as one object of keys has them.
+    /// Reads rotary positions of whole heads from one object of keys.
     pub fn rotary_in(&self, object: &str, usual_theta: f64, context: usize) -> RotaryConfig {
         let keys = self.nested(object);
         let theta = keys.real("rope_theta", usual_theta);
@@ -98,7 +98,8 @@ impl HfConfig<'_> {
         self.of_one_kind(config, object)
     }
 
-    /// Positions of one kind of layers. Their classes look for YaRN's `truncate` beside the objects of the kinds, and take true.
+    /// Adapts the positions of one kind of layers: their classes look for YaRN's `truncate` outside the objects of the
+    /// kinds, and so always use true.
     pub fn of_one_kind(&self, mut config: RotaryConfig, object: &str) -> RotaryConfig {
         if let ScalingConfig::Yarn(yarn) = &mut config.scaling
             && !yarn.truncate
@@ -111,9 +112,9 @@ impl HfConfig<'_> {
         config
     }
 
-    /// A fault of each of two names of one number of rotary positions, the family's own and the one of other families, with
-    /// another value than the class of transformers takes: what `rope_parameters` says under the other name, else what the
-    /// own name says, else what is usual.
+    /// Reports a fault for each of two names of the same rotary setting, the family's own and that of other families, whose
+    /// value differs from the one that the transformers class takes. The class takes the other name's value in `rope_parameters`,
+    /// else the own name's value, else the default.
     pub fn agrees(&self, [own, other]: [&str; 2], taken: f64) {
         let nested = ["rope_scaling", "rope_parameters"].into_iter();
         let nested = nested.filter(|object| self.get(object).is_some_and(|o| !o[other].is_null()));
@@ -136,7 +137,7 @@ impl HfConfig<'_> {
         }
     }
 
-    /// A fault of a part of heads: the class rotates whole ones, or fails.
+    /// Reports a fault if only a part of each head is rotated: the class rotates whole heads, or fails.
     fn require_whole_heads(&self) {
         if let Some(part) = self.get(PART).filter(|part| part.as_f64() != Some(1.0)) {
             self.fault(format!(
@@ -145,7 +146,7 @@ impl HfConfig<'_> {
         }
     }
 
-    /// The factor of YaRN on cosines and sines, where it is not what follows from `factor` alone.
+    /// YaRN's factor on cosines and sines; `None` if it is the one that follows from `factor` only.
     fn magnitude(&self, factor: f64) -> Option<f64> {
         let usual = sharpened(factor, 1.0);
         let derived = match ["mscale", "mscale_all_dim"].map(|key| self.real(key, 0.0)) {
@@ -162,7 +163,7 @@ impl HfConfig<'_> {
         (!near).then_some(taken)
     }
 
-    /// The factor on all scores of families that sharpen them by `mscale_all_dim` beside the rotation.
+    /// The factor on all attention scores in families that, besides the rotation, scale the scores by `mscale_all_dim`.
     pub fn sharpening(&self) -> f64 {
         let given = ["rope_scaling", "rope_parameters"].into_iter();
         let mut given = given.filter_map(|key| self.get(key)?.as_object());
@@ -176,8 +177,8 @@ impl HfConfig<'_> {
         }
     }
 
-    /// LongRoPE's two lists, with the factor on cosines and sines or what it follows from: where the file says neither, the ratio
-    /// of both lengths.
+    /// Reads LongRoPE's two lists, and its factor on cosines and sines or the length ratio that the factor follows from. If the
+    /// file gives neither, the ratio is that of the two context lengths.
     fn longrope(&self, original_context: usize, context: usize) -> LongropeScalingConfig {
         let factors = |key: &str| {
             if self.get(key).is_none() {
@@ -196,23 +197,23 @@ impl HfConfig<'_> {
             short_factor: factors("short_factor").unwrap_or_default(),
             long_factor: factors("long_factor").unwrap_or_default(),
             original_context,
-            // The class takes lower ones as 1.
+            // The class raises lower values to 1.
             factor: magnitude.is_none().then_some(factor.max(1.0)),
             magnitude,
         }
     }
 
-    /// A fault of a kind of rope scaling without the numbers that its class has no other values for.
+    /// Reports a fault for each number that this kind of rope scaling needs, and has no default for, but lacks.
     fn require_numbers(&self, kind: &str, keys: &[&str]) {
         for key in keys.iter().filter(|key| self.get(key).is_none()) {
             self.fault(format!("rope scaling \"{kind}\" needs `{key}`, a number"));
         }
     }
 
-    /// YaRN of this object.
+    /// Reads YaRN's settings from this object.
     fn yarn(&self, original_context: usize, context: usize) -> YarnScalingConfig {
         let factor = match self.is_null("factor") {
-            // The ratio of both lengths, in the class, too.
+            // The ratio of the two lengths, as in the class.
             true => context as f64 / original_context as f64,
             false => {
                 self.require_numbers("yarn", &["factor"]);
@@ -229,7 +230,7 @@ impl HfConfig<'_> {
         }
     }
 
-    /// This object as a stretching of rotary wavelengths; `beside` is the original length that stands outside of it.
+    /// Reads this object as a rope scaling; `beside` is the original context length given outside of it.
     fn rope_scaling(&self, beside: Option<usize>, context: usize) -> ScalingConfig {
         let original = || {
             let within = self.count(&[ORIGINAL], context);
@@ -256,7 +257,7 @@ impl HfConfig<'_> {
                     high_freq_factor: self.real("high_freq_factor", 4.0),
                 })
             }
-            // The second one is its older name.
+            // "su" is the older name.
             "longrope" | "su" => ScalingConfig::Longrope(self.longrope(original(), context)),
             other => {
                 let allowed = ["default", "linear", "yarn", "llama3", "longrope"];
@@ -268,17 +269,17 @@ impl HfConfig<'_> {
     }
 }
 
-/// Whether these can be the positions of one kind of layers, by [`HfConfig::of_one_kind`].
+/// Whether these positions can be those of one kind of layers, as [`HfConfig::of_one_kind`] reads them.
 pub fn goes_by_kind(rotary: &RotaryConfig) -> bool {
     !matches!(&rotary.scaling, ScalingConfig::Yarn(yarn) if !yarn.truncate)
 }
 
-/// A list of numbers.
 fn numbers(value: &Value) -> Option<Vec<f64>> {
     value.as_array()?.iter().map(Value::as_f64).collect()
 }
 
-/// YaRN's factor on queries and keys for texts so many times as long, `scale` before the logarithm (Peng et al. 2024, section 3.3).
+/// YaRN's factor on queries and keys for texts `factor` times as long: `0.1·scale·ln(factor) + 1` (Peng et al. 2024, section
+/// 3.3).
 pub fn sharpened(factor: f64, scale: f64) -> f64 {
     0.1 * scale * factor.max(1.0).ln() + 1.0
 }

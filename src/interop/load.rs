@@ -1,4 +1,4 @@
-//! Moving weights between HF's files and the parameters of a module, by dotted paths, one at a time.
+//! Reads the weights of HF's files into the parameters of a module, by dotted paths, one at a time.
 
 use super::parameters::shapes;
 use super::rename::{Constant, Rule, Table};
@@ -10,15 +10,16 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Tensor, TensorData};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Distance of a number from the formula that rounding explains, tables in half precision included.
+/// Largest difference of a value from its formula that rounding explains, even for tables in half precision.
 const NEAR: f32 = 2e-3;
 
 impl HfModel {
-    /// Where each parameter of `module` lies in the folder, by the rules of `table`; nothing is read yet, and no
-    /// parameter made.
+    /// Finds where each parameter of `module` lies in the folder, by the rules of `table`. No tensor is read yet, and
+    /// no parameter is allocated.
     ///
     /// # Errors
-    /// The tensors that are missing, have no place or another shape, the first of them at once.
+    /// If tensors are missing, have no counterpart in the model or have another shape; the error lists the first of
+    /// them.
     pub fn source<M: Module>(&self, module: &M, table: Table) -> Result<Source<'_>> {
         let shapes = shapes(module);
         let mut plan = Plan::new(self, &shapes);
@@ -28,11 +29,11 @@ impl HfModel {
         plan.finish(&table)
     }
 
-    /// An error when config.json asks for more blocks than the folder can have tensors for: building them would take
+    /// Checks that the folder has at least as many tensors as config.json has blocks: building more blocks could take
     /// any amount of memory.
     ///
     /// # Errors
-    /// Then.
+    /// If there are fewer tensors than blocks.
     pub fn require_tensors(&self) -> Result<()> {
         let networks = self.shape.model.networks().into_iter();
         let networks = networks.filter_map(|network| network.transformer());
@@ -48,10 +49,10 @@ impl HfModel {
         Err(Error::Invalid(vec![super::fault(&self.dir, message)]))
     }
 
-    /// `module` with the folder's weights as 32-bit floats.
+    /// Returns `module` with the folder's weights as 32-bit floats.
     ///
     /// # Errors
-    /// Those of [`Self::source`]; a file that cannot be read.
+    /// The errors of [`Self::source`], and if a file cannot be read.
     pub fn load<M: Module>(&self, module: M, table: Table) -> Result<M> {
         let mut loader = Loader {
             path: Path::default(),
@@ -66,7 +67,7 @@ impl HfModel {
     }
 }
 
-/// Where a parameter of ours comes from.
+/// The source of one of our parameters.
 #[derive(Debug)]
 struct TheirTensors {
     rule: Rule,
@@ -76,21 +77,21 @@ struct TheirTensors {
     shape: Vec<usize>,
 }
 
-/// The parameters of a module in an HF folder.
+/// The source of a module's parameters in an HF folder.
 #[derive(Debug)]
 pub struct Source<'a> {
     weights: &'a Weights,
     sources: BTreeMap<String, TheirTensors>,
-    /// The tensors read last: a fused one serves three parameters in a row.
+    /// The tensors read last, with their names: a fused tensor serves three parameters in a row.
     last: Option<(Vec<String>, Vec<Array>)>,
-    /// Tensors of the files that no parameter of the module is taken from: buffers, copies, heads of other tasks.
+    /// Tensors in the files that are not used by any parameter: buffers, copies, heads of other tasks.
     pub passed_over: Vec<String>,
-    /// Our parameters that the files lack and may lack: a classifier, where they hold a network without one.
+    /// Our parameters that the files may and do lack: a classifier, if the files hold a network without one.
     pub drawn: Vec<String>,
 }
 
 impl Source<'_> {
-    /// The shape of every parameter by its path.
+    /// Returns the shape of every parameter by its path.
     pub fn shapes(&self) -> BTreeMap<String, Vec<usize>> {
         let entries = self.sources.iter();
         entries
@@ -98,10 +99,10 @@ impl Source<'_> {
             .collect()
     }
 
-    /// A parameter by its path; `None` when the module has no such one.
+    /// Reads a parameter by its path; `None` if the module has no such parameter.
     ///
     /// # Errors
-    /// A file that cannot be read, numbers that are no floats.
+    /// If a file cannot be read, or its numbers are not floats.
     pub fn read(&mut self, path: &str) -> Result<Option<Array>> {
         let Some(source) = self.sources.get(path) else {
             return Ok(None);
@@ -121,14 +122,14 @@ impl Source<'_> {
     }
 }
 
-/// A source in the making.
+/// A [`Source`] under construction.
 struct Plan<'a, 's> {
     model: &'a HfModel,
     shapes: &'s BTreeMap<String, Vec<usize>>,
     sources: BTreeMap<String, TheirTensors>,
     used: BTreeSet<String>,
     faults: Vec<String>,
-    /// What is missing for a parameter, unless another rule has a source of it.
+    /// Messages about missing tensors, by our parameter; reported unless another rule provides the parameter.
     missing: Vec<(String, Vec<String>)>,
 }
 
@@ -144,7 +145,7 @@ impl<'a, 's> Plan<'a, 's> {
         }
     }
 
-    /// Finds the tensors of a rule; rules whose parameters the module lacks are idle.
+    /// Finds the tensors of a rule; rules whose parameters the module lacks are skipped.
     fn add(&mut self, rule: &Rule, prefix: &str) {
         let paths = rule.ours.iter();
         let ours: Option<Vec<&[usize]>> = paths
@@ -186,7 +187,7 @@ impl<'a, 's> Plan<'a, 's> {
                 part,
                 shape: self.shapes[path].clone(),
             };
-            // Other names of a tensor stand back behind its own.
+            // A tensor's own name takes precedence over alternative names.
             match rule.read_only {
                 true => self.sources.entry(path.clone()).or_insert(source),
                 false => self
@@ -198,14 +199,14 @@ impl<'a, 's> Plan<'a, 's> {
         }
     }
 
-    /// Holds a tensor that follows from the shape against the formula, where the folder has it.
+    /// Compares a tensor that follows from the shape with its formula, if the folder has the tensor.
     fn check(&mut self, constant: &Constant, prefix: &str) -> Result<()> {
         let Some((name, _)) = find(&self.model.weights, prefix, &constant.name) else {
             return Ok(());
         };
         let (found, shape) = (self.model.weights.read(name)?, &constant.shape);
         let near = |(a, b): (&f32, &f32)| (a - b).abs() <= NEAR;
-        // A table of another shape may be of any size.
+        // Compare the shape first: a table of another shape may be of any size.
         if found.shape != *shape || !found.values.iter().zip(&constant.array().values).all(near) {
             self.faults.push(format!(
                 "tensor `{name}` is not the table {shape:?} of sines and cosines that config.json makes it"
@@ -215,7 +216,8 @@ impl<'a, 's> Plan<'a, 's> {
         Ok(())
     }
 
-    /// The source when every parameter has one; all that is missing, without a place or of another shape as one error.
+    /// Returns the source if every parameter has one; else one error that lists missing, unplaced and wrongly shaped
+    /// tensors.
     fn finish(mut self, table: &Table) -> Result<Source<'a>> {
         for (path, missing) in std::mem::take(&mut self.missing) {
             if !self.sources.contains_key(&path) && !table.may_lack(&path) {
@@ -264,13 +266,13 @@ impl<'a, 's> Plan<'a, 's> {
     }
 }
 
-/// A tensor by its full name, or by its name without `prefix`.
+/// Finds a tensor by its full name or by its name without `prefix`; returns the name found and the shape.
 fn find<'a>(weights: &'a Weights, prefix: &str, name: &str) -> Option<(&'a str, &'a [usize])> {
     let name = weights.find(prefix, name)?;
     Some((name, weights.shape(name)?))
 }
 
-/// Replaces every parameter by that of an HF folder.
+/// Replaces every parameter of a module by its value in an HF folder.
 struct Loader<'a> {
     path: Path,
     source: Source<'a>,

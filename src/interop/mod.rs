@@ -1,8 +1,8 @@
-//! HF model folders in and out: the one place that knows HF's names.
+//! Import and export of Hugging Face (HF) model folders: the one place that knows HF's names.
 //!
 //! A family (one file in `families/`) reads a `config.json` into our configs and gives the table between HF's tensor
-//! names and the paths of our parameters. [`read_hf`] opens a folder; [`HfModel::source`] gives each parameter of ours
-//! from it, one at a time; [`to_hf`] goes back.
+//! names and the paths of our parameters. [`read_hf`] opens a folder, [`HfModel::source`] reads our parameters from it
+//! one at a time, and [`to_hf`] converts parameters to HF's tensors.
 
 mod canonical;
 mod differences;
@@ -48,7 +48,7 @@ use std::path::{Path, PathBuf};
 pub use their_keys::their_keys;
 use weights::Weights;
 
-/// An HF folder that was opened: the model it holds, and where its weights lie.
+/// An opened HF folder: the model it holds, and where its weights lie.
 #[derive(Debug)]
 pub struct HfModel {
     /// The folder.
@@ -57,20 +57,20 @@ pub struct HfModel {
     pub family: Family,
     /// The network, its task and the shape of its inputs.
     pub shape: HfShape,
-    /// Keys of config.json that were passed over: they do not change the forward pass, or were to be ignored.
+    /// Ignored keys of config.json: they do not change the forward pass, or the caller asked to ignore them.
     pub ignored_keys: Vec<String>,
-    /// Where the class of transformers computes something else than config.json says.
+    /// Notes on where the transformers class computes something other than config.json says.
     pub notes: Vec<String>,
-    /// How its hidden states become vectors of texts, of a folder of sentence-transformers.
+    /// How hidden states become text embeddings, if this is a folder of sentence-transformers.
     pub modules: Option<Modules>,
-    /// Whether it is a network for images without a classifier, which the task has all the same: it is drawn.
+    /// Whether this is an image network without a classifier; the task's classifier is then initialised randomly.
     pub headless: bool,
-    /// Its weights, not read yet.
+    /// The weights, not read yet.
     pub weights: Weights,
 }
 
 impl HfModel {
-    /// The table between HF's names and the paths of the task's parameters.
+    /// Returns the table between HF's names and the paths of the task's parameters.
     pub fn table(&self) -> Table {
         let table = self.family.rules(&self.shape);
         match self.headless {
@@ -80,10 +80,10 @@ impl HfModel {
     }
 }
 
-/// Opens an HF folder: `config.json` with `model.safetensors` or its shards. Keys in `ignore` are passed over.
+/// Opens an HF folder: `config.json` with `model.safetensors` or its shards. Keys in `ignore` are skipped.
 ///
 /// # Errors
-/// A file that is missing or damaged, an architecture or an option that we do not have, a key that is not known.
+/// If a file is missing or damaged, an architecture or option is not supported, or a key is unknown.
 pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
     let path = dir.join("config.json");
     let text = json::plain(crate::files::read(&path)?);
@@ -95,7 +95,7 @@ pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
             format!("has `{twice}` twice"),
         )]));
     }
-    // Before weights, which a folder of another architecture need not have as we read them.
+    // Before the weights: the folder of an unsupported architecture need not have weights in a form we can read.
     family_of(&path, &value)?;
     let modules = sentence_transformers::read(dir)?;
     if modules.is_some() {
@@ -125,45 +125,45 @@ pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
     })
 }
 
-/// Names the class without a head: sentence-transformers reads the body of a model, whatever class its file names, if any.
+/// Names the class without a head: sentence-transformers loads the body of a model, whichever class its file names.
 fn to_body(config: &mut Value) {
     let class = config["architectures"][0].as_str().unwrap_or_default();
     let name = match (class.strip_suffix("LMHeadModel"), class.ends_with("Model")) {
         (Some(name), _) => name,
         (None, true) => return,
-        // `RoFormer` has the word in its name.
+        // The name `RoFormer` itself contains "For".
         (None, false) => class.rsplit_once("For").map_or("", |(name, _)| name),
     };
     let class = serde_json::json!([format!("{name}Model")]);
-    // What is no object is told when it is read.
+    // A value that is not an object is reported when the config is read.
     if let Some(object) = config.as_object_mut() {
         object.insert("architectures".into(), class);
     }
 }
 
-/// Unknown keys, or tensors, that a message lists before it only counts the others.
+/// Number of unknown keys or tensors that a message lists before it only counts the rest.
 const LISTED: usize = 20;
 
 /// The contents of a config.json.
 #[derive(Clone, Debug)]
 pub struct ReadConfig {
-    /// Its architecture.
+    /// The architecture.
     pub family: Family,
     /// The network, its task and the shape of its inputs.
     pub shape: HfShape,
-    /// Keys that were passed over.
+    /// Keys that were ignored.
     pub ignored_keys: Vec<String>,
-    /// Where the class of transformers computes something else than the file says.
+    /// Notes on where the transformers class computes something other than the file says.
     pub notes: Vec<String>,
-    /// Whether its class is a network for images without a classifier.
+    /// Whether the class is an image network without a classifier.
     pub headless: bool,
 }
 
-/// Reads a parsed config.json; `file` is named in errors. Keys in `ignore` are passed over. `weights` are those beside
-/// it: some files do not say whether a head has a matrix of its own.
+/// Reads a parsed config.json; `file` is named in errors. Keys in `ignore` are skipped. `weights` are the weights
+/// beside the file: some files do not say whether the head has a matrix of its own.
 ///
 /// # Errors
-/// An unknown `model_type`; every option that we do not have, and every key that is not known.
+/// If the `model_type` is unknown; else one fault for every unsupported option and every unknown key.
 pub fn read_config(
     file: &Path,
     mut value: Value,
@@ -174,7 +174,7 @@ pub fn read_config(
     let ignored = without(file, &mut value, ignore)?;
     let config = HfConfig::new(file, value, weights);
     let mut shape = family.shape(&config);
-    // What stands in for a faulty value would have faults of its own.
+    // A placeholder for a faulty value would cause faults of its own.
     if !config.is_faulty() {
         let networks = shape.model.networks().into_iter();
         for network in networks.filter_map(|network| network.transformer()) {
@@ -226,7 +226,7 @@ pub fn read_config(
     }
 }
 
-/// The family that a config.json names.
+/// Returns the family that a config.json names.
 fn family_of(file: &Path, value: &Value) -> Result<&'static Family> {
     let refused = |message: String| Err(Error::Invalid(vec![fault(file, message)]));
     let Some(model_type) = value["model_type"].as_str() else {
@@ -251,7 +251,7 @@ fn family_of(file: &Path, value: &Value) -> Result<&'static Family> {
     )
 }
 
-/// Takes keys out of a config.json, and gives those that were there.
+/// Removes keys from a config.json and returns them; a key that it does not have is a fault.
 fn without(file: &Path, value: &mut Value, keys: &[String]) -> Result<Vec<String>> {
     let Some(object) = value.as_object_mut() else {
         return Ok(Vec::new());
@@ -272,8 +272,8 @@ fn without(file: &Path, value: &mut Value, keys: &[String]) -> Result<Vec<String
     }
 }
 
-/// A fault of weights of another class than the family's with this task. Those of a body without a head are taken where
-/// the head is tied to the embeddings.
+/// Reports a fault if the weights are of another class than the family has for this task. Weights of a body without a
+/// head are accepted; the head must then be tied to the embeddings.
 fn check_class(hf: &HfConfig, family: &Family, shape: &HfShape) {
     let Some(class) = hf.architecture() else {
         return;
@@ -281,13 +281,13 @@ fn check_class(hf: &HfConfig, family: &Family, shape: &HfShape) {
     let written = family.written(shape).unwrap_or_default();
     let ours = written["architectures"][0].as_str().unwrap_or_default();
     let body = class.ends_with("Model") && !class.ends_with("LMHeadModel");
-    // Classes that the family itself refuses have their own message; T5's decoder alone has no class.
+    // Classes that the family itself refuses have their own message; T5's decoder by itself has no class.
     let refused = shape.model.kind() == "decoder" && family.model_type != "t5";
     if !refused || body || class == ours {
         return;
     }
     if ours.is_empty() {
-        // A network that can be read and not be written back has no class to compare with.
+        // A network that can be read but not written back has no class to compare with.
         if !families::decoder_heads::is_writer(class) {
             hf.fault(format!(
                 "`architectures` = [\"{class}\"] cannot be imported with the other keys of this \"{}\"; its language model can",
@@ -302,7 +302,7 @@ fn check_class(hf: &HfConfig, family: &Family, shape: &HfShape) {
     }
 }
 
-/// Faults of a network that cannot be built: heads that do not divide what they split, an odd rotation.
+/// Reports faults of a network that cannot be built: heads that do not divide the width, a rotation of an odd width.
 fn check_heads(hf: &HfConfig, stack: &StackConfig, kind: &AttentionConfig) {
     let attention = kind.heads();
     let (heads, kv_heads) = (attention.n_heads, attention.n_kv_heads());
@@ -340,7 +340,7 @@ fn check_heads(hf: &HfConfig, stack: &StackConfig, kind: &AttentionConfig) {
     }
 }
 
-/// A fault of a file of the folder, in one line whatever names the file has in it.
+/// Makes a fault of one of the folder's files, kept to one line whatever names the file contains.
 fn fault(file: &Path, message: impl AsRef<str>) -> Fault {
     Fault {
         file: Some(file.to_path_buf()),

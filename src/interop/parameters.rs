@@ -8,12 +8,12 @@ use burn::tensor::Tensor;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The weights of `module` under HF's names.
+/// Returns the weights of `module` under HF's names.
 pub fn to_hf<M: Module>(module: &M, table: &Table) -> BTreeMap<String, Array> {
     table.export(&arrays(module))
 }
 
-/// The values of every parameter, by dotted path.
+/// Returns the values of every parameter, by dotted path.
 pub fn arrays<M: Module>(module: &M) -> BTreeMap<String, Array> {
     let parameters = Parameters::of(module);
     let all = parameters.found.iter();
@@ -21,7 +21,7 @@ pub fn arrays<M: Module>(module: &M) -> BTreeMap<String, Array> {
         .collect()
 }
 
-/// The values of the parameters with these dotted paths; no other one is drawn.
+/// Returns the values of the parameters with these dotted paths; no other parameter is initialised.
 pub fn arrays_of<M: Module>(module: &M, paths: &[String]) -> BTreeMap<String, Array> {
     struct Chosen<'p> {
         path: Path,
@@ -54,20 +54,20 @@ pub fn arrays_of<M: Module>(module: &M, paths: &[String]) -> BTreeMap<String, Ar
     visitor.found
 }
 
-/// The parameters of a module by their dotted paths, whose numbers are read one parameter at a time.
+/// The parameters of a module by their dotted paths; their values are read one parameter at a time.
 #[derive(Default)]
 pub struct Parameters {
     found: BTreeMap<String, Parameter>,
 }
 
-/// A parameter, and what is added to it.
+/// A parameter: its shape, and the terms whose sum is its value.
 struct Parameter {
     shape: Vec<usize>,
     values: Vec<Rc<dyn Fn() -> Vec<f32>>>,
 }
 
 impl Parameters {
-    /// Those of a module.
+    /// Collects the parameters of a module.
     pub fn of<M: Module>(module: &M) -> Self {
         struct Found {
             path: Path,
@@ -100,7 +100,7 @@ impl Parameters {
         visitor.parameters
     }
 
-    /// Adds the numbers of the parameter `other` to those of `path`, where both are there.
+    /// Adds the values of the parameter `other` to those of `path`, if both exist.
     pub fn add(&mut self, path: &str, other: &str) {
         let other = self.found.get(other).map(|other| other.values.clone());
         if let (Some(other), Some(sum)) = (other, self.found.get_mut(path)) {
@@ -108,7 +108,7 @@ impl Parameters {
         }
     }
 
-    /// Moves the rows of the matrix `path`, so that the row `from` is the row `to`: those before it are gone, and new ones are 0.
+    /// Moves the rows of the matrix `path` so that row `from` becomes row `to`: the rows before it are dropped, new rows are 0.
     pub fn move_rows(&mut self, path: &str, from: usize, to: usize) {
         let Some(parameter) = self.found.get_mut(path) else {
             return;
@@ -129,7 +129,7 @@ impl Parameters {
         }
     }
 
-    /// The shape of each.
+    /// Returns the shape of every parameter.
     pub fn shapes(&self) -> BTreeMap<&String, &[usize]> {
         let found = self.found.iter();
         found
@@ -137,7 +137,7 @@ impl Parameters {
             .collect()
     }
 
-    /// The numbers of one.
+    /// Reads the values of one parameter.
     pub fn read(&self, path: &str) -> Option<Array> {
         self.found.get(path).map(Parameter::array)
     }
@@ -158,7 +158,7 @@ impl Parameter {
     }
 }
 
-/// The shape of every parameter, by dotted path, without making one.
+/// Returns the shape of every parameter, by dotted path, without initialising any.
 pub fn shapes<M: Module>(module: &M) -> BTreeMap<String, Vec<usize>> {
     struct Shapes {
         path: Path,

@@ -1,5 +1,5 @@
-//! Files of weights as PyTorch pickles them, through burn's own reader: tensors are found when a file is opened, and read
-//! when they are asked for. Nothing of a pickle is run.
+//! Reads PyTorch's pickled weight files through burn's own reader: tensors are found when a file is opened, and read
+//! when they are asked for. No code in a pickle is run.
 
 use super::weights::invalid;
 use crate::error::Result;
@@ -10,16 +10,16 @@ use std::path::Path;
 
 /// The contents of a file.
 pub(super) struct Pickled {
-    /// Its tensors by their names.
+    /// Tensors by name.
     pub tensors: Vec<(String, Tensor)>,
-    /// The names of its other entries: counts, settings.
+    /// Names of the entries that are not tensors: counts, settings.
     pub others: Vec<String>,
 }
 
-/// The entries of a file.
+/// Reads the entries of a file.
 ///
 /// # Errors
-/// A file that is no checkpoint of PyTorch's.
+/// If the file is not a PyTorch checkpoint.
 pub(super) fn read(path: &Path) -> Result<Pickled> {
     let wrong = |e| invalid(path, format!("is not a file of PyTorch's weights: {e}"));
     let tensors = PytorchReader::new(path).map_err(wrong)?.into_tensors();
@@ -37,7 +37,7 @@ pub(super) fn read(path: &Path) -> Result<Pickled> {
     })
 }
 
-/// The entries of a dictionary that are no tensors, by their dotted names.
+/// Collects the dotted names of all entries that are not tensors.
 fn name_others(
     value: &PickleValue,
     name: &str,
@@ -59,10 +59,10 @@ fn name_others(
     }
 }
 
-/// The numbers of a tensor as 32-bit floats.
+/// Reads the values of a tensor as 32-bit floats.
 ///
 /// # Errors
-/// A file that cannot be read, numbers that are not 16-, 32- or 64-bit floats.
+/// If the file cannot be read, or the numbers are not 16-, 32- or 64-bit floats.
 pub(super) fn floats(tensor: &Tensor, path: &Path, name: &str) -> Result<Vec<f32>> {
     let bytes = tensor.read().map_err(|e| {
         let message = format!("tensor `{name}` cannot be read: {e}; the file is damaged");

@@ -1,7 +1,7 @@
-//! Tables between HF names and ours, used in both directions.
+//! Tables between HF's tensor names and our parameter paths, used in both directions.
 //!
-//! A rule ties one HF tensor to one of our parameters, to three when HF stores queries, keys and values in one matrix,
-//! or one tensor for each expert to one of ours. A family writes its table once; import and export read the same one.
+//! A rule maps one HF tensor to one of our parameters; or to three, if HF stores queries, keys and values in one matrix.
+//! It may also map one HF tensor per expert to one of ours. A family writes its table once, for both import and export.
 
 use super::exported::Exported;
 use super::rule::Form;
@@ -14,23 +14,23 @@ use std::rc::Rc;
 /// All rules of a model.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// One for each HF tensor that the model may have; those whose parameters our model lacks (a bias) are idle.
+    /// One rule for each HF tensor that the model may have; rules whose parameters our model lacks (a bias) are skipped.
     pub rules: Vec<Rule>,
-    /// The beginning of HF's names when the whole model was saved, which they lack when its body alone was.
+    /// Prefix of HF's names in files of a whole model; files of the body by itself lack it.
     pub prefix: &'static str,
-    /// Endings of names that carry nothing: buffers, copies of tied weights.
+    /// Endings of HF names that are not read: buffers, copies of tied weights.
     pub ignored: Vec<&'static str>,
-    /// Tensors of an exported folder that are copies of others: the copy and its original.
+    /// Tensors of an exported folder that are copies of others: (copy, original).
     pub copies: Vec<(String, String)>,
-    /// Whole numbers of an exported folder, all 0: counts of batches.
+    /// Names of integer tensors of an exported folder, all 0: batch counts.
     pub counts: Vec<String>,
-    /// Tensors that follow from the shape and are no parameters of ours.
+    /// Tensors whose values follow from the shape and which are not parameters of ours.
     pub constants: Vec<Constant>,
-    /// Beginnings of our paths of parameters that a folder may lack: they keep the values that they were drawn with.
+    /// Prefixes of paths of our parameters that a folder may lack: these keep their initial values.
     pub drawn: Vec<&'static str>,
 }
 
-/// Endings of the names of tensors that are copies of the table of tokens where embeddings are tied.
+/// Endings of the names of tensors that are copies of the embedding table if embeddings are tied.
 pub(super) const TIED: [&str; 7] = [
     "head.weight",
     "embed_out.weight",
@@ -41,20 +41,20 @@ pub(super) const TIED: [&str; 7] = [
     "lm_loss.weight",
 ];
 
-/// A tensor of HF's that follows from the shape: sinusoids.
+/// An HF tensor whose values follow from the shape, such as sinusoids.
 #[derive(Clone)]
 pub struct Constant {
     /// HF's name.
     pub name: String,
     /// Length of each dimension.
     pub shape: Vec<usize>,
-    /// Whether an exported folder has it.
+    /// Whether the tensor is written on export.
     pub written: bool,
     values: Rc<dyn Fn() -> Vec<f32>>,
 }
 
 impl Constant {
-    /// Its numbers.
+    /// Computes the values.
     pub fn array(&self) -> Array {
         Array {
             shape: self.shape.clone(),
@@ -70,7 +70,7 @@ impl fmt::Debug for Constant {
 }
 
 impl Table {
-    /// An empty table for names that may begin with `prefix`.
+    /// Makes an empty table for names that may begin with `prefix`.
     pub fn new(prefix: &'static str) -> Self {
         Self {
             prefix,
@@ -78,7 +78,7 @@ impl Table {
         }
     }
 
-    /// The same with our paths below `part`.
+    /// Returns the table with our paths moved below `part`.
     #[must_use]
     pub fn within(mut self, part: &str) -> Self {
         for path in self.rules.iter_mut().flat_map(|rule| &mut rule.ours) {
@@ -87,7 +87,7 @@ impl Table {
         self
     }
 
-    /// The rules of the parameters below `part`, with paths that begin there.
+    /// Keeps the rules of the parameters below `part`, with paths relative to it.
     #[must_use]
     pub fn below(mut self, part: &str) -> Self {
         self.rules.retain_mut(|rule| {
@@ -104,7 +104,7 @@ impl Table {
         self
     }
 
-    /// The same with names that do not begin with [`Self::prefix`].
+    /// Returns the table with [`Self::prefix`] removed from HF's names.
     #[must_use]
     pub fn unprefixed(mut self) -> Self {
         let prefix = self.prefix;
@@ -127,12 +127,12 @@ impl Table {
         });
     }
 
-    /// A tensor that both sides store alike: a table of embeddings.
+    /// A tensor that both sides store alike, such as an embedding table.
     pub fn same(&mut self, theirs: impl Into<String>, ours: impl Into<String>) {
         self.add(theirs, vec![ours.into()], Form::Same);
     }
 
-    /// A tensor of the same numbers that HF stores in this shape.
+    /// A tensor with the same values, which HF stores in this shape.
     pub fn reshaped(
         &mut self,
         theirs: impl Into<String>,
@@ -142,18 +142,18 @@ impl Table {
         self.add(theirs, vec![ours.into()], Form::Reshaped(shape));
     }
 
-    /// A matrix of heads that HF stores as `[in, heads, d_head]`.
+    /// A projection to heads that HF stores as `[in, heads, d_head]`.
     pub fn in_by_heads(&mut self, theirs: String, ours: String, shape: [usize; 3]) {
         self.add(theirs, vec![ours], Form::InByHeads(shape.to_vec()));
     }
 
-    /// A norm: `weight` is our γ, `bias` our β.
+    /// A norm: HF's `weight` is our `gamma`, its `bias` our `beta`.
     pub fn norm(&mut self, theirs: &str, ours: &str) {
         self.same(format!("{theirs}.weight"), format!("{ours}.gamma"));
         self.same(format!("{theirs}.bias"), format!("{ours}.beta"));
     }
 
-    /// A matrix with its bias.
+    /// A linear layer: matrix and bias.
     pub fn linear(&mut self, theirs: &str, ours: &str, stored: Stored) {
         let form = match stored {
             Stored::OutIn => Form::Same,
@@ -165,12 +165,12 @@ impl Table {
         }
     }
 
-    /// Some matrices with their biases in one tensor: our paths with their rows, the first one's before the second one's.
+    /// Several linear layers in one HF tensor per kind (weight, bias): our paths with their row counts, stacked in order.
     pub fn stacked<const N: usize>(&mut self, theirs: &str, ours: [(&str, usize); N]) {
         self.stacked_by(1, theirs, ours);
     }
 
-    /// The same in each of so many groups: our paths with their rows of a group.
+    /// Same as [`Self::stacked`], repeated in each of `groups` groups: our paths with their row counts in a group.
     pub fn stacked_by<const N: usize>(
         &mut self,
         groups: usize,
@@ -181,7 +181,8 @@ impl Table {
         self.stacked_in_sections(groups, theirs, ours);
     }
 
-    /// The same where one of ours has several sections of rows in a group: all groups' rows of the first come first with us.
+    /// Same as [`Self::stacked_by`], but a parameter may have several sections of rows in a group. Our parameter holds its first
+    /// section of all groups first.
     pub fn stacked_in_sections<const N: usize>(
         &mut self,
         groups: usize,
@@ -200,7 +201,7 @@ impl Table {
         }
     }
 
-    /// Some matrices with their biases, as [`Stored::OutIn`]: names below `theirs`, and our paths below `ours`.
+    /// Several linear layers stored as [`Stored::OutIn`]: (name below `theirs`, path below `ours`).
     pub fn linears(&mut self, theirs: &str, ours: &str, pairs: &[(&str, &str)]) {
         for (name, path) in pairs {
             let (name, path) = (format!("{theirs}.{name}"), format!("{ours}.{path}"));
@@ -208,14 +209,14 @@ impl Table {
         }
     }
 
-    /// Some norms: names below `theirs`, and our paths below `ours`.
+    /// Several norms: (name below `theirs`, path below `ours`).
     pub fn norms(&mut self, theirs: &str, ours: &str, pairs: &[(&str, &str)]) {
         for (name, path) in pairs {
             self.norm(&format!("{theirs}.{name}"), &format!("{ours}.{path}"));
         }
     }
 
-    /// The matrices of experts, one HF tensor each; ours has all of them.
+    /// The matrices of experts, one HF tensor each; our parameter holds all of them.
     pub fn experts(&mut self, theirs: Vec<String>, ours: String) {
         self.rules.push(Rule {
             theirs,
@@ -225,12 +226,13 @@ impl Table {
         });
     }
 
-    /// Matrices of all experts in one tensor of this shape, `[experts, in, out]`, in whose last dimension ours take turns, or their biases.
+    /// Matrices of all experts in one HF tensor of this shape, `[experts, in, out]`, or their biases; our parameters are
+    /// interleaved along its last dimension.
     pub fn experts_in_out(&mut self, theirs: String, shape: Vec<usize>, ours: Vec<String>) {
         self.add(theirs, ours, Form::ExpertsInOut(shape));
     }
 
-    /// Two matrices of all experts in one tensor, which files of version 5 of the library may have: read, not written.
+    /// Two matrices of all experts in one tensor, as files of version 5 of transformers may have them: read, never written.
     pub fn or_fused_experts(&mut self, theirs: String, ours: [String; 2]) {
         self.rules.push(Rule {
             theirs: vec![theirs],
@@ -240,7 +242,7 @@ impl Table {
         });
     }
 
-    /// A tensor that both sides store alike, under another name of it: read, not written.
+    /// An alternative name of a tensor that both sides store alike: read, never written.
     pub fn or_same(&mut self, theirs: String, ours: String) {
         self.same(theirs, ours);
         if let Some(rule) = self.rules.last_mut() {
@@ -248,7 +250,7 @@ impl Table {
         }
     }
 
-    /// The rules once more with other parts of HF's names, which files of another version of the library have: read, not
+    /// Repeats all rules with parts of HF's names replaced, for files of another version of the library: read, never
     /// written.
     pub fn or_named(&mut self, renamed: &[(&str, &str)]) {
         let renamed = |name: &String| {
@@ -268,7 +270,7 @@ impl Table {
         self.rules.extend(others);
     }
 
-    /// Queries, keys and values in one matrix, with its bias; `ours` is the path of the attention.
+    /// Queries, keys and values in one matrix, and its bias; `ours` is the path of the attention.
     pub fn fused(&mut self, theirs: &str, ours: &str, stored: Stored, fused: Fused) {
         for kind in ["weight", "bias"] {
             let ours = ["query", "key", "value"].map(|part| format!("{ours}.{part}.{kind}"));
@@ -277,8 +279,8 @@ impl Table {
         }
     }
 
-    /// Queries, keys and values of `rows` rows each in one matrix, with its bias, under the names that `torch.nn.MultiheadAttention`
-    /// gives them; `ours` is the path of the attention.
+    /// Queries, keys and values of `rows` rows each in one matrix, and its bias, named as in `torch.nn.MultiheadAttention`;
+    /// `ours` is the path of the attention.
     pub fn in_proj(&mut self, theirs: &str, ours: &str, rows: usize) {
         for kind in ["weight", "bias"] {
             let ours = ["query", "key", "value"].map(|part| format!("{ours}.{part}.{kind}"));
@@ -290,7 +292,7 @@ impl Table {
         }
     }
 
-    /// A tensor that follows from the shape.
+    /// A tensor whose values follow from the shape.
     pub fn constant(
         &mut self,
         name: String,
@@ -306,25 +308,25 @@ impl Table {
         });
     }
 
-    /// Whether an HF name carries nothing that we need.
+    /// Whether an HF tensor of this name need not be read.
     pub fn ignores(&self, name: &str) -> bool {
         self.ignored.iter().any(|ending| name.ends_with(ending))
     }
 
-    /// Whether a folder may lack the parameter of this path.
+    /// Whether a folder may lack the parameter with this path.
     pub fn may_lack(&self, ours: &str) -> bool {
         let mut drawn = self.drawn.iter();
         drawn.any(|beginning| ours.starts_with(beginning))
     }
 
-    /// Whether HF's model has the parameter of this path in several modules: a table of tokens that is tied to the head.
+    /// Whether several of HF's modules share the parameter with this path: an embedding table tied to the head.
     pub fn is_tied(&self, ours: &str) -> bool {
         let mut ignored = self.ignored.iter();
         ours.ends_with("embedding.weight")
             && ignored.any(|name| TIED.iter().any(|end| name.ends_with(end)))
     }
 
-    /// HF's tensors (weights, or gradients of them) from ours; rules whose parameters are absent are idle.
+    /// Converts our tensors (weights or gradients) to HF's; rules whose parameters are absent are skipped.
     pub fn export(&self, ours: &BTreeMap<String, Array>) -> BTreeMap<String, Array> {
         let shapes = ours
             .iter()

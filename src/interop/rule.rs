@@ -1,26 +1,26 @@
-//! One row of a table of names: HF tensors, our parameters, and how their numbers lie to each other.
+//! One row of a table of names: HF tensors, our parameters, and how the layouts of their values correspond.
 
 use super::weights::Array;
 
-/// How queries, keys and values lie in one fused matrix: `groups` times (`query` heads, `key_value` heads of
-/// keys, as many of values), each head `d_head` wide.
+/// The layout of queries, keys and values in one fused matrix: `groups` times (`query` heads of queries, `key_value` heads
+/// of keys, `key_value` heads of values), each head `d_head` wide.
 ///
-/// All queries before all keys (GPT-2, MPT) is one group; one head of each in turn (GPT-NeoX, BLOOM) is a
-/// group for each head; Falcon has a group for each key-value head.
+/// All queries before all keys (GPT-2, MPT) is one group. One head of each in turn (GPT-NeoX, BLOOM) is one group per head.
+/// Falcon has one group per key-value head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fused {
-    /// Repetitions.
+    /// Number of groups.
     pub groups: usize,
     /// Query heads in a group.
     pub query: usize,
-    /// Key heads in a group, and value heads.
+    /// Key heads in a group, and also value heads.
     pub key_value: usize,
     /// Width of a head.
     pub d_head: usize,
 }
 
 impl Fused {
-    /// The rows of the fused matrix `[out, in]` that are queries (part 0), keys (1) or values (2), in our order.
+    /// The rows of the fused matrix `[out, in]` that hold queries (part 0), keys (1) or values (2), in our order.
     pub(super) fn rows(self, part: usize) -> Vec<usize> {
         let (first, heads) = match part {
             0 => (0, self.query),
@@ -37,49 +37,50 @@ impl Fused {
     }
 }
 
-/// HF tensors and what they are with us.
+/// HF tensors, and the parameters of ours that they hold.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// HF's names: one, or one for each expert.
+    /// HF's names: one, or one per expert.
     pub theirs: Vec<String>,
-    /// Our dotted paths: one, or query, key and value of a fused matrix.
+    /// Our dotted paths: one, or those of query, key and value of a fused matrix.
     pub ours: Vec<String>,
     pub(super) form: Form,
-    /// Whether these are other names of tensors that another rule has: they are read, and never written.
+    /// Whether these are alternative names of tensors that another rule has: read, never written.
     pub(super) read_only: bool,
 }
 
-/// How the numbers of an HF tensor lie, beside ours.
+/// The layout of an HF tensor relative to ours.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Form {
-    /// As ours.
+    /// The same layout.
     Same,
-    /// A matrix as `[in, out]`; ours are `[out, in]`. Vectors as ours.
+    /// A matrix as `[in, out]`, ours as `[out, in]`. Vectors are the same.
     Transposed,
-    /// A matrix as `[in, heads, d_head]`, of this shape; ours is `[out, in]`.
+    /// A matrix of this shape, `[in, heads, d_head]`; ours is `[out, in]`.
     InByHeads(Vec<usize>),
-    /// As ours, in another shape: a kernel of patches, a table with a leading 1.
+    /// The same values in another shape: a patch kernel, a table with a leading dimension of 1.
     Reshaped(Vec<usize>),
     /// Queries, keys and values in one matrix, which may be transposed.
     Fused(Fused, Stored),
-    /// Ours one below the other, or head by head: in each of so many groups rows of the first, then of the second and so on.
+    /// Our matrices stacked by rows, in each of several groups: rows of the first, then of the second, and so on.
     Stacked {
-        /// Repetitions.
+        /// Number of groups.
         groups: usize,
-        /// Rows of each of ours in a group, section after section: ours has the rows of all groups of its first section first.
+        /// For each of our parameters, the row counts of its sections in a group. Our parameter holds its first section of all
+        /// groups first.
         rows: Vec<Vec<usize>>,
     },
-    /// One tensor an expert; ours has all of them, one after another.
+    /// One HF tensor per expert; our parameter holds all of them, one after another.
     Experts,
-    /// Two of ours in one tensor of all experts, rows of the one before rows of the other.
+    /// Two of our parameters in one HF tensor of all experts, the rows of the first before the rows of the second.
     FusedExperts,
-    /// Matrices of all experts as `[experts, in, out]`, or their biases as `[experts, out]`, of this shape; ours, whose matrices are
-    /// `[experts, out, in]`, take turns in the last dimension.
+    /// Matrices of all experts as `[experts, in, out]`, or their biases as `[experts, out]`, of this shape. Our matrices are
+    /// `[experts, out, in]`, and our parameters are interleaved along the last dimension of HF's tensor.
     ExpertsInOut(Vec<usize>),
 }
 
 impl Rule {
-    /// The rows of HF's matrix that are our parameter number `part`; `None` where it is all of it.
+    /// The rows of HF's matrix that hold our parameter number `part`; `None` if rows are not split.
     pub(super) fn rows(&self, part: usize) -> Option<Vec<usize>> {
         match &self.form {
             Form::Fused(fused, _) => Some(fused.rows(part)),
@@ -104,7 +105,7 @@ impl Rule {
         }
     }
 
-    /// The shape that each of HF's tensors must have for our parameters of these shapes.
+    /// The shape that each of HF's tensors must have, given the shapes of our parameters.
     pub fn their_shape(&self, ours: &[&[usize]]) -> Vec<usize> {
         let mut shape = ours[0].to_vec();
         match &self.form {
@@ -134,7 +135,7 @@ impl Rule {
         shape
     }
 
-    /// Whether HF's tensors can be ours of this shape: as many numbers, and as many experts.
+    /// Whether HF's tensors can hold a parameter of ours of this shape: same number of values, same number of experts.
     pub fn fits(&self, ours: &[usize]) -> bool {
         match &self.form {
             Form::Reshaped(theirs) | Form::InByHeads(theirs) => {
@@ -150,7 +151,7 @@ impl Rule {
         }
     }
 
-    /// Our parameter number `part`, of this shape, from HF's tensors.
+    /// Computes our parameter number `part`, of this shape, from HF's tensors.
     pub fn import(&self, theirs: &[Array], part: usize, shape: &[usize]) -> Array {
         match &self.form {
             Form::Same => theirs[0].clone(),
@@ -184,7 +185,7 @@ impl Rule {
         }
     }
 
-    /// HF's tensors from our parameters.
+    /// Computes HF's tensors from our parameters.
     pub fn export(&self, ours: &[&Array]) -> Vec<Array> {
         match &self.form {
             Form::Same => vec![ours[0].clone()],
@@ -210,7 +211,7 @@ impl Rule {
                 let shape = shape.clone();
                 vec![Array { shape, values }]
             }
-            // Rules that are only read have it.
+            // Only read-only rules have this form.
             Form::FusedExperts => Vec::new(),
             Form::Experts => {
                 let shape = ours[0].shape[1..].to_vec();
@@ -228,7 +229,7 @@ impl Rule {
 }
 
 impl Rule {
-    /// Where the first of ours, of this shape, has its numbers in a tensor of [`Form::ExpertsInOut`].
+    /// The indices in a tensor of [`Form::ExpertsInOut`] of the values of our first parameter, which has this shape.
     fn turns(&self, ours: &[usize]) -> impl Iterator<Item = usize> {
         let (d_out, d_in) = match *ours {
             [_, d_out, d_in] => (d_out, d_in),
@@ -242,7 +243,7 @@ impl Rule {
         })
     }
 
-    /// Our matrices as the one that HF has of them.
+    /// Merges our matrices into HF's single matrix.
     fn scattered(&self, ours: &[&Array]) -> Array {
         let mut shape = ours[0].shape.clone();
         let width: usize = shape.iter().skip(1).product();
@@ -260,7 +261,7 @@ impl Rule {
     }
 }
 
-/// Some rows of a matrix, or elements of a vector.
+/// Selects rows of a matrix, or elements of a vector.
 fn selected(whole: &Array, rows: Vec<usize>) -> Array {
     let mut shape = whole.shape.clone();
     let width: usize = shape.iter().skip(1).product();
@@ -279,7 +280,7 @@ fn turned(x: &Array, stored: Stored) -> Array {
     }
 }
 
-/// The transpose of a matrix; vectors stay.
+/// The transpose of a matrix; vectors are returned as they are.
 fn transposed(x: &Array) -> Array {
     let &[rows, columns] = x.shape.as_slice() else {
         return x.clone();
@@ -293,11 +294,11 @@ fn transposed(x: &Array) -> Array {
     }
 }
 
-/// Which way round HF stores the matrices of a layer.
+/// Orientation in which HF stores the matrix of a linear layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// `torch.nn.Linear`: `[out, in]`, as ours.
+    /// `[out, in]`, as in `torch.nn.Linear` and here.
     OutIn,
-    /// GPT-2's `Conv1D`: `[in, out]`.
+    /// `[in, out]`, as in GPT-2's `Conv1D`.
     InOut,
 }

@@ -1,5 +1,5 @@
-//! `preprocessor_config.json` of models that read samples, as the class Wav2Vec2FeatureExtractor has it: whether the samples of a recording
-//! are normalised, both ways. How a batch is filled up says nothing here: what fills rows up is hidden.
+//! Reads and writes `preprocessor_config.json` of models that read raw samples (class Wav2Vec2FeatureExtractor): whether the
+//! samples of a recording are normalised. Settings of batch padding have no effect here, because padding is always masked.
 
 use super::image_processor::NAME;
 use super::{fault, feature_extractor};
@@ -22,16 +22,16 @@ const IGNORED: [&str; 6] = [
     "tokenizer_class",
 ];
 
-/// Whether the samples of recordings are normalised, as a folder says it; `None` where it says nothing.
+/// Reads from a folder whether the samples of recordings are normalised; `None` if it has no such file.
 ///
 /// # Errors
-/// A file that is no JSON object; every key whose value makes other inputs.
+/// If the file is not a JSON object, and for every key whose value would make other inputs.
 pub fn normalizes(dir: &Path) -> Result<Option<bool>> {
     let Some((path, object)) = feature_extractor::settings(dir)? else {
         return Ok(None);
     };
     let mut faults: Vec<Fault> = Vec::new();
-    // The class normalises where the file says nothing.
+    // The class normalises if the file does not say.
     let mut found = true;
     for (key, value) in object.iter().filter(|(_, value)| !value.is_null()) {
         let wanted = match key.as_str() {
@@ -66,10 +66,10 @@ pub fn normalizes(dir: &Path) -> Result<Option<bool>> {
     }
 }
 
-/// Writes the file; `masked` says whether the class tells what fills a batch up from recordings.
+/// Writes the file; `masked` says whether the class returns an attention mask that tells padding from recordings.
 ///
 /// # Errors
-/// The disk's.
+/// If the file cannot be written.
 pub fn write(dir: &Path, shape: SpeechShape, masked: bool) -> Result<()> {
     let file = json!({
         "feature_extractor_type": CLASS,

@@ -1,8 +1,8 @@
-//! The files that sentence-transformers puts beside a model: how hidden states become the vector of a text, both ways.
+//! Reads and writes the files that sentence-transformers puts beside a model: how hidden states become a text embedding.
 //!
-//! `modules.json` lists the steps: a transformer, a pooling whose settings lie in a folder of its own, and a step that gives
-//! vectors length 1. Versions before 5.2 have a key for each way of pooling, later ones the name of one; both are read, and
-//! the older form is written, which all versions read.
+//! `modules.json` lists the steps: a transformer, a pooling whose settings lie in a folder of its own, and a step that
+//! scales embeddings to length 1. Versions before 5.2 have one key per way of pooling; later ones name the way in one key.
+//! Both are read, and the older form is written, which all versions read.
 
 use super::families::{HfShape, decoder_heads};
 use super::fault;
@@ -21,7 +21,7 @@ const LIMITS: &str = "sentence_bert_config.json";
 const TOKENIZER: &str = "tokenizer_config.json";
 const PROMPTS: &str = "config_sentence_transformers.json";
 
-/// Names of the ways of pooling, with the keys of earlier versions.
+/// The names of the ways of pooling, with their keys in earlier versions.
 const WAYS: [(&str, &str); 6] = [
     ("cls", "pooling_mode_cls_token"),
     ("mean", "pooling_mode_mean_tokens"),
@@ -31,21 +31,21 @@ const WAYS: [(&str, &str); 6] = [
     ("lasttoken", "pooling_mode_lasttoken"),
 ];
 
-/// How hidden states become the vector of a text.
+/// How hidden states become a text embedding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Modules {
-    /// What stands for a text.
+    /// How the hidden states of a text are pooled into one.
     pub pooling: Pooling,
-    /// Whether vectors have length 1.
+    /// Whether embeddings are scaled to length 1.
     pub normalize: bool,
-    /// Tokens of the longest text that is read whole, when a file says it.
+    /// Length in tokens to which texts are truncated, if a file gives it.
     pub max_length: Option<usize>,
-    /// What has no place here.
+    /// Settings that have no counterpart here.
     pub ignored: Vec<String>,
 }
 
 impl Modules {
-    /// Puts the settings into the task of a body; whether it is one.
+    /// Applies the settings to the task of a model's body; returns whether the model can have a text embedding task.
     pub fn apply(&self, of: &mut HfShape) -> bool {
         decoder_heads::to_vectors(of);
         let TaskConfig::TextEmbedding(config) = &mut of.task else {
@@ -57,10 +57,10 @@ impl Modules {
     }
 }
 
-/// Reads a folder's files; `None` when it is no folder of sentence-transformers.
+/// Reads a folder's files; `None` if it is not a folder of sentence-transformers.
 ///
 /// # Errors
-/// Files that are damaged; steps that are not had.
+/// If a file is damaged, or a step is not supported.
 pub fn read(dir: &Path) -> Result<Option<Modules>> {
     let path = dir.join(MODULES);
     if !path.is_file() {
@@ -104,7 +104,7 @@ pub fn read(dir: &Path) -> Result<Option<Modules>> {
         return Err(wrong(&path, message));
     }
     let limits = object(&dir.join(LIMITS))?;
-    // Later versions leave the limit to the tokenizer, which has a number beyond all bounds where it has none.
+    // Later versions leave the limit to the tokenizer, which has a huge number if there is no limit.
     let longest = match limits.get("max_seq_length").and_then(Value::as_u64) {
         Some(longest) => Some(longest),
         None => object(&dir.join(TOKENIZER))?
@@ -120,7 +120,7 @@ pub fn read(dir: &Path) -> Result<Option<Modules>> {
     Ok(Some(found))
 }
 
-/// A folder that a list of modules names, which lies inside its own.
+/// Checks that the folder of a module lies inside the folder of its list.
 fn inside(list: &Path, folder: &str) -> Result<PathBuf> {
     let path = PathBuf::from(folder);
     let plain = path
@@ -135,7 +135,7 @@ fn inside(list: &Path, folder: &str) -> Result<PathBuf> {
     }
 }
 
-/// The way of pooling that a module's folder says.
+/// Reads the way of pooling from a module's folder.
 fn pooling(dir: &Path) -> Result<Pooling> {
     let path = dir.join("config.json");
     if !path.is_file() {
@@ -181,7 +181,7 @@ fn pooling(dir: &Path) -> Result<Pooling> {
     }
 }
 
-/// Texts that the library puts before others.
+/// Describes the prompts that the library puts before texts.
 fn prompts(config: &Map<String, Value>) -> Vec<String> {
     let prompts = config.get("prompts").and_then(Value::as_object);
     let usual = config.get("default_prompt_name").and_then(Value::as_str);
@@ -196,10 +196,10 @@ fn prompts(config: &Map<String, Value>) -> Vec<String> {
     given.collect()
 }
 
-/// Writes the files of a task of text embeddings beside its model of this width; no others have any.
+/// Writes the files beside a text embedding model of this width; does nothing for other tasks.
 ///
 /// # Errors
-/// The disk's.
+/// If a file cannot be written.
 pub fn write(dir: &Path, task: &TaskConfig, width: usize) -> Result<()> {
     let TaskConfig::TextEmbedding(config) = task else {
         return Ok(());
@@ -240,7 +240,7 @@ fn put(path: &Path, value: &Value) -> Result<()> {
     files::write(path, format!("{value:#}\n").as_bytes())
 }
 
-/// A JSON object in a file; an empty one where the file is not there.
+/// Reads a JSON object; an empty one if there is no such file.
 fn object(path: &Path) -> Result<Map<String, Value>> {
     if !path.is_file() {
         return Ok(Map::new());

@@ -1,4 +1,4 @@
-//! The files of weights of a folder: one, or the shards that an index names.
+//! Finds the weight files of a folder: a single file, or the shards that an index names.
 
 use super::weights::invalid;
 use crate::error::{Error, Result};
@@ -6,16 +6,16 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The files of a folder.
+/// The weight files of a folder.
 #[derive(Debug)]
 pub(super) struct Files {
-    /// In the order in which they are read.
+    /// Paths, in the order in which the files are read.
     pub files: Vec<PathBuf>,
-    /// The index with the shard of every tensor, when there is one.
+    /// The path of the index, and its map from tensor names to shards, if there is one.
     pub index: Option<(PathBuf, BTreeMap<String, String>)>,
 }
 
-/// The files of weights of a folder.
+/// Finds the weight files of a folder, or their index, by the first of `names` that is there.
 pub(super) fn files(dir: &Path, names: [&str; 2]) -> Result<Files> {
     for single in names {
         let (stem, end) = single.rsplit_once('.').unwrap_or((single, ""));
@@ -36,7 +36,7 @@ pub(super) fn files(dir: &Path, names: [&str; 2]) -> Result<Files> {
     Err(invalid(dir, message))
 }
 
-/// The files that an index names.
+/// Finds the shards that an index names.
 fn shards(dir: &Path, index: &Path) -> Result<Files> {
     let text = std::fs::read_to_string(index).map_err(Error::io("read", index))?;
     let value: Value =
@@ -72,7 +72,7 @@ fn shards(dir: &Path, index: &Path) -> Result<Files> {
     })
 }
 
-/// Whether a shard's name is a file of the folder itself.
+/// Whether a shard's name is a plain file name, without folders.
 fn plain(name: &str) -> bool {
     Path::new(name).file_name().is_some_and(|f| f == name)
 }

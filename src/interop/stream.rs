@@ -1,4 +1,4 @@
-//! Writing files of weights as Hugging Face has them, so that no more than a rule's tensors are held beside the model.
+//! Writes weight files in Hugging Face's format while holding only the tensors of one rule besides the model.
 
 use super::Parameters;
 use super::exported::Exported;
@@ -12,15 +12,15 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-/// Writes a model's parameters as HF's file of weights; gives how many tensors it has. Counts of batches that a table
-/// names are whole numbers, all 0.
+/// Writes a model's parameters as an HF weight file; returns the number of float tensors. The batch counts that a
+/// table names are written as integers, all 0.
 ///
 /// # Errors
-/// The disk's.
+/// If the file cannot be written.
 pub fn write_parameters(path: &Path, table: &Table, parameters: &Parameters) -> Result<usize> {
     let exported = Exported::of(table, &parameters.shapes());
     let mut header = header();
-    // Whole numbers before 32-bit ones, so that each tensor is aligned.
+    // 64-bit integers come before 32-bit floats, so that every tensor is aligned.
     for name in &exported.counts {
         header.add(name, Dtype::I64, &[], size_of::<i64>());
     }
@@ -54,10 +54,10 @@ pub fn write_parameters(path: &Path, table: &Table, parameters: &Parameters) -> 
     Ok(tensors)
 }
 
-/// Writes tensors that are at hand.
+/// Writes tensors that are already in memory.
 ///
 /// # Errors
-/// The disk's.
+/// If the file cannot be written.
 pub fn write_arrays(path: &Path, arrays: &BTreeMap<String, Array>) -> Result<()> {
     let mut header = header();
     for (name, array) in arrays {

@@ -1,8 +1,8 @@
-//! HF's keys for ours, so that a fault of a model that a config.json makes can name what the file says.
+//! HF's names of our keys, so that a fault in a model made from a config.json can quote the file.
 
 use serde_json::Value;
 
-/// Our keys, and the names that they have in HF's files.
+/// Our keys, and their names in HF's files.
 const KEYS: [(&str, &[&str]); 33] = [
     ("axial_shape", &["axial_pos_shape"]),
     ("axial_widths", &["axial_pos_embds_dim"]),
@@ -111,7 +111,7 @@ const KEYS: [(&str, &[&str]); 33] = [
     ),
 ];
 
-/// What a config.json says under HF's names of those of our keys that a message has.
+/// Finds our keys in a message and returns what a config.json says under HF's names of them.
 pub fn their_keys(config: &Value, message: &str) -> Vec<String> {
     let word = |c: char| c.is_alphanumeric() || c == '_';
     let words: Vec<&str> = message.split(|c| !word(c)).collect();

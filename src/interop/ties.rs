@@ -1,7 +1,7 @@
-//! Heads that config.json ties to the table of tokens while the weights have other numbers for them.
+//! Heads that config.json ties to the embedding table although their weights differ from it.
 //!
-//! transformers 5 ties two tensors where one of them is missing or both are equal; otherwise each keeps its own numbers,
-//! whatever `tie_word_embeddings` says. The model is read the same way here: such a head is a matrix of its own.
+//! transformers 5 ties two tensors if one of them is missing or both are equal; otherwise each keeps its own values,
+//! whatever `tie_word_embeddings` says. The model is read the same way here: such a head has a matrix of its own.
 
 use super::families::{Family, HfShape};
 use super::rename::{TIED, Table};
@@ -10,13 +10,14 @@ use crate::error::Result;
 use crate::model::ModelConfig;
 use crate::nn::position::PositionConfig;
 
-/// Our table of tokens where a head can be tied to it.
+/// Path of our embedding table, to which a head can be tied.
 const TOKENS: &str = "model.embedding.weight";
 
-/// Unties the model where its weights have another head, or another table of tokens for one side; gives a note of it.
+/// Unties the model if its weights have a different head, or a different embedding table for one side; returns a note on
+/// it.
 ///
 /// # Errors
-/// Tensors that cannot be read; others than the tied ones that no model of the family can have.
+/// If tensors cannot be read, or tensors differ from the tied ones in a way that no model of the family can have.
 pub(super) fn untie(
     family: &Family,
     shape: &mut HfShape,
@@ -31,7 +32,7 @@ pub(super) fn untie(
     };
     let mut own = Vec::new();
     for name in tied_names(&table, weights, tokens) {
-        // A wrong shape is told with those of all other tensors.
+        // A wrong shape is reported later, with those of all other tensors.
         if weights.shape(name) != weights.shape(tokens)
             || weights.read(name)? != weights.read(tokens)?
         {
@@ -60,7 +61,7 @@ pub(super) fn untie(
         return Err(invalid(&weights.place(tokens), message));
     }
     if family.model_type == "marian" {
-        // Its file says the size of each vocabulary.
+        // Marian's file gives the size of each vocabulary.
         shape
             .shape
             .source_vocab_size
@@ -72,7 +73,7 @@ pub(super) fn untie(
     )))
 }
 
-/// Whether the model has one matrix for two places.
+/// Whether the model uses one matrix in two places.
 fn is_tied(model: &ModelConfig) -> bool {
     match model {
         ModelConfig::Decoder(config) => config.tie_embeddings,
@@ -83,19 +84,20 @@ fn is_tied(model: &ModelConfig) -> bool {
     }
 }
 
-/// The name of one side's table of tokens.
+/// Whether this is the name of the embedding table of one side, encoder or decoder.
 fn is_side(name: &str) -> bool {
     name.ends_with("embed_tokens.weight")
 }
 
-/// Unties a model; false when its family cannot be untied so. `head_alone`: no side has a table of its own.
+/// Unties a model; false if its family cannot be untied so. `head_alone`: only the head differs, neither side's table
+/// does.
 fn set_untied(model: &mut ModelConfig, head_alone: bool) -> bool {
     match model {
         ModelConfig::Decoder(config) => config.tie_embeddings = false,
         ModelConfig::Encoder(config) => config.tie_embeddings = false,
         ModelConfig::SpeechEncoderDecoder(config) => config.tie_embeddings = false,
         ModelConfig::EncoderDecoder(config) => {
-            // T5 has one table for both sides always; the others have three tensors or one.
+            // T5 always has one table for both sides; the others have three separate tensors or one.
             let t5 = matches!(config.stack.position, PositionConfig::RelativeBias(_));
             if t5 && !head_alone {
                 return false;
@@ -108,14 +110,14 @@ fn set_untied(model: &mut ModelConfig, head_alone: bool) -> bool {
     true
 }
 
-/// The name in the weights of the tensor that one of our parameters is.
+/// The name in the weights of the tensor that holds one of our parameters.
 fn named<'w>(table: &Table, weights: &'w Weights, ours: &str) -> Option<&'w str> {
     let rules = table.rules.iter();
     let mut rules = rules.filter(|rule| rule.ours.len() == 1 && rule.ours[0] == ours);
     rules.find_map(|rule| weights.find(table.prefix, &rule.theirs[0]))
 }
 
-/// The tensors that the table passes over as copies of the tokens' one.
+/// The tensors that the table ignores as copies of the embedding table.
 fn tied_names<'w>(table: &Table, weights: &'w Weights, tokens: &str) -> Vec<&'w str> {
     let endings = table.ignored.iter();
     let endings: Vec<&&str> = endings
@@ -125,7 +127,7 @@ fn tied_names<'w>(table: &Table, weights: &'w Weights, tokens: &str) -> Vec<&'w 
     weights.names().filter(tied).collect()
 }
 
-/// The second name of a head's bias, when it has other numbers than the first.
+/// The alternative name of the head's bias, if its values differ from the bias itself.
 fn other_bias<'w>(table: &Table, weights: &'w Weights) -> Result<Option<&'w str>> {
     let Some(bias) = named(table, weights, "head.bias") else {
         return Ok(None);

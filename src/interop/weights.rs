@@ -1,7 +1,7 @@
-//! Weights of an HF folder: `model.safetensors` or `pytorch_model.bin`, or the shards that an index names.
+//! The weights of an HF folder: `model.safetensors` or `pytorch_model.bin`, or the shards that an index names.
 //!
-//! Headers are read when the folder is opened; a tensor is read, and cast to 32-bit floats, when it is
-//! asked for, so that a model larger than half of the memory can be imported.
+//! Headers are read when the folder is opened. A tensor is read, and cast to 32-bit floats, only when it is asked for,
+//! so that a model larger than half of the memory can be imported.
 
 use super::{LISTED, pickled, shards};
 use crate::error::{Error, Result};
@@ -15,23 +15,23 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// The files of weights, in the order in which they are looked for; the list of the shards of each is
+/// The names of weight files, in the order in which they are looked for; the list of the shards of each is
 /// `NAME.index.json`.
 const NAMES: [&str; 2] = ["model.safetensors", "pytorch_model.bin"];
 /// Headers above this size are refused (the format's own limit).
 const MAX_HEADER: u64 = 100_000_000;
 
-/// Numbers on the host.
+/// Values of a tensor in host memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
     /// Length of each dimension.
     pub shape: Vec<usize>,
-    /// Row-major.
+    /// Values in row-major order.
     pub values: Vec<f32>,
 }
 
 impl Array {
-    /// Moves the rows of a matrix, so that the row `from` is the row `to`: those before it are gone, and new ones are 0.
+    /// Moves the rows of a matrix so that row `from` becomes row `to`: the rows before it are dropped, new rows are 0.
     pub fn move_rows(&mut self, from: usize, to: usize) {
         let width: usize = self.shape.iter().skip(1).product();
         let gone = (from * width).min(self.values.len());
@@ -43,7 +43,7 @@ impl Array {
     }
 }
 
-/// Where a tensor lies.
+/// The shape of a tensor, and where it lies.
 #[derive(Clone, Debug)]
 struct Entry {
     file: usize,
@@ -51,7 +51,7 @@ struct Entry {
     place: Place,
 }
 
-/// The bytes of a tensor.
+/// The location of a tensor's data.
 #[derive(Clone, Debug)]
 enum Place {
     /// In a safetensors file.
@@ -60,7 +60,7 @@ enum Place {
         start: u64,
         bytes: usize,
     },
-    /// In a file of PyTorch's.
+    /// In a PyTorch file.
     Pickled(pytorch_reader::Tensor),
 }
 
@@ -70,23 +70,23 @@ pub struct Weights {
     dir: PathBuf,
     files: Vec<PathBuf>,
     entries: BTreeMap<String, Entry>,
-    /// Entries of PyTorch's files that are no tensors.
+    /// Names of entries in PyTorch files that are not tensors.
     others: Vec<String>,
 }
 
 impl Weights {
-    /// Reads the headers of the files of `dir`.
+    /// Reads the headers of the weight files in `dir`.
     ///
     /// # Errors
-    /// No safetensors file, a shard that is missing, a damaged header, a name in two shards.
+    /// If there is no weight file, a shard is missing, a header is damaged, or a name is in two shards.
     pub fn open(dir: &Path) -> Result<Self> {
         Self::open_named(dir, NAMES)
     }
 
-    /// [`Self::open`] for files of other names: one of safetensors, or one of PyTorch's that ends in `.bin`.
+    /// [`Self::open`] for other file names: safetensors files, or PyTorch files if the name ends in `.bin`.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// The errors of [`Self::open`].
     pub fn open_named(dir: &Path, names: [&str; 2]) -> Result<Self> {
         let mut weights = Self {
             dir: dir.to_path_buf(),
@@ -104,7 +104,7 @@ impl Weights {
         Ok(weights)
     }
 
-    /// An error when a shard lacks a tensor that the index says it has.
+    /// Checks that every tensor is in the shard that the index names.
     fn require_indexed(&self, index: &Path, map: &BTreeMap<String, String>) -> Result<()> {
         let mut wrong = Vec::new();
         for (name, shard) in map {
@@ -134,12 +134,12 @@ impl Weights {
         Err(Error::Invalid(faults.collect()))
     }
 
-    /// Entries of PyTorch's files that are no tensors: counts, settings.
+    /// The names of entries in PyTorch files that are not tensors: counts, settings.
     pub fn others(&self) -> &[String] {
         &self.others
     }
 
-    /// A tensor by its full name, or by its name without `prefix`, as the weights have it.
+    /// Finds a tensor by its full name or by its name without `prefix`; returns the name that the weights have.
     pub fn find(&self, prefix: &str, name: &str) -> Option<&str> {
         let short = name.strip_prefix(prefix).unwrap_or(name);
         let names = [name, short].into_iter();
@@ -147,12 +147,12 @@ impl Weights {
         found.next().map(|(name, _)| name.as_str())
     }
 
-    /// The file of a tensor, or the folder when there is no such tensor: the place of a fault of it.
+    /// The file of a tensor, or the folder if there is no such tensor; named in faults of the tensor.
     pub fn place(&self, name: &str) -> PathBuf {
         self.file(name).unwrap_or(&self.dir).to_path_buf()
     }
 
-    /// The names, in alphabetical order.
+    /// The names of the tensors, in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
     }
@@ -167,10 +167,10 @@ impl Weights {
         self.entries.get(name).map(|e| self.files[e.file].as_path())
     }
 
-    /// One tensor as 32-bit floats.
+    /// Reads one tensor as 32-bit floats.
     ///
     /// # Errors
-    /// A name that is not there, a file that cannot be read, numbers that are not 16-, 32- or 64-bit floats.
+    /// If there is no such tensor, a file cannot be read, or the numbers are not 16-, 32- or 64-bit floats.
     pub fn read(&self, name: &str) -> Result<Array> {
         let entry = self
             .entries
@@ -228,7 +228,7 @@ impl Weights {
         Ok(())
     }
 
-    /// Adds a tensor of the file `path`, which is about to be the next one.
+    /// Adds a tensor of the file `path`, which will be the next in `files`.
     fn insert(&mut self, path: &Path, name: &str, shape: Vec<usize>, place: Place) -> Result<()> {
         let file = self.files.len();
         let name = current(name);
@@ -244,7 +244,7 @@ impl Weights {
     }
 }
 
-/// A name as it is written today: the first files of BERT call the weights of norms γ and β.
+/// The current form of a name: the first BERT files call the weights of norms gamma and beta.
 fn current(name: &str) -> String {
     for (old, new) in [("gamma", "weight"), ("beta", "bias")] {
         if let Some(norm) = name.strip_suffix(old).filter(|n| n.ends_with("LayerNorm.")) {
@@ -254,15 +254,15 @@ fn current(name: &str) -> String {
     name.to_string()
 }
 
-/// A fault of a file of the user.
+/// An error about one file.
 pub(super) fn invalid(path: &Path, message: String) -> Error {
     Error::Invalid(vec![super::fault(path, message)])
 }
 
-/// Where the data of a safetensors file begins, and its header, whose data are all there.
+/// Reads the header of a safetensors file and checks the file's length against it; also returns the offset of the data.
 ///
 /// # Errors
-/// A file that cannot be read, or is damaged.
+/// If the file cannot be read, or is damaged.
 pub fn header(path: &Path) -> Result<(u64, Metadata)> {
     crate::files::require_ordinary(path)?;
     let mut file = File::open(path).map_err(Error::io("open", path))?;
@@ -293,16 +293,16 @@ pub fn header(path: &Path) -> Result<(u64, Metadata)> {
     Ok((size + 8, metadata))
 }
 
-/// A key that an object of JSON has twice: readers take the last one, and do not say so.
+/// Finds a key that a JSON object has twice: JSON readers silently take the last one.
 pub(super) fn twice(bytes: &[u8]) -> Option<String> {
-    // Bytes that are no object are told by their own reader.
+    // Bytes that are not a JSON object are reported by their own reader.
     let Names(mut names) = serde_json::from_slice(bytes).ok()?;
     names.sort_unstable();
     let pair = names.windows(2).find(|pair| pair[0] == pair[1])?;
     Some(pair[0].clone())
 }
 
-/// The keys of an object, each as often as it stands there.
+/// The keys of an object, with repetitions.
 struct Names(Vec<String>);
 
 impl<'de> Deserialize<'de> for Names {
@@ -325,7 +325,7 @@ impl<'de> Deserialize<'de> for Names {
     }
 }
 
-/// Little-endian numbers as 32-bit floats; `None` for a format that is not a float.
+/// Converts little-endian numbers to 32-bit floats; `None` for a format that is not a float.
 fn floats(bytes: &[u8], dtype: Dtype) -> Option<Vec<f32>> {
     fn each<const N: usize>(bytes: &[u8], number: impl Fn([u8; N]) -> f32) -> Vec<f32> {
         bytes.as_chunks().0.iter().map(|b| number(*b)).collect()

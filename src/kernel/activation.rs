@@ -8,7 +8,7 @@ use super::composed;
 #[cfg(feature = "kernels")]
 use super::{extension::KernelOps, has_kernels};
 
-/// Which function.
+/// An activation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activation {
     /// `max(x, 0)`
@@ -27,10 +27,10 @@ pub enum Activation {
     Sigmoid,
 }
 
-/// The steepness of the sigmoid in `QuickGelu`.
+/// Steepness of the sigmoid in [`Activation::QuickGelu`].
 pub(super) const QUICK_GELU: f32 = 1.702;
 
-/// The activation of every element of x `[B, S, D]`.
+/// Applies an activation to every element of x `[B, S, D]`.
 pub fn activate(x: Tensor<3>, activation: Activation) -> Tensor<3> {
     #[cfg(feature = "kernels")]
     if has_kernels(&x) {
@@ -39,7 +39,7 @@ pub fn activate(x: Tensor<3>, activation: Activation) -> Tensor<3> {
     composed::activate(x, activation)
 }
 
-/// `activation(gate)·up`, both `[B, S, D]`.
+/// Returns `activation(gate)·up`, both `[B, S, D]`.
 pub fn gated(gate: Tensor<3>, up: Tensor<3>, activation: Activation) -> Tensor<3> {
     assert_eq!(gate.dims(), up.dims(), "both sides of a gated product");
     #[cfg(feature = "kernels")]

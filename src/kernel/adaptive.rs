@@ -1,5 +1,5 @@
-//! Steps of optimizers beside AdamW that go by the root of a mean of squared gradients: in one pass over memory on the CPU, and on
-//! GPUs as steps of single elements. None of it is differentiated.
+//! Optimizer steps other than AdamW that divide by the root of a running mean of squared gradients: one pass over
+//! memory on the CPU, elementwise steps on GPUs. None of them is differentiated.
 
 #[cfg(feature = "flex")]
 use burn::backend::Flex;
@@ -14,7 +14,8 @@ use super::{
     profile::timed,
 };
 
-/// The numbers of a step along a mean m of gradients g, and something more x, over the root of a mean v of squared gradients:
+/// Coefficients of a step along the running mean m of gradients g plus another tensor x, divided by the root of the
+/// running mean v of squared gradients:
 ///
 /// ```text
 /// m ← β₁m + (1 − β₁)g,   v ← β₂v + (1 − β₂)g²,   θ ← keep·θ − lr·(first·m + other·x)/(root·√v + eps)
@@ -25,19 +26,20 @@ pub struct AdaptiveArgs {
     pub lr: f64,
     /// β₁ and β₂.
     pub betas: [f64; 2],
-    /// What the parameter is multiplied by: 1 − ηλ with a weight decay λ.
+    /// Factor of the parameter: 1 − ηλ for a weight decay λ.
     pub keep: f64,
-    /// Factor of the mean of gradients.
+    /// Factor of m.
     pub first: f64,
     /// Factor of x.
     pub other: f64,
-    /// Factor of the root.
+    /// Factor of √v.
     pub root: f64,
-    /// Added to the root.
+    /// Added to the scaled root.
     pub eps: f64,
 }
 
-/// The numbers of a step along a mean m of gradients g that were divided by the root of the mean v of the squares before them:
+/// Coefficients of a step along the running mean m of gradients g, each first divided by the root of the mean v of
+/// the earlier squares:
 ///
 /// ```text
 /// m ← β₁m + (1 − β₁)·clip(g/max(√v, eps), ±limit),   θ ← keep·θ − lr·m,   v ← β₂v + (1 − β₂)g²
@@ -48,16 +50,16 @@ pub struct NormedArgs {
     pub lr: f64,
     /// β₁ and β₂.
     pub betas: [f64; 2],
-    /// What the parameter is multiplied by: 1 − ηλ with a weight decay λ.
+    /// Factor of the parameter: 1 − ηλ for a weight decay λ.
     pub keep: f64,
-    /// The least divisor.
+    /// Lower bound of the divisor.
     pub eps: f64,
-    /// The largest gradient after the division.
+    /// Bound of the absolute value of a gradient after the division.
     pub limit: f64,
 }
 
-/// The numbers of a step along a mean of gradients over many more steps, `s ← slow·s + (1 − slow)g`, which is x in the step of the
-/// others.
+/// Coefficients of a step with a second, slower mean of gradients, `s ← slow·s + (1 − slow)g`. It takes the place of
+/// x in [`AdaptiveArgs`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlowedArgs {
     /// The step along both means.
@@ -66,7 +68,7 @@ pub struct SlowedArgs {
     pub slow: f64,
 }
 
-/// Along the mean of gradients and the gradient itself.
+/// Steps along the mean of gradients and the gradient itself (x = g).
 impl ElementwiseStep<2> for AdaptiveArgs {
     fn apply<const D: usize>(
         self,
@@ -104,8 +106,8 @@ impl ElementwiseStep<2> for NormedArgs {
     }
 }
 
-/// The step of [`AdaptiveArgs`]: `(θ, g, x, [m, v]) → (θ, [m, v])`, all of one shape. The buffers of θ and moments are written
-/// in place when nothing else holds them.
+/// Takes the step of [`AdaptiveArgs`]: `(θ, g, x, [m, v]) → (θ, [m, v])`, all of one shape. The buffers of θ, m and v
+/// are overwritten in place if nothing else refers to them.
 pub fn adaptive_step<const D: usize>(
     param: Tensor<D>,
     grad: Tensor<D>,
@@ -124,8 +126,8 @@ pub fn adaptive_step<const D: usize>(
     composed::adaptive_step(param, grad, other, [m, v], args)
 }
 
-/// The step of [`NormedArgs`]: `(θ, g, [m, v]) → (θ, [m, v])`, all of one shape. The buffers of θ and moments are written in
-/// place when nothing else holds them.
+/// Takes the step of [`NormedArgs`]: `(θ, g, [m, v]) → (θ, [m, v])`, all of one shape. The buffers of θ, m and v are
+/// overwritten in place if nothing else refers to them.
 pub fn normed_step<const D: usize>(
     param: Tensor<D>,
     grad: Tensor<D>,
@@ -142,7 +144,7 @@ pub fn normed_step<const D: usize>(
     composed::normed_step(param, grad, [m, v], args)
 }
 
-/// `decay·mean + (1 − decay)·value`, in place when nothing else holds the mean.
+/// Returns `decay·mean + (1 − decay)·value`, in place if nothing else refers to the mean.
 pub fn mean_step<const D: usize>(mean: Tensor<D>, value: Tensor<D>, decay: f64) -> Tensor<D> {
     #[cfg(feature = "flex")]
     if all_plain([&mean, &value]) {

@@ -1,8 +1,8 @@
 //! Softmax attention: `softmax(softcap(scale·q·kᵀ) + bias, hidden)·v` (Vaswani et al. 2017), with key-value
-//! heads shared by groups of query heads (Ainslie et al. 2023), dropout on the weights, and sinks beside the scores.
+//! heads shared by groups of query heads (Ainslie et al. 2023), dropout on the weights, and attention sinks.
 //!
-//! The flex kernel works on tiles and keeps one log-sum-exp per query (Dao et al. 2022, arXiv:2205.14135):
-//! memory grows with the length, not with its square, apart from what a bias of single scores holds itself.
+//! The flex kernel works on tiles and keeps one log-sum-exp per query (Dao et al. 2022, arXiv:2205.14135), so its
+//! memory grows with the length, not with its square, apart from a dense bias.
 
 #[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
@@ -20,23 +20,24 @@ use super::{
     precision::operand,
 };
 
-/// How queries and keys stand to each other, apart from what they hold.
+/// The positional side of attention: which keys each query sees, and biases by position.
 #[derive(Clone, Debug, Default)]
 pub struct Relations {
     /// Which keys a query sees.
     pub visible: Visibility,
     /// Position of the first query; keys start at 0.
     pub offset: usize,
-    /// Added to the scores.
+    /// Bias added to the scores.
     pub bias: ScoreBias,
-    /// What distances add to scores and values through vectors.
+    /// Vectors by distance that contribute to scores and values.
     pub relative: Option<Relative>,
-    /// A score of each head that all its queries have beside those of keys and that has no value, `[H]`; not beside `relative`.
+    /// One extra score per head that every query has besides those of the keys, with no value vector (an attention
+    /// sink), `[H]`. Not supported together with `relative`.
     pub sinks: Option<Tensor<1>>,
 }
 
 impl Relations {
-    /// The span of these queries `[B, H, Q, D]` and keys `[B, H_kv, K, D]`.
+    /// Returns the [`Span`] of queries `[B, H, Q, D]` and keys `[B, H_kv, K, D]`.
     pub(super) fn span(&self, q: &Tensor<4>, k: &Tensor<4>) -> Span {
         Span {
             queries: q.dims()[2],
@@ -46,19 +47,19 @@ impl Relations {
     }
 }
 
-/// How scores become weights.
+/// How scores become weights: scale, soft cap and dropout.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionOptions {
     /// Factor of the scores, usually `1/√d_head`.
     pub scale: f64,
-    /// Scores become `cap·tanh(score/cap)`.
+    /// Soft cap: scores become `cap·tanh(score/cap)`.
     pub softcap: Option<f64>,
-    /// Dropout of single weights.
+    /// Dropout of individual weights.
     pub dropout: Option<DropKey>,
 }
 
-/// Attention of q `[B, H, Q, D]` over k and v `[B, H_kv, K, D]` (H_kv divides H); every float argument may be
-/// differentiated. The result is `[B, H, Q, D]`; a query that sees nothing gives zeros.
+/// Attention of q `[B, H, Q, D]` over k and v `[B, H_kv, K, D]`, where H_kv divides H. Every float argument may be
+/// differentiated. The result is `[B, H, Q, D]`; a query that sees no key gives zeros.
 pub fn attention(
     q: Tensor<4>,
     k: Tensor<4>,
@@ -75,17 +76,17 @@ pub fn attention(
     composed::attention(q, k, v, relations, options)
 }
 
-/// Some queries of one row.
+/// Some queries of one row of the batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Chosen<'a> {
-    /// Row of the batch.
+    /// Index of the row in the batch.
     pub row: usize,
-    /// Queries, counted from the first of the pass.
+    /// Indices of the queries, counted from the first one of the pass.
     pub queries: &'a [usize],
 }
 
-/// Entropy −Σ w ln w of the weights w of chosen queries before dropout, in nats, `[H, chosen]`; 0 for a query that
-/// sees nothing. All of their weights are in memory.
+/// Returns the entropy −Σ w ln w of the attention weights w of chosen queries, before dropout, in nats,
+/// `[H, chosen]`. It is 0 for a query that sees no key. All weights of these queries are held in memory.
 pub fn attention_entropy(
     q: Tensor<4>,
     k: Tensor<4>,
@@ -97,7 +98,8 @@ pub fn attention_entropy(
     composed::attention_entropy(q, k, relations, options, chosen)
 }
 
-/// The weights before dropout, `[B, H, Q, K]`; those of a query that sees nothing are 0. All of them are in memory.
+/// Returns the attention weights before dropout, `[B, H, Q, K]`; those of a query that sees no key are 0. All of them
+/// are held in memory.
 pub fn attention_weights(
     q: Tensor<4>,
     k: Tensor<4>,
@@ -138,7 +140,8 @@ fn require_shapes(q: &Tensor<4>, k: &Tensor<4>, relations: &Relations) {
     assert!(fits, "visibility of attention");
 }
 
-/// Whether the GPU kernel counts so many scores: by row, for dropout, and all of them where each has a bias of its own.
+/// Returns whether the scores fit the GPU kernel's 32-bit indices: per batch row because of dropout, or all of them
+/// with a dense bias.
 #[cfg(feature = "kernels")]
 fn is_counted(bias: &ScoreBias, [q, k]: [&Tensor<4>; 2]) -> bool {
     let [rows, heads, queries, _] = q.dims();

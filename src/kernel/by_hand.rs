@@ -1,9 +1,10 @@
-//! An operation of Burn's graph whose output is computed outside of the graph, and whose gradients the caller makes: how
-//! activations are computed anew on the way back instead of being kept.
+//! Operations of Burn's autodiff graph whose output is computed outside the graph and whose gradients the caller
+//! computes. Activation checkpointing uses them to recompute activations in the backward pass instead of keeping
+//! them.
 //!
-//! The gradients may come of graphs of their own, which begin at leaves of their own ([`backward_from`]): Burn's server holds
-//! the lock of the outer graph while a step of it runs, and no leaf of that graph may be read then. Gradients of
-//! parameters are handed to the nodes of the outer graph by their numbers ([`Leaves`]).
+//! The gradients may come from separate graphs, which begin at leaves of their own ([`backward_from`]). Burn's server
+//! holds the lock of the outer graph while one of its steps runs, so no leaf of that graph may be read then.
+//! Parameter gradients are registered at the nodes of the outer graph by node id ([`Leaves`]).
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,42 +27,42 @@ use burn::backend::{
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 
-/// Inputs of one operation at most.
+/// Maximum number of inputs of one operation.
 const MOST: usize = 6;
 
-/// The parameters of a module that learn, in the order of a visit.
+/// The trainable parameters of a module, in visiting order.
 #[derive(Clone, Debug, Default)]
 pub struct Leaves(Vec<DispatchTensor>);
 
 impl Leaves {
-    /// Those of a module.
+    /// Collects the trainable parameters of a module.
     pub fn of<M: Module>(module: &M) -> Self {
         let mut leaves = Self::default();
         module.visit(&mut leaves);
         leaves
     }
 
-    /// Their gradients, without a graph; `None` of one that the loss did not depend on.
+    /// Returns the parameters' gradients, without a graph; `None` for a parameter that the loss does not depend on.
     pub fn gradients(&self, of: &burn::tensor::Gradients) -> Vec<Option<DispatchTensor>> {
         let each = self.0.iter().map(|leaf| {
-            // A gradient is found by the leaf's number; the rank is not looked at.
+            // A gradient is looked up by the leaf's id, so the rank does not matter.
             let gradient = Tensor::<1>::from_dispatch(leaf.clone()).grad(of);
             gradient.map(Tensor::into_dispatch)
         });
         each.collect()
     }
 
-    /// These and more behind them; one that stands there twice gets the sum of what is made for it.
+    /// Appends other parameters. A parameter that occurs twice gets the sum of the gradients computed for it.
     pub fn extend(&mut self, more: Self) {
         self.0.extend(more.0);
     }
 
-    /// Their number.
+    /// Returns the number of parameters.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether no parameter learns.
+    /// Returns whether there are no trainable parameters.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -76,7 +77,7 @@ impl ModuleVisitor for Leaves {
     }
 }
 
-/// Sums of gradients of the same parameters, of which some may be absent.
+/// Adds two lists of gradients of the same parameters; either gradient of a pair may be absent.
 pub fn added(
     sums: Vec<Option<DispatchTensor>>,
     more: Vec<Option<DispatchTensor>>,
@@ -98,17 +99,17 @@ fn sum_of<const D: usize>(x: DispatchTensor, y: DispatchTensor) -> DispatchTenso
     (Tensor::<D>::from_dispatch(x) + Tensor::<D>::from_dispatch(y)).into_dispatch()
 }
 
-/// The gradients that a derivative made by hand gives, all without a graph.
+/// The gradients that a hand-written derivative returns, all without a graph.
 #[derive(Debug)]
 pub struct Made {
-    /// Of the inputs, in their order; `None` where the output does not depend on one.
+    /// Gradients of the inputs, in order; `None` if the output does not depend on an input.
     pub inputs: Vec<Option<Tensor<3>>>,
-    /// Of the parameters, in their order.
+    /// Gradients of the parameters, in order.
     pub parameters: Vec<Option<DispatchTensor>>,
 }
 
 impl Made {
-    /// The same with what the inputs had before added.
+    /// Adds the gradients that the inputs after the first already had.
     pub fn after(mut self, so_far: SoFar) -> Self {
         for (made, before) in self.inputs.iter_mut().skip(1).zip(so_far) {
             *made = match (made.take(), before) {
@@ -120,15 +121,16 @@ impl Made {
     }
 }
 
-/// The derivative: from the gradient of the output to those of what it was made from.
+/// A derivative: maps the gradient of the output to the gradients of the inputs and parameters.
 type Derivative = Box<dyn FnOnce(Tensor<3>, SoFar) -> Made + Send>;
 
-/// The gradients that the inputs behind the first have from operations that ran before, in their order. What a derivative gives
-/// for such an input takes their place, so that it can add its shares one by one, as a graph of all operations would.
+/// Gradients that the inputs after the first already have from other operations, in order. The gradient that a
+/// derivative returns for such an input replaces this one, so the derivative must add its shares to it, in the order
+/// in which a graph of all operations would.
 pub type SoFar = Vec<Option<Tensor<3>>>;
 
-/// `output` as an operation of the graph, with the derivative that is given. `output` and the derivative's gradients have no
-/// graph; `inputs` are at most six, and the parameters are leaves.
+/// Registers `output` as an operation of the graph with the given derivative. `output` and the derivative's gradients
+/// have no graph. There are one to six `inputs`; the parameters are leaves.
 pub fn by_hand(
     inputs: Vec<Tensor<3>>,
     parameters: &Leaves,
@@ -155,8 +157,8 @@ pub fn by_hand(
     unreachable!("a tensor lives on a backend that is compiled in, and the output has no graph")
 }
 
-/// A number `[1, 1, 1]` whose gradients with respect to these tensors are the given ones: the beginning of a backward pass
-/// from the middle of a network.
+/// Runs a backward pass that starts in the middle of a network and returns its gradients. `pairs` holds tensors and
+/// the gradients with which to start at each of them.
 pub fn backward_from(pairs: Vec<(Tensor<3>, Tensor<3>)>) -> burn::tensor::Gradients {
     let (outputs, gradients): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
     let device: Device = gradients[0].device();
@@ -172,7 +174,7 @@ pub fn backward_from(pairs: Vec<(Tensor<3>, Tensor<3>)>) -> burn::tensor::Gradie
     .backward()
 }
 
-/// Whether a tensor is one of this backend, without a graph.
+/// Returns whether a tensor is on this backend and has no graph.
 fn lives_on<B: Backend>(x: &Tensor<3>) -> bool
 where
     DispatchTensor: DispatchKindConversion<B>,
@@ -180,7 +182,7 @@ where
     x.clone().try_into_primitive::<B>().is_ok()
 }
 
-/// The operation on the backend of its tensors.
+/// Registers the operation on the tensors' backend.
 fn on<B: Backend>(
     inputs: Vec<Tensor<3>>,
     parameters: &Leaves,
@@ -198,7 +200,7 @@ where
         .map(|input| tracked::<B>(input.into_dispatch()))
         .collect();
     if inputs.iter().all(|input| !input.is_tracked()) {
-        // An operation none of whose inputs is tracked has no derivative, and parameters may learn all the same.
+        // Burn drops the derivative of an operation without tracked inputs, but its parameters may still be trainable.
         inputs[0] = inputs[0].clone().require_grad();
     }
     let saved = Saved::<B> {
@@ -218,7 +220,7 @@ where
     Tensor::from_primitive::<Autodiff<B>>(output)
 }
 
-/// A tensor as it stands in the graph; one without a graph is a constant.
+/// Converts a tensor to a node of the graph; one without a graph becomes a constant.
 fn tracked<B: Backend>(x: DispatchTensor) -> FloatTensor<Autodiff<B>>
 where
     DispatchTensor: DispatchKindConversion<B> + DispatchKindConversion<Autodiff<B>>,
@@ -252,13 +254,13 @@ where
     }
 }
 
-/// The state of the step.
+/// State of the step that the graph keeps for the backward pass.
 #[derive(Clone)]
 struct Saved<B: Backend> {
-    /// The inputs behind the first, by which their gradients are found.
+    /// The inputs after the first, used to look up the gradients they already have.
     further: Vec<FloatTensor<Autodiff<B>>>,
     derivative: Arc<Mutex<Option<Derivative>>>,
-    /// The nodes of the parameters.
+    /// Node ids of the parameters.
     nodes: Vec<NodeId>,
 }
 

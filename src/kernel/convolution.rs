@@ -8,17 +8,17 @@ use super::composed;
 #[cfg(feature = "kernels")]
 use super::{extension::KernelOps, has_kernels};
 
-/// A convolution's step and border.
+/// Stride and padding of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvolutionSettings {
-    /// Distance between windows, at least 1, down and across.
+    /// Distance between windows, at least 1, in both directions.
     pub stride: usize,
-    /// Zeros around the image.
+    /// Number of zeros added on every side of the image.
     pub padding: usize,
 }
 
 impl ConvolutionSettings {
-    /// Height and width of the result, for those of an image and of the window; 0 where the window does not fit.
+    /// Returns height and width of the output for those of an image and a window; 0 if the window does not fit.
     pub fn sides(&self, image: [usize; 2], window: [usize; 2]) -> [usize; 2] {
         std::array::from_fn(|i| {
             let room = (image[i] + 2 * self.padding).checked_sub(window[i]);
@@ -27,7 +27,7 @@ impl ConvolutionSettings {
     }
 }
 
-/// x `[B, planes, height, width]` and weight `[outputs, planes, rows, columns]` to
+/// Convolves x `[B, channels, height, width]` with weight `[outputs, channels, rows, columns]` into
 /// `[B, outputs, height', width']`, with zeros outside the image.
 pub fn convolution(x: Tensor<4>, weight: Tensor<4>, settings: ConvolutionSettings) -> Tensor<4> {
     assert_eq!(x.dims()[1], weight.dims()[1], "planes of image and weights");

@@ -13,17 +13,18 @@ use super::{
     precision::operand,
 };
 
-/// The target of a position that is not scored.
+/// Target of a position that is not scored, as in PyTorch.
 pub const NOT_SCORED: i64 = -100;
 
-/// Sum over the rows of `−Σ distribution·log softmax(logits)`, shape `[1]`: both `[N, V]`; rows of the distribution
-/// sum to 1, or to more or less where classes have weights. For targets that are mixed of few classes, so it has no kernel of its own.
+/// Returns the sum over the rows of `−Σ distribution·log softmax(logits)`, shape `[1]`; both are `[N, V]`. Each row
+/// of the distribution sums to 1, or to another number if classes have weights. This is for targets that mix a few
+/// classes, so it has no kernel of its own.
 pub fn soft_cross_entropy_sum(logits: Tensor<2>, distribution: Tensor<2>) -> Tensor<1> {
     composed::soft_cross_entropy_sum(logits, distribution)
 }
 
-/// Sum over the scored positions of `−log softmax(logits)[target]`, shape `[1]`: logits `[N, V]`, targets `[N]`
-/// in `0..V`, or [`NOT_SCORED`].
+/// Returns the sum over the scored positions of `−log softmax(logits)[target]`, shape `[1]`. Logits are `[N, V]`,
+/// targets `[N]` in `0..V` or [`NOT_SCORED`].
 pub fn cross_entropy_sum(
     logits: Tensor<2>,
     targets: Tensor<1, Int>,
@@ -38,7 +39,7 @@ pub fn cross_entropy_sum(
     composed::cross_entropy_sum(logits, targets, label_smoothing)
 }
 
-/// [`cross_entropy_sum`] of scores `[N, V]` that are at hand, and where they are right.
+/// Returns the [`cross_entropy_sum`] of given logits `[N, V]` and the positions at which they are right.
 pub fn scores_loss(scores: Tensor<2>, targets: Tensor<1, Int>, label_smoothing: f64) -> HeadLoss {
     HeadLoss {
         right: composed::right(&scores, targets.clone()),
@@ -46,26 +47,27 @@ pub fn scores_loss(scores: Tensor<2>, targets: Tensor<1, Int>, label_smoothing: 
     }
 }
 
-/// The product of hidden states that gives scores of a vocabulary.
+/// An LM head: the output projection of hidden states onto the vocabulary.
 #[derive(Clone, Debug)]
 pub struct Head {
-    /// `[vocab, d]`: a matrix of its own, or the table of embeddings.
+    /// Weight `[vocab, d]`: a separate matrix, or the tied embedding table.
     pub weight: Tensor<2>,
-    /// Added to the scores, `[vocab]`.
+    /// Bias added to the logits, `[vocab]`.
     pub bias: Option<Tensor<1>>,
 }
 
-/// A loss over a vocabulary and what it was right about.
+/// A loss over a vocabulary, with the positions that were predicted correctly.
 #[derive(Clone, Debug)]
 pub struct HeadLoss {
-    /// Sum over the scored positions, `[1]`.
+    /// Sum of the losses over the scored positions, `[1]`.
     pub sum: Tensor<1>,
-    /// 1 for every scored position whose target has the highest score, else 0; `[N]`, without gradient.
+    /// 1 for every scored position whose target has the highest logit, else 0; `[N]`, without gradient.
     pub right: Tensor<1>,
 }
 
-/// [`cross_entropy_sum`] of the scores that the head gives hidden states `[N, d]`, without ever holding all of
-/// them: rows are taken in tiles, and only scored ones. Of equal scores the first counts as the highest.
+/// Returns the [`cross_entropy_sum`] of the logits that the head gives hidden states `[N, d]` without ever holding
+/// all of them: rows are processed in tiles, and only scored ones. Among equal logits the first counts as the
+/// highest.
 pub fn head_loss(
     hidden: Tensor<2>,
     head: Head,

@@ -1,6 +1,6 @@
-//! Connectionist temporal classification: the loss of texts whose characters stand in order somewhere along longer rows of frames
-//! (Graves et al. 2006). On flex it is a kernel of its own with its derivative (`flex/ctc.rs`), elsewhere Burn's operation, which has
-//! kernels on CubeCL.
+//! Connectionist temporal classification (CTC): the loss of label sequences that occur in order somewhere along
+//! longer sequences of frames (Graves et al. 2006). On flex it is a kernel with its own derivative (`flex/ctc.rs`);
+//! elsewhere it is Burn's operation, which has kernels on CubeCL.
 
 #[cfg(feature = "flex")]
 use super::by_hand::{Leaves, Made, by_hand};
@@ -12,19 +12,20 @@ use super::{is_here, untracked};
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor, TensorData};
 
-/// The texts along some rows of frames.
+/// The label sequences of a batch of frame sequences.
 #[derive(Clone, Debug)]
 pub struct CtcTargets {
-    /// Of each row its labels.
+    /// Labels of each row.
     pub labels: Vec<Vec<i32>>,
-    /// Frames of each row.
+    /// Number of frames of each row.
     pub frames: Vec<usize>,
-    /// The class that stands for no label.
+    /// The blank class, which stands for no label.
     pub blank: usize,
 }
 
-/// −log p(labels | scores) of each row, `[batch]`, from scores `[batch, frames, vocab]` before a softmax. A row whose labels need more
-/// frames than it has is infinite, or 0 where `zero_infinity` says so; it has no gradient in either case.
+/// Returns −log p(labels | logits) of each row, `[batch]`, from logits `[batch, frames, vocab]`. The loss of a row
+/// whose labels need more frames than it has is infinite, or 0 if `zero_infinity` is set; it has no gradient in
+/// either case.
 pub fn losses(scores: Tensor<3>, targets: &CtcTargets, zero_infinity: bool) -> Tensor<1> {
     #[cfg(feature = "flex")]
     if is_here(&scores) {
@@ -33,7 +34,8 @@ pub fn losses(scores: Tensor<3>, targets: &CtcTargets, zero_infinity: bool) -> T
     composed(scores, targets, zero_infinity)
 }
 
-/// The same by Burn's operation. Where a device has no kernel of it, a row of an infinite loss has no numbers for gradients.
+/// Computes [`losses`] with Burn's operation. On a device without a kernel for it, the gradients of a row of infinite
+/// loss are NaN.
 pub fn composed(scores: Tensor<3>, targets: &CtcTargets, zero_infinity: bool) -> Tensor<1> {
     let [batch, _, _] = scores.dims();
     let device = scores.device();
@@ -64,7 +66,7 @@ pub fn composed(scores: Tensor<3>, targets: &CtcTargets, zero_infinity: bool) ->
     }
 }
 
-/// The losses in the host's memory, with their derivative where one is asked for.
+/// Computes the losses in host memory, with their derivative if the scores are tracked.
 #[cfg(feature = "flex")]
 fn on_host(scores: Tensor<3>, targets: &CtcTargets, zero_infinity: bool) -> Tensor<1> {
     let [batch, frames, vocab] = scores.dims();

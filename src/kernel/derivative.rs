@@ -1,4 +1,5 @@
-//! The derivative of every fused operation: what it saves, and its gradients through [`BackwardOps`].
+//! The derivative of every fused operation: the values it saves, and how it computes gradients through
+//! [`BackwardOps`].
 
 use std::fmt::Debug;
 
@@ -22,11 +23,11 @@ use super::{Activation, ConvolutionSettings, DropKey};
 pub(super) trait Derivative<B: Backend, const N: usize>:
     Clone + Send + Debug + 'static
 {
-    /// The inputs' gradients from the output's; `wanted` tells which ones are used.
+    /// Returns the inputs' gradients given the output's; `wanted` tells which ones are used.
     fn gradients(self, grad: FloatTensor<B>, wanted: [bool; N]) -> [Option<FloatTensor<B>>; N];
 }
 
-/// A derivative as a step of Burn's graph; it is the step's state itself.
+/// A derivative as a step of Burn's graph. The derivative itself is the step's state.
 #[derive(Debug)]
 pub(super) struct Step<D>(pub(super) std::marker::PhantomData<fn() -> D>);
 
@@ -45,7 +46,7 @@ impl<B: Backend, const N: usize, D: Derivative<B, N>> Backward<B, N> for Step<D>
     }
 }
 
-/// The first `N` of the gradients.
+/// Takes the first `N` gradients.
 pub(super) fn first<T, const N: usize>(all: impl IntoIterator<Item = Option<T>>) -> [Option<T>; N] {
     let mut all = all.into_iter();
     std::array::from_fn(|_| all.next().flatten())
@@ -53,7 +54,7 @@ pub(super) fn first<T, const N: usize>(all: impl IntoIterator<Item = Option<T>>)
 
 #[derive(Clone, Debug)]
 pub(super) struct Linear<B: Backend> {
-    /// Rounded where the products round it.
+    /// The map's input, in bfloat16 if products round their operands.
     pub(super) x: FloatTensor<B>,
     pub(super) weight: FloatTensor<B>,
 }
@@ -84,7 +85,7 @@ impl<B: Backend> Derivative<B, 2> for Add {
     }
 }
 
-/// Of `x` plus the dropped `y`.
+/// Derivative of `x` plus the dropped `y`.
 #[derive(Clone, Debug)]
 pub(super) struct DroppedOnto(pub(super) DropKey);
 
@@ -108,7 +109,7 @@ impl<B: BackwardOps, const N: usize> Derivative<B, N> for Norm<B> {
     }
 }
 
-/// Of `factor·x + y`: the norm's derivative at the sum goes to both.
+/// Derivative of the norm of `factor·x + y`: the norm's gradient at the sum goes to both terms.
 #[derive(Clone, Debug)]
 pub(super) struct NormOfSum<B: Backend>(pub(super) Norm<B>, pub(super) f64);
 

@@ -1,34 +1,34 @@
-//! Steps of optimizers that go along gradients and momenta, without a mean of squares. None of it is differentiated.
+//! Optimizer steps along gradients and momenta, without a running mean of squares. None of them is differentiated.
 
 use burn::tensor::Tensor;
 
 use super::elementwise::{ElementwiseStep, Moved};
 
-/// The numbers of a step along the gradient: `g ← g + penalty·θ, θ ← θ − lr·g`.
+/// Coefficients of a step along the gradient: `g ← g + penalty·θ, θ ← θ − lr·g`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DescentArgs {
     /// Learning rate.
     pub lr: f64,
-    /// Factor of the parameter in its gradient: an L2 penalty.
+    /// Factor of the parameter that is added to its gradient: an L2 penalty.
     pub penalty: f64,
 }
 
-/// The numbers of a step along a momentum b of gradients:
+/// Coefficients of a step along a momentum b of gradients:
 ///
 /// ```text
 /// g ← g + penalty·θ,   b ← decay·b + fresh·g,   θ ← θ − lr·b   (Nesterov: θ ← θ − lr·(g + ahead·b))
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MomentumArgs {
-    /// Learning rate and penalty.
+    /// Learning rate and L2 penalty.
     pub descent: DescentArgs,
-    /// The factors of b and g in the new momentum.
+    /// The factors `[decay, fresh]` of b and g in the new momentum.
     pub decay: [f64; 2],
-    /// The factor of the momentum in a step that looks ahead.
+    /// Factor `ahead` of the momentum in a Nesterov step; `None` for a plain step.
     pub nesterov: Option<f64>,
 }
 
-/// The numbers of a step by a sign:
+/// Coefficients of a step by the sign of a mean of gradients (Lion):
 ///
 /// ```text
 /// θ ← keep·θ − lr·sign(β₁m + (1 − β₁)g),   m ← β₂m + (1 − β₂)g
@@ -39,7 +39,7 @@ pub struct SignedArgs {
     pub lr: f64,
     /// β₁ and β₂.
     pub betas: [f64; 2],
-    /// What the parameter is multiplied by: 1 − ηλ with a weight decay λ.
+    /// Factor of the parameter: 1 − ηλ for a weight decay λ.
     pub keep: f64,
 }
 

@@ -1,5 +1,5 @@
-//! Dropout whose mask is a function of (seed, step, row, site, element), never of history: the same on every
-//! device, for any micro-batching and any number of threads, and nothing to save for the backward pass.
+//! Dropout whose mask is a function of (seed, step, row, site, element), never of history. The mask is the same on
+//! every device, for any micro-batching and any number of threads, and nothing is saved for the backward pass.
 //!
 //! Elements: Srivastava et al. 2014. Whole rows: stochastic depth, Huang et al. 2016, arXiv:1603.09382.
 
@@ -12,29 +12,29 @@ use super::composed;
 use super::{extension::KernelOps, has_kernels};
 use crate::rng::{Purpose, Stream};
 
-/// Where a dropout stands in a run: everything that its mask depends on.
+/// The key of a dropout: everything that its mask depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DropKey {
-    /// Probability that an element is dropped; the kept ones are scaled by `1/(1−p)`.
+    /// Probability that an element is dropped; kept elements are scaled by `1/(1−p)`.
     pub p: f64,
     /// Seed of the run.
     pub seed: u64,
     /// Optimizer step.
     pub step: u64,
-    /// Index within the step's whole batch of the tensor's first row (dimension 0).
+    /// Index of the tensor's first row (dimension 0) within the step's whole batch.
     pub first_row: u64,
-    /// Number of this dropout within the model.
+    /// Index of this dropout within the model.
     pub site: u64,
 }
 
 impl DropKey {
-    /// The stream of row `row` of the tensor.
+    /// Returns the random stream of row `row` of the tensor.
     pub(super) fn stream(&self, purpose: Purpose, row: usize) -> Stream {
         let row = self.first_row + row as u64;
         Stream::new(self.seed, purpose, (self.step, row, self.site))
     }
 
-    /// The random words below this one drop their element: `p` of 2³² of them, to 24 bits.
+    /// Returns the threshold below which a random word drops its element: `p·2³²`, rounded to 24 bits.
     pub(super) fn threshold(&self) -> u32 {
         let p = self.p.clamp(0.0, 1.0);
         (p * f64::from(1 << 24))
@@ -43,7 +43,7 @@ impl DropKey {
             * 256
     }
 
-    /// The factor of an element with these random bits.
+    /// Returns the factor of an element with this random word.
     #[inline]
     pub(super) fn factor(&self, word: u32) -> f32 {
         if word < self.threshold() {
@@ -53,7 +53,7 @@ impl DropKey {
         }
     }
 
-    /// The factor of kept elements.
+    /// Returns the factor of kept elements.
     pub(super) fn kept(&self) -> f32 {
         if self.p < 1.0 {
             1.0 / (1.0 - self.p as f32)
@@ -62,8 +62,9 @@ impl DropKey {
         }
     }
 
-    /// The factors of the elements `first ..` of a row. Elements come in groups of 64, of 16 blocks: element
-    /// `e` takes word `(e mod 64) / 16` of block `16·(e / 64) + e mod 16`, so that registers fill in order.
+    /// Fills `factors` with the factors of the elements `first ..` of a row. Elements come in groups of 64, made of
+    /// 16 blocks: element `e` takes word `(e mod 64) / 16` of block `16·(e / 64) + e mod 16`, so that registers fill
+    /// in order.
     pub(super) fn fill(&self, row: usize, first: usize, factors: &mut [f32]) {
         let stream = self.stream(Purpose::Dropout, row);
         let (mut next, mut rest) = (first, factors);
@@ -81,10 +82,10 @@ impl DropKey {
     }
 }
 
-/// Elements that share 16 blocks.
+/// Number of elements that share 16 blocks of random words.
 const GROUP: usize = 64;
 
-/// The random words of one group, in the order of its elements.
+/// Returns the random words of one group, in the order of its elements.
 #[inline(always)]
 fn group_words(stream: &Stream, group: u64) -> [u32; GROUP] {
     let mut words = [0; GROUP];
@@ -97,12 +98,12 @@ fn group_words(stream: &Stream, group: u64) -> [u32; GROUP] {
     words
 }
 
-/// Drops single elements of x `[B, S, D]`.
+/// Applies dropout to the elements of x `[B, S, D]`.
 pub fn dropout(x: Tensor<3>, key: DropKey) -> Tensor<3> {
     fused_or(x, key, false, composed::dropout)
 }
 
-/// Drops whole rows (dimension 0) of x `[B, S, D]`.
+/// Drops whole rows (dimension 0) of x `[B, S, D]` (stochastic depth).
 pub fn drop_path(x: Tensor<3>, key: DropKey) -> Tensor<3> {
     fused_or(x, key, true, composed::drop_path)
 }

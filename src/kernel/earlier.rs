@@ -1,5 +1,5 @@
-//! Keys of earlier segments before those of a pass (Dai et al. 2019, Transformer-XL, section 3.2), as structure: they are
-//! further positions in front, of which each row may see some of the newest.
+//! Keys of earlier segments in front of those of a pass (Dai et al. 2019, Transformer-XL, section 3.2), expressed as
+//! visibility: they are additional positions in front, of which each row may see some of the newest.
 
 use std::iter::repeat_n;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::sync::Arc;
 use super::recurrent::Sequences;
 use super::visibility::{Documents, Visibility, moved};
 
-/// The document of keys that no query sees: none has this number.
+/// Document number of keys that no query sees; no query's document has this number.
 const CLOSED: i32 = i32::MIN;
 
 impl Visibility {
-    /// The same rules for `keys` positions behind `earlier` ones of earlier segments, of which each row sees the `open`
-    /// newest: they belong to the document of number [`Sequences::OPEN`].
+    /// Returns the same rules for `keys` positions that follow `earlier` positions of earlier segments. Row `i` sees
+    /// the `open[i]` newest of these: they belong to the document [`Sequences::OPEN`].
     #[must_use]
     pub fn behind(&self, earlier: usize, open: &[usize], keys: usize) -> Self {
         let more = |all: &Arc<[usize]>| all.iter().map(|x| x + earlier).collect();
@@ -46,8 +46,8 @@ impl Visibility {
         }
     }
 
-    /// Positions at the end of each row, earlier segments included, that a next segment may see: those of the document
-    /// that is not at its end. The row has `keys` positions, and saw so many `open` ones before them.
+    /// Returns for each row how many positions at its end, earlier segments included, the next segment may see: those
+    /// of the last document, which has not ended. The row has `keys` positions and saw `open` earlier ones.
     pub fn open_after(&self, open: &[usize], keys: usize) -> Vec<usize> {
         let each = open.iter().enumerate().map(|(row, open)| {
             let lengths = self.lengths.as_ref();
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(visible.open_after(&[5; 4], 3), [8, 6, 5, 7]);
         visible.documents = None;
         assert_eq!(visible.open_after(&[5, 0, 0, 1], 3), [8, 1, 0, 3]);
-        // Of the open document, queries of another one see nothing.
+        // The open positions belong to the open document; queries of other documents see none of them.
         visible.documents = Some(Documents::new(&numbers, 3));
         visible.lengths = None;
         let span = Span {

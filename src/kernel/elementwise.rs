@@ -1,6 +1,6 @@
-//! Steps of optimizers that move each element by itself, with some values kept beside it: plain ones, and ones that are decided on
-//! their device. On the CPU a step is its optimizer's own function; GPUs have one kernel around the formulas of all
-//! (`cube/updates/`). None of it is differentiated.
+//! Optimizer steps that update each element on its own, with some values (optimizer state) kept beside it: plain
+//! steps, and steps that depend on a decision made on the device. On the CPU a step is its optimizer's own function;
+//! GPUs have one kernel around the formulas of all of them (`cube/updates/`). None of them is differentiated.
 
 use burn::tensor::{FloatDType, Tensor};
 use std::rc::Rc;
@@ -20,16 +20,16 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 pub use super::cube::updates::Launched;
 
-/// What the kernels of GPUs need to know of a step: nothing in a build without them.
+/// What GPU kernels need to know about a step; empty in a build without them.
 #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
 pub trait Launched<const N: usize> {}
 
 #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
 impl<A, const N: usize> Launched<N> for A {}
 
-/// The numbers of a step that keeps N values beside each element of a parameter.
+/// Coefficients of a step that keeps `N` values beside each element of a parameter.
 pub trait ElementwiseStep<const N: usize>: Launched<N> + Copy + 'static {
-    /// `(θ, g, values) → (θ, values)`, all of one shape, where no kernel of GPUs works.
+    /// Takes the step `(θ, g, values) → (θ, values)`, all of one shape, if no GPU kernel applies.
     fn apply<const D: usize>(
         self,
         param: Tensor<D>,
@@ -38,10 +38,11 @@ pub trait ElementwiseStep<const N: usize>: Launched<N> + Copy + 'static {
     ) -> Moved<D, N>;
 }
 
-/// A parameter and what is kept beside it.
+/// An updated parameter and the updated values kept beside it.
 pub type Moved<const D: usize, const N: usize> = (Tensor<D>, [Tensor<D>; N]);
 
-/// The numbers of a step, and of the same update at later steps: replays ask for those by learning rate and number.
+/// Coefficients of a step, and of the same update at later steps: replays request those by learning rate and step
+/// number.
 #[derive(Clone)]
 pub struct Timed<A> {
     pub(super) lr: f64,
@@ -50,8 +51,8 @@ pub struct Timed<A> {
 }
 
 impl<A: Copy + 'static> Timed<A> {
-    /// A step at this learning rate that is the `time`th of its parameter, 1 at first; `args` gives its numbers, and those of later
-    /// ones.
+    /// Creates a step with this learning rate that is the `time`-th step of its parameter, starting at 1. `args`
+    /// returns the coefficients for a learning rate and step number.
     pub fn new(lr: f64, time: u64, args: impl Fn(f64, u64) -> A + 'static) -> Self {
         Self {
             lr,
@@ -60,18 +61,19 @@ impl<A: Copy + 'static> Timed<A> {
         }
     }
 
-    /// The same numbers at every step.
+    /// Creates a step whose coefficients never change.
     pub fn always(args: A) -> Self {
         Self::new(1.0, 1, move |_, _| args)
     }
 
-    /// Those of this step.
+    /// Returns the coefficients of this step.
     pub fn args(&self) -> A {
         (self.args)(self.lr, self.time)
     }
 }
 
-/// One step; buffers of the parameter and of what is kept are written in place when nothing else holds them.
+/// Takes one step. The buffers of the parameter and of the kept values are overwritten in place if nothing else
+/// refers to them.
 pub fn elementwise_step<A: ElementwiseStep<N>, const D: usize, const N: usize>(
     param: Tensor<D>,
     grad: Tensor<D>,
@@ -88,8 +90,8 @@ pub fn elementwise_step<A: ElementwiseStep<N>, const D: usize, const N: usize>(
     args.apply(param, grad, values)
 }
 
-/// [`elementwise_step`] of a gradient that the decision scales; parameter and values stay what they were where the step is not
-/// taken.
+/// Takes an [`elementwise_step`] with a gradient scaled by the decision. Parameter and values keep their old value if
+/// the decision is not to take the step.
 pub fn elementwise_step_if<A: ElementwiseStep<N>, const D: usize, const N: usize>(
     param: Tensor<D>,
     grad: Tensor<D>,
@@ -100,7 +102,7 @@ pub fn elementwise_step_if<A: ElementwiseStep<N>, const D: usize, const N: usize
     together(|| elementwise_step_among(param, grad, values, step, decision))
 }
 
-/// [`elementwise_step_if`] that may share its launch within [`together`].
+/// Like [`elementwise_step_if`], but may share its launch with others within [`together`].
 pub fn elementwise_step_among<A: ElementwiseStep<N>, const D: usize, const N: usize>(
     param: Tensor<D>,
     grad: Tensor<D>,
@@ -128,7 +130,7 @@ pub fn elementwise_step_among<A: ElementwiseStep<N>, const D: usize, const N: us
     (decision.chosen(param, old), values)
 }
 
-/// Whether the kernels of GPUs work on all of these.
+/// Returns whether the GPU kernels accept all of these tensors.
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 fn are_on_cube<const D: usize, const N: usize>(
     param: &Tensor<D>,
@@ -138,7 +140,7 @@ fn are_on_cube<const D: usize, const N: usize>(
     all_on_cube([param, grad]) && all_on_cube(values.each_ref())
 }
 
-/// An update that is not launched, and what it will have written.
+/// Returns an update that is not launched yet, and the tensors that it will write.
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 fn update<A: ElementwiseStep<N>, const D: usize, const N: usize>(
     param: Tensor<D>,

@@ -8,7 +8,7 @@ use super::composed;
 #[cfg(feature = "kernels")]
 use super::{extension::KernelOps, has_kernels};
 
-/// The rows `ids` `[B, S]` of `weight` `[V, D]`: `[B, S, D]`. Every id must be below V.
+/// Looks up the rows `ids` `[B, S]` of `weight` `[V, D]`: `[B, S, D]`. Every id must be below V.
 pub fn embedding(weight: Tensor<2>, ids: Tensor<2, Int>) -> Tensor<3> {
     #[cfg(feature = "kernels")]
     if has_kernels(&weight) {

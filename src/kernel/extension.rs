@@ -1,8 +1,8 @@
-//! The Burn backend extension: what a backend with kernels of its own provides, forward and backward.
+//! The Burn backend extension: the operations, forward and backward, of a backend that has its own kernels.
 //!
-//! The public functions of this floor call it through `Dispatch` where `has_kernels` holds. Operations whose
-//! name ends in `_backward` are called by the derivatives in [`super::derivative`] on the inner backend and
-//! never run under autodiff themselves. Shapes are those of the public functions.
+//! The public functions of [`super`] call it through `Dispatch` if `has_kernels` holds. Operations whose name ends in
+//! `_backward` are called by the derivatives in [`super::derivative`] on the inner backend and never run under
+//! autodiff themselves. Shapes are those of the public functions.
 
 use burn::backend::{
     Backend, Dispatch, ExtensionType, backend_extension,
@@ -20,14 +20,14 @@ use super::{Activation, ConvolutionSettings, DropKey, Visibility};
 /// A float tensor that may be absent.
 #[derive(Clone, Debug, ExtensionType)]
 pub enum Maybe<B: Backend> {
-    /// There is one.
+    /// A tensor.
     Some(FloatTensor<B>),
-    /// There is none.
+    /// No tensor.
     None,
 }
 
 impl<B: Backend> Maybe<B> {
-    /// As the standard library's option.
+    /// Converts to the standard library's `Option`.
     pub fn into_option(self) -> Option<FloatTensor<B>> {
         match self {
             Maybe::Some(x) => Some(x),
@@ -36,7 +36,7 @@ impl<B: Backend> Maybe<B> {
     }
 }
 
-/// An optional tensor on its way to a kernel.
+/// Converts an optional tensor to the form that kernels take.
 pub(super) fn maybe<const D: usize>(x: Option<Tensor<D>>) -> Maybe<Dispatch> {
     match x {
         Some(x) => Maybe::Some(x.into_dispatch()),
@@ -44,39 +44,40 @@ pub(super) fn maybe<const D: usize>(x: Option<Tensor<D>>) -> Maybe<Dispatch> {
     }
 }
 
-/// Normalisation's settings.
+/// Settings of a normalisation.
 #[derive(Clone, Copy, Debug)]
 pub struct NormSettings {
-    /// Added under the root.
+    /// Added to the variance (or mean square) under the root.
     pub eps: f64,
-    /// Subtract the mean: layer normalisation; else root mean square.
+    /// Whether the mean is subtracted: layer normalisation if true, RMS normalisation if false.
     pub centred: bool,
 }
 
-/// Attention's settings that are not tensors.
+/// Settings of attention other than tensors.
 #[derive(Clone, Debug)]
 pub struct AttentionSettings {
     /// Which keys a query sees.
     pub visible: Visibility,
-    /// Position of the first query.
+    /// Position of the first query; keys start at 0.
     pub offset: usize,
-    /// Factor of the scores.
+    /// Factor of the scores, usually `1/√d_head`.
     pub scale: f64,
-    /// Bound of the scores.
+    /// Soft cap: scores become `cap·tanh(score/cap)`.
     pub softcap: Option<f64>,
-    /// Dropout of weights.
+    /// Dropout of the attention weights.
     pub dropout: Option<DropKey>,
 }
 
-/// The fused operations that a backend provides to itself: the backward half, which is never dispatched.
+/// The backward half of the fused operations, which only derivatives call and which is never dispatched.
 pub trait BackwardOps: Backend {
     /// `grad·weight`, the gradient of a linear map's input: `[.., d_out]` and `[d_out, d_in]` to `[.., d_in]`.
     fn input_gradient(grad: FloatTensor<Self>, weight: FloatTensor<Self>) -> FloatTensor<Self>;
     /// `gradᵀ·x` over all positions: `[.., d_in]` and `[.., d_out]` to `[d_out, d_in]`.
     fn weight_gradient(x: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// Sum over all but the last dimension.
+    /// Sums a gradient over all but the last dimension.
     fn bias_gradient(grad: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// The wanted gradients of a linear map's input, weight and bias; `x` may be rounded.
+    /// Returns those gradients of a linear map's input, weight and bias that are wanted; `x` may be rounded to
+    /// bfloat16.
     fn affine_backward(
         [x, weight]: [FloatTensor<Self>; 2],
         grad: FloatTensor<Self>,
@@ -87,7 +88,7 @@ pub trait BackwardOps: Backend {
         let d_x = of_x.then(|| Self::input_gradient(grad, weight));
         [d_x, d_weight, bias]
     }
-    /// [`KernelOps::activated_affine`] and what its backward pass needs.
+    /// Runs [`KernelOps::activated_affine`] and also returns the values its backward pass needs.
     fn activated_affine_saving(
         x: FloatTensor<Self>,
         rounded: Maybe<Self>,
@@ -108,7 +109,7 @@ pub trait BackwardOps: Backend {
         };
         (out, saved)
     }
-    /// The wanted gradients of input, weight and bias.
+    /// Returns the wanted gradients of input, weight and bias of [`KernelOps::activated_affine`].
     fn activated_affine_backward(
         saved: ActivatedSaved<Self>,
         grad: FloatTensor<Self>,
@@ -118,20 +119,20 @@ pub trait BackwardOps: Backend {
         let grad = Self::activation_backward(saved.inner, grad, activation);
         Self::affine_backward([saved.x, saved.weight], grad, wanted)
     }
-    /// Gradient of x.
+    /// Returns the gradient of `x`.
     fn activation_backward(
         x: FloatTensor<Self>,
         grad: FloatTensor<Self>,
         activation: Activation,
     ) -> FloatTensor<Self>;
-    /// Gradients of gate and up.
+    /// Returns the gradients of `gate` and `up`.
     fn gated_backward(
         gate: FloatTensor<Self>,
         up: FloatTensor<Self>,
         grad: FloatTensor<Self>,
         activation: Activation,
     ) -> [FloatTensor<Self>; 2];
-    /// [`KernelOps::norm_of_sum`] with the sum before it.
+    /// Runs [`KernelOps::norm_of_sum`] and returns the sum, then the normalised result.
     fn norm_of_sum_saving(
         terms: [FloatTensor<Self>; 2],
         gamma: Maybe<Self>,
@@ -139,14 +140,14 @@ pub trait BackwardOps: Backend {
         factor: f64,
         settings: NormSettings,
     ) -> [FloatTensor<Self>; 2];
-    /// Gradients of x, gamma and beta.
+    /// Returns the gradients of `x`, `gamma` and `beta`.
     fn norm_backward(
         x: FloatTensor<Self>,
         gamma: Maybe<Self>,
         grad: FloatTensor<Self>,
         settings: NormSettings,
     ) -> [FloatTensor<Self>; 3];
-    /// Attention that also gives what its backward pass needs.
+    /// Runs attention and keeps the values its backward pass needs.
     fn attention_saving(
         q: FloatTensor<Self>,
         k: FloatTensor<Self>,
@@ -154,20 +155,20 @@ pub trait BackwardOps: Backend {
         bias: Maybe<Self>,
         settings: AttentionSettings,
     ) -> AttentionSaved<Self>;
-    /// Gradients of attention, of its bias when that is wanted.
+    /// Returns the gradients of attention, including its bias if `bias` is true.
     fn attention_backward(
         saved: AttentionSaved<Self>,
         grad: FloatTensor<Self>,
         settings: AttentionSettings,
         bias: bool,
     ) -> AttentionGradients<Self>;
-    /// The loss, and its gradient over the logits' buffer.
+    /// Returns the loss and its gradient, which reuses the logits' buffer.
     fn cross_entropy_saving(
         logits: FloatTensor<Self>,
         targets: IntTensor<Self>,
         label_smoothing: f64,
     ) -> [FloatTensor<Self>; 2];
-    /// [`KernelOps::head_loss`] with the gradients of its sum.
+    /// Runs [`KernelOps::head_loss`] and also returns the gradients of the summed loss.
     fn head_loss_saving(
         hidden: FloatTensor<Self>,
         weight: FloatTensor<Self>,
@@ -175,22 +176,22 @@ pub trait BackwardOps: Backend {
         targets: IntTensor<Self>,
         label_smoothing: f64,
     ) -> HeadLossSaved<Self>;
-    /// `x·factor` with the first element of `factor`.
+    /// Multiplies `x` by the first element of `factor`.
     fn scaled(x: FloatTensor<Self>, factor: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// The gradient's rows added into a table of `rows` rows.
+    /// Adds the gradient's rows into a table of `rows` rows, at the indices `ids`.
     fn rows_backward(
         ids: IntTensor<Self>,
         grad: FloatTensor<Self>,
         rows: usize,
     ) -> FloatTensor<Self>;
-    /// The gradient of a convolution's images, whose shape is `input`.
+    /// Returns the gradient of a convolution's input, whose shape is `input`.
     fn convolved_input_gradient(
         weight: FloatTensor<Self>,
         grad: FloatTensor<Self>,
         input: [usize; 4],
         settings: ConvolutionSettings,
     ) -> FloatTensor<Self>;
-    /// The gradient of its weights, whose shape is `weight`.
+    /// Returns the gradient of a convolution's weight, whose shape is `weight`.
     fn convolved_weight_gradient(
         x: FloatTensor<Self>,
         grad: FloatTensor<Self>,
@@ -199,14 +200,14 @@ pub trait BackwardOps: Backend {
     ) -> FloatTensor<Self>;
 }
 
-/// The fused operations.
+/// The fused operations, forward.
 #[backend_extension(
     Flex: cfg(feature = "flex"),
     Cube: cfg(all(feature = "gpu", not(feature = "fusion"))),
     Autodiff
 )]
 pub trait KernelOps: Backend {
-    /// `x·weightᵀ + bias`; `rounded` is x in bfloat16 where the products here round it.
+    /// `x·weightᵀ + bias`; `rounded` is `x` in bfloat16 if products round their operands there.
     fn affine(
         x: FloatTensor<Self>,
         #[extension_type] rounded: Maybe<Self>,
@@ -223,10 +224,10 @@ pub trait KernelOps: Backend {
         activation: Activation,
     ) -> FloatTensor<Self>;
 
-    /// `x + y`, of one shape.
+    /// `x + y`, both of the same shape.
     fn residual_add(x: FloatTensor<Self>, y: FloatTensor<Self>) -> FloatTensor<Self>;
 
-    /// `x` plus [`Self::dropped`] of `y`, single elements, of one shape.
+    /// `x` plus the elementwise [`Self::dropped`] of `y`, both of the same shape.
     fn dropped_onto(x: FloatTensor<Self>, y: FloatTensor<Self>, key: DropKey) -> FloatTensor<Self>;
 
     /// Layer or root mean square normalisation.
@@ -257,7 +258,7 @@ pub trait KernelOps: Backend {
         activation: Activation,
     ) -> FloatTensor<Self>;
 
-    /// Softmax attention; a bias of two dimensions is one by distance.
+    /// Softmax attention. A bias of two dimensions is indexed by head and distance.
     fn fused_attention(
         q: FloatTensor<Self>,
         k: FloatTensor<Self>,
@@ -266,7 +267,7 @@ pub trait KernelOps: Backend {
         settings: AttentionSettings,
     ) -> FloatTensor<Self>;
 
-    /// Dropout of elements, or of whole rows.
+    /// Dropout of elements, or of whole rows if `rows` is true.
     fn dropped(x: FloatTensor<Self>, key: DropKey, rows: bool) -> FloatTensor<Self>;
 
     /// Summed cross-entropy, `[1]`.
@@ -276,7 +277,7 @@ pub trait KernelOps: Backend {
         label_smoothing: f64,
     ) -> FloatTensor<Self>;
 
-    /// Rotation by the angles, or by their opposites.
+    /// Rotates pairs of dimensions by the given angles, or by their negatives if `opposite` is true.
     fn rotate(
         x: FloatTensor<Self>,
         cos: FloatTensor<Self>,
@@ -285,11 +286,11 @@ pub trait KernelOps: Backend {
         opposite: bool,
     ) -> FloatTensor<Self>;
 
-    /// Rows of a table.
+    /// Looks up the rows `ids` of a table.
     fn rows(weight: FloatTensor<Self>, ids: IntTensor<Self>) -> FloatTensor<Self>;
 
-    /// Summed cross-entropy of the scores `hidden·weightᵀ + bias`, then a flag for every position whose target has
-    /// the highest score: `[1 + positions]`.
+    /// Summed cross-entropy of the logits `hidden·weightᵀ + bias`, followed by a flag for every position: 1 if the
+    /// target has the highest logit. Shape `[1 + positions]`.
     fn head_loss(
         hidden: FloatTensor<Self>,
         weight: FloatTensor<Self>,

@@ -15,8 +15,8 @@ use super::{
 #[cfg(feature = "kernels")]
 use burn::tensor::FloatDType;
 
-/// An input of linear maps, `[B, S, d_in]`. Where a GPU rounds the operands of products, it is rounded once for all maps that
-/// read it, and kept in that form for their backward passes.
+/// An input of linear maps, `[B, S, d_in]`. If a GPU rounds the operands of products, the input is rounded once for
+/// all maps that read it and kept in that form for their backward passes.
 #[derive(Clone, Debug)]
 pub struct Operand {
     x: Tensor<3>,
@@ -24,13 +24,13 @@ pub struct Operand {
 }
 
 impl Operand {
-    /// The input `x`.
+    /// Wraps the input `x`.
     pub fn new(x: Tensor<3>) -> Self {
         let rounded = rounded(&x);
         Self { x, rounded }
     }
 
-    /// [`linear`] of it.
+    /// Applies [`linear`] to the input.
     pub fn linear(self, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {
         let Self { x, rounded } = self;
         #[cfg(feature = "kernels")]
@@ -44,7 +44,7 @@ impl Operand {
         composed::linear(x, weight, bias)
     }
 
-    /// [`super::activate`] of [`linear`] of it.
+    /// Applies [`linear`] and then [`super::activate`] to the input.
     pub fn activated(
         self,
         weight: Tensor<2>,
@@ -65,7 +65,8 @@ impl Operand {
     }
 }
 
-/// An operand in bfloat16, outside its graph; none where the kernels round it or nothing does.
+/// Returns the operand in bfloat16, outside its graph; `None` if the kernels round it themselves or nothing is
+/// rounded.
 fn rounded(x: &Tensor<3>) -> Option<Tensor<3>> {
     #[cfg(feature = "kernels")]
     if rounds_operands() && has_kernels(x) && is_on_cube(x) {
@@ -81,19 +82,19 @@ pub fn linear(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tenso
     Operand::new(x).linear(weight, bias)
 }
 
-/// Columns of a panel of a weight that [`stored`] has put into panels.
+/// Number of columns of a panel in a weight that [`stored`] has repacked.
 pub const PANEL: usize = 16;
 
-/// The filling of the last row of a weight in panels, by which it is told from a matrix: not a number, and none that
-/// arithmetic makes.
+/// Bit pattern that fills the last row of a repacked weight and distinguishes it from an ordinary matrix: a NaN that
+/// no arithmetic produces.
 pub const STORED: u32 = 0x7fe5_704e;
 
-/// A weight `[d_out, d_in]` in the order in which products of a few rows, as decoding makes them, read it, if the kernels
-/// here make them; [`linear`] takes it in its place, and nothing tracks a gradient through it.
+/// Repacks a weight `[d_out, d_in]` in the order in which the kernels for products of a few rows, as in decoding,
+/// read it. [`linear`] accepts the result in place of the weight; no gradient is tracked through it.
 ///
-/// The result is `[d_out / 16 + 1, d_in · 16]`: sixteen outputs after sixteen outputs, in each of them input after input,
-/// then a row of [`STORED`].
-/// Where `d_out` is no multiple of sixteen, or products round their operands, it is the same matrix with its rows contiguous.
+/// The result is `[d_out / 16 + 1, d_in · 16]`: panels of sixteen outputs, in each of them input after input, then a
+/// row of [`STORED`]. If `d_out` is not a multiple of sixteen, the result is the same matrix with contiguous rows. On
+/// other devices or dtypes, or if products round their operands, the weight is returned unchanged.
 pub fn stored<const D: usize>(weight: Tensor<D>) -> Tensor<D> {
     #[cfg(feature = "flex")]
     if D == 2 && super::has_flex_kernels(&weight) && !super::rounds_operands() {
@@ -118,7 +119,7 @@ pub fn stored<const D: usize>(weight: Tensor<D>) -> Tensor<D> {
     weight
 }
 
-/// `x + y` for two tensors `[B, S, D]`: the residual addition.
+/// Returns `x + y` for two tensors `[B, S, D]`: the residual addition.
 pub fn add(x: Tensor<3>, y: Tensor<3>) -> Tensor<3> {
     assert_eq!(x.dims(), y.dims(), "both sides of a residual addition");
     #[cfg(feature = "kernels")]
@@ -129,7 +130,8 @@ pub fn add(x: Tensor<3>, y: Tensor<3>) -> Tensor<3> {
     composed::add(x, y)
 }
 
-/// `x` plus [`super::dropout`] of `y`, two tensors `[B, S, D]`: the residual addition of a branch with dropout.
+/// Returns `x` plus [`super::dropout`] of `y`, two tensors `[B, S, D]`: the residual addition of a branch with
+/// dropout.
 pub fn add_dropped(x: Tensor<3>, y: Tensor<3>, key: DropKey) -> Tensor<3> {
     assert_eq!(x.dims(), y.dims(), "both sides of a residual addition");
     #[cfg(feature = "kernels")]

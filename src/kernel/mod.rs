@@ -1,10 +1,12 @@
-//! Fused tensor operations for training transformers, each with its own backward.
+//! Fused tensor operations for training transformers, each with its own backward pass.
 //!
-//! Every function takes and gives Burn tensors and may be differentiated. On the CPU backend (flex) float32
-//! tensors go through a Burn backend extension whose kernels (`flex/`) use SIMD chosen at run time and
-//! all threads; every other device or type runs the same formula from plain tensor operations
-//! ([`composed`]), which is also what the kernels are tested against. Results on flex are the same bits
-//! from run to run and for any number of threads: work is cut by size alone, never by thread.
+//! Operations take and return Burn tensors and, optimizer steps aside, may be differentiated. On the CPU backend
+//! (flex), float32 tensors go through a Burn backend extension whose kernels (`flex/`) use SIMD chosen at run time and
+//! all threads. Most operations also have kernels for GPUs (`cube/`). Every other device or type runs the same formula
+//! from plain tensor operations ([`composed`]), which the kernels are also tested against.
+//!
+//! Results on flex are bit-identical from run to run and for any number of threads: work is divided by size only,
+//! never by thread.
 
 mod activation;
 mod adaptive;
@@ -85,10 +87,10 @@ pub use rotary::rotary;
 pub use score_bias::{ScoreBias, by_pair};
 pub use visibility::{Documents, Globals, Pattern, Query, SeenKeys, Span, Visibility, Window};
 
-/// A variable of the environment, and the values that it knows.
+/// An environment variable and the values it accepts.
 pub type Switch = (&'static str, &'static [&'static str]);
 
-/// The variables that choose among kernels; an empty one is as good as unset.
+/// Environment variables that choose among kernels. An empty one counts as unset.
 pub const SWITCHES: &[Switch] = &[
     #[cfg(feature = "flex")]
     (flex::simd::SWITCH, flex::simd::SWITCHES),
@@ -98,7 +100,7 @@ pub const SWITCHES: &[Switch] = &[
     (cube::multiply::SWITCH, cube::multiply::SWITCHES),
 ];
 
-/// A tensor's value without what its gradient needs: what is measured beside the training, not part of it.
+/// Returns a tensor's value without its autodiff graph, for measurements beside training.
 pub fn untracked<const D: usize>(x: burn::tensor::Tensor<D>) -> burn::tensor::Tensor<D> {
     if x.device().is_autodiff() {
         x.inner()
@@ -107,7 +109,7 @@ pub fn untracked<const D: usize>(x: burn::tensor::Tensor<D>) -> burn::tensor::Te
     }
 }
 
-/// Whether a tensor is in the memory of the host, so that reading it waits for nothing.
+/// Returns whether a tensor is in host memory, so that reading it does not wait for a device.
 pub fn is_here<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
     #[cfg(feature = "flex")]
     {
@@ -122,11 +124,11 @@ pub fn is_here<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
     }
 }
 
-/// Elements that the GPU kernels count in 32 bits.
+/// Maximum number of elements of a tensor that the GPU kernels accept: they index in 32 bits.
 #[cfg(feature = "kernels")]
 const COUNTED: usize = u32::MAX as usize;
 
-/// Whether a tensor is on a device of CubeCL, whose operations Burn does not fuse, and its elements are counted in 32 bits.
+/// Returns whether a tensor is on a CubeCL device (without Burn's fusion) and small enough for 32-bit indices.
 #[cfg(feature = "kernels")]
 fn is_on_cube<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
@@ -142,13 +144,13 @@ fn is_on_cube<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
     }
 }
 
-/// Whether a tensor lives where every kernel works: float32 on flex.
+/// Returns whether every flex kernel accepts a tensor: float32 on flex.
 #[cfg(feature = "kernels")]
 fn has_flex_kernels<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
     x.dtype() == burn::tensor::DType::F32 && is_here(x)
 }
 
-/// Whether a tensor lives where the kernels of [`extension`] work: float32 on flex or on a GPU.
+/// Returns whether the kernels of [`extension`] accept a tensor: float32 on flex or on a GPU.
 #[cfg(feature = "kernels")]
 fn has_kernels<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
     x.dtype() == burn::tensor::DType::F32 && (is_here(x) || is_on_cube(x))

@@ -1,5 +1,5 @@
-//! Normalisation over the last dimension: layer (Ba et al. 2016, arXiv:1607.06450) and root mean square
-//! (Zhang and Sennrich 2019, arXiv:1910.07467).
+//! Normalisation over the last dimension: layer normalisation (Ba et al. 2016, arXiv:1607.06450) and RMS
+//! normalisation (Zhang and Sennrich 2019, arXiv:1910.07467).
 
 #[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
@@ -12,7 +12,8 @@ use super::{
     has_kernels,
 };
 
-/// `(x − mean) / √(variance + eps) · gamma + beta`: x `[B, S, D]`, gamma and beta `[D]`; there is no beta without a gamma.
+/// Returns `(x − mean) / √(variance + eps) · gamma + beta`: x `[B, S, D]`, gamma and beta `[D]`. A beta requires a
+/// gamma.
 pub fn layer_norm(
     x: Tensor<3>,
     gamma: Option<Tensor<1>>,
@@ -29,7 +30,7 @@ pub fn layer_norm(
     composed::layer_norm(x, gamma, beta, eps)
 }
 
-/// `x / √(mean(x²) + eps) · gamma`: x `[B, S, D]`, gamma `[D]`.
+/// Returns `x / √(mean(x²) + eps) · gamma`: x `[B, S, D]`, gamma `[D]`.
 pub fn rms_norm(x: Tensor<3>, gamma: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
     #[cfg(feature = "kernels")]
     if has_kernels(&x) {
@@ -43,7 +44,7 @@ pub fn rms_norm(x: Tensor<3>, gamma: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
     composed::rms_norm(x, gamma, eps)
 }
 
-/// [`layer_norm`] of `factor·x + y`, a residual connection that ends in a norm: x and y `[B, S, D]`.
+/// Returns [`layer_norm`] of `factor·x + y`, a residual connection that ends in a norm: x and y `[B, S, D]`.
 pub fn layer_norm_of_sum(
     [x, y]: [Tensor<3>; 2],
     factor: f64,
@@ -61,7 +62,7 @@ pub fn layer_norm_of_sum(
     composed::layer_norm(x * factor + y, gamma, beta, eps)
 }
 
-/// [`rms_norm`] of `factor·x + y`: x and y `[B, S, D]`.
+/// Returns [`rms_norm`] of `factor·x + y`: x and y `[B, S, D]`.
 pub fn rms_norm_of_sum(
     [x, y]: [Tensor<3>; 2],
     factor: f64,
@@ -80,7 +81,7 @@ pub fn rms_norm_of_sum(
     composed::rms_norm(x * factor + y, gamma, eps)
 }
 
-/// The gradient of a shift stands behind that of a scale.
+/// Requires that a beta comes with a gamma, since derivatives list gamma's gradient before beta's.
 fn assert_shift(gamma: &Option<Tensor<1>>, beta: &Option<Tensor<1>>) {
     assert!(
         gamma.is_some() || beta.is_none(),

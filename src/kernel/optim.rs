@@ -1,5 +1,5 @@
-//! The work of an optimizer on whole tensors: norms, scaling, and AdamW's update (Loshchilov and Hutter 2019,
-//! arXiv:1711.05101) in one pass over memory. None of it is differentiated.
+//! An optimizer's operations on whole tensors: norms, scaling, and AdamW's update (Loshchilov and Hutter 2019,
+//! arXiv:1711.05101) in one pass over memory. None of them is differentiated.
 
 #[cfg(feature = "flex")]
 use burn::backend::Flex;
@@ -14,7 +14,7 @@ use super::{flex, has_flex_kernels, profile::timed};
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
-/// The numbers of one AdamW step.
+/// Arguments of one AdamW step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamwArgs {
     /// Learning rate.
@@ -25,13 +25,13 @@ pub struct AdamwArgs {
     pub beta_2: f64,
     /// Added to the root of the second moment.
     pub eps: f64,
-    /// Decoupled decay; the parameter loses `lr·weight_decay` of itself.
+    /// Decoupled weight decay: the parameter is multiplied by `1 − lr·weight_decay`.
     pub weight_decay: f64,
-    /// Steps that these moments have seen, this one included; starts at 1.
+    /// Number of steps that these moments have seen, this one included; starts at 1.
     pub time: u64,
 }
 
-/// The arguments in the form of the formula, computed once in float64.
+/// The arguments as factors of the formula, computed once in float64.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AdamwFactors {
     /// `1 − lr·weight_decay`
@@ -75,8 +75,8 @@ impl ElementwiseStep<2> for AdamwArgs {
     }
 }
 
-/// One step: `(param, grad, moments) → (param, moments)`, with PyTorch's formula. The buffers of param and
-/// moments are written in place when nothing else holds them.
+/// Takes one AdamW step, `(param, grad, moments) → (param, moments)`, with PyTorch's formula. The buffers of param
+/// and moments are overwritten in place if nothing else refers to them.
 pub fn adamw_step<const D: usize>(
     param: Tensor<D>,
     grad: Tensor<D>,
@@ -89,7 +89,7 @@ pub fn adamw_step<const D: usize>(
     (param, moment_1, moment_2)
 }
 
-/// Sum of the squares of all elements, for the global norm of gradients.
+/// Returns the sum of the squares of all elements, for the global gradient norm.
 pub fn sum_of_squares<const D: usize>(x: &Tensor<D>) -> f64 {
     #[cfg(feature = "flex")]
     if all_plain([x]) {
@@ -99,7 +99,7 @@ pub fn sum_of_squares<const D: usize>(x: &Tensor<D>) -> f64 {
     composed::sum_of_squares(x.clone())
 }
 
-/// The sum of the squares of all elements of many tensors, `[1]`, which stays on their device; there is at least one.
+/// Returns the sum of the squares of all elements of one or more tensors, `[1]`, which stays on their device.
 pub fn squares(tensors: Vec<Tensor<1>>) -> Tensor<1> {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     if tensors.iter().all(|x| all_on_cube([x])) {
@@ -111,14 +111,15 @@ pub fn squares(tensors: Vec<Tensor<1>>) -> Tensor<1> {
         .expect("there is at least one tensor")
 }
 
-/// What was decided about a step on its device, `[2]`: 1 where it is taken, else 0, and what its gradients are multiplied
-/// by.
+/// A decision about a step, made on its device, `[2]`: 1 if the step is taken or else 0, then the factor of its
+/// gradients.
 #[derive(Clone, Debug)]
 pub struct Decision(pub Tensor<1>);
 
-/// Decides about a step whose loss and squares of its gradients, `[1]` each, are on their device: it is taken if both are
-/// numbers and the step `before` was taken, 1 or 0, `[1]`. With a limit its gradients are scaled down to that norm, as PyTorch's
-/// `clip_grad_norm_` does, which adds 1e-6 to the norm.
+/// Decides whether to take a step from its loss and the sum of squares of its gradients, `[1]` each on their device.
+/// The step is taken if both are finite and `before`, the flag of the previous step (1 or 0, `[1]`), is set or
+/// absent. With a limit, the gradients are scaled down to that norm as by PyTorch's `clip_grad_norm_`, which adds
+/// 1e-6 to the norm.
 pub fn decide(
     loss: Tensor<1>,
     squares: Tensor<1>,
@@ -135,24 +136,24 @@ pub fn decide(
 }
 
 impl Decision {
-    /// The same about a gradient that is scaled already.
+    /// Returns the same decision for a gradient that has already been scaled.
     pub fn unscaled(&self) -> Self {
         let taken = self.taken();
         let one = taken.ones_like();
         Self(Tensor::cat(vec![taken, one], 0))
     }
 
-    /// Whether the step is taken, 1 or 0, `[1]`.
+    /// Returns whether the step is taken, 1 or 0, `[1]`.
     pub fn taken(&self) -> Tensor<1> {
         self.0.clone().narrow(0, 0, 1)
     }
 
-    /// What gradients are multiplied by.
+    /// Returns the factor of the gradients.
     pub fn factor<const D: usize>(&self) -> Tensor<D> {
         self.0.clone().narrow(0, 1, 1).reshape([1; D])
     }
 
-    /// The new value where the step is taken, else the old one.
+    /// Returns the new value if the step is taken, else the old one.
     pub(super) fn chosen<const D: usize>(&self, new: Tensor<D>, old: Tensor<D>) -> Tensor<D> {
         let taken = self.taken().reshape([1; D]);
         let taken = taken.not_equal_elem(0.0).expand(new.dims());
@@ -160,8 +161,8 @@ impl Decision {
     }
 }
 
-/// Makes updates of small tensors in shared launches: results of [`elementwise_step_among`] and [`moved_among`] are not read before
-/// this is done, and all are made under one decision.
+/// Runs updates of small tensors in shared launches. The results of [`elementwise_step_among`] and [`moved_among`]
+/// must not be read before this returns, and all updates must be made under one decision.
 ///
 /// [`elementwise_step_among`]: super::elementwise_step_among
 pub fn together<T>(updates: impl FnOnce() -> T) -> T {
@@ -171,7 +172,7 @@ pub fn together<T>(updates: impl FnOnce() -> T) -> T {
     updates()
 }
 
-/// `decay·mean + (1 − decay)·value` where the step is taken, else the mean as it was.
+/// Returns `decay·mean + (1 − decay)·value` if the step is taken, else the old mean.
 pub fn moved_if<const D: usize>(
     mean: Tensor<D>,
     value: Tensor<D>,
@@ -181,7 +182,7 @@ pub fn moved_if<const D: usize>(
     together(|| moved_among(mean, value, decay, decision))
 }
 
-/// [`moved_if`] that may share its launch within [`together`].
+/// Like [`moved_if`], but may share its launch with others within [`together`].
 pub fn moved_among<const D: usize>(
     mean: Tensor<D>,
     value: Tensor<D>,
@@ -200,7 +201,7 @@ pub fn moved_among<const D: usize>(
     decision.chosen(moved, mean)
 }
 
-/// Sum of the squares of `x − y`, for the length of a step.
+/// Returns the sum of the squares of `x − y`, for the length of a step.
 pub fn squared_distance<const D: usize>(x: &Tensor<D>, y: &Tensor<D>) -> f64 {
     #[cfg(feature = "flex")]
     if all_plain([x, y]) {
@@ -210,7 +211,7 @@ pub fn squared_distance<const D: usize>(x: &Tensor<D>, y: &Tensor<D>) -> f64 {
     composed::squared_distance(x.clone(), y.clone())
 }
 
-/// `x·factor`, in place when nothing else holds x: the clipping of gradients.
+/// Returns `x·factor`, in place if nothing else refers to x; used for gradient clipping.
 pub fn scale<const D: usize>(x: Tensor<D>, factor: f64) -> Tensor<D> {
     #[cfg(feature = "flex")]
     if all_plain([&x]) {
@@ -221,21 +222,21 @@ pub fn scale<const D: usize>(x: Tensor<D>, factor: f64) -> Tensor<D> {
     x * factor
 }
 
-/// Whether the tensors are outside autodiff and where the kernels work.
+/// Returns whether the tensors are outside autodiff and accepted by the flex kernels.
 #[cfg(feature = "flex")]
 pub(super) fn all_plain<const D: usize, const N: usize>(tensors: [&Tensor<D>; N]) -> bool {
     let plain = |x: &&Tensor<D>| has_flex_kernels(*x) && !x.device().is_autodiff();
     tensors.iter().all(plain)
 }
 
-/// The CPU backend's tensor of a tensor that [`all_plain`] holds for.
+/// Returns the flex primitive of a tensor for which [`all_plain`] holds.
 #[cfg(feature = "flex")]
 pub(super) fn primitive<const D: usize>(x: Tensor<D>) -> burn_flex::FlexTensor {
     x.try_into_primitive::<Flex>()
         .expect("the device was checked to be flex, without autodiff")
 }
 
-/// Whether the tensors are outside autodiff and where the GPU kernels work.
+/// Returns whether the tensors are outside autodiff and accepted by the GPU kernels.
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 pub(super) fn all_on_cube<const D: usize, const N: usize>(tensors: [&Tensor<D>; N]) -> bool {
     let plain = |x: &&Tensor<D>| {
@@ -244,7 +245,7 @@ pub(super) fn all_on_cube<const D: usize, const N: usize>(tensors: [&Tensor<D>; 
     tensors.iter().all(plain)
 }
 
-/// The GPU backend's tensor of a tensor that [`all_on_cube`] holds for.
+/// Returns the CubeCL primitive of a tensor for which [`all_on_cube`] holds.
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 pub(super) fn on_cube<const D: usize>(x: Tensor<D>) -> CubeTensor {
     x.try_into_primitive::<CubeBackend>()

@@ -1,7 +1,7 @@
-//! Numbers that the host reads from a device.
+//! Reads of device tensors by the host.
 //!
-//! A read waits until the device has done all that it was given before, so that the host has nothing ready for it next: a
-//! step of training reads as seldom as it can, and how often it does is counted.
+//! A read waits until the device has finished all queued work, so the device idles afterwards until the host has
+//! queued more. Training steps read as rarely as possible, and the reads are counted.
 
 use super::untracked;
 use burn::tensor::kind::Basic;
@@ -10,18 +10,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static READS: AtomicU64 = AtomicU64::new(0);
 
-/// Reads of this process so far, on all of its devices.
+/// Returns the number of reads of this process so far, on all devices.
 pub fn reads() -> u64 {
     READS.load(Ordering::Relaxed)
 }
 
-/// The values of a tensor.
+/// Reads the values of a tensor.
 pub fn read<const D: usize, K: Basic>(x: Tensor<D, K>) -> TensorData {
     READS.fetch_add(1, Ordering::Relaxed);
     x.into_data()
 }
 
-/// Some numbers `[1]`, which need not be of one format, in one read; nothing of it is tracked.
+/// Reads several numbers `[1]`, which may have different dtypes, at once; nothing is tracked.
 pub fn numbers(all: Vec<Tensor<1>>) -> Vec<f32> {
     if all.is_empty() {
         return Vec::new();

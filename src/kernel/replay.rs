@@ -1,11 +1,13 @@
-//! Steps that are recorded once and replayed: a GPU is given all launches of a step at once, without the host's work between
-//! them. Source: CUDA graphs, in the form that Burn's CubeCL has for CUDA and, in software, for WebGPU.
+//! Steps that are recorded once and replayed: a GPU receives all launches of a step at once, without host work
+//! between them. Source: CUDA graphs, in the form that Burn's CubeCL has for CUDA and, in software, for WebGPU.
 //!
-//! A recording reads and writes the buffers that it was recorded with. So whatever differs from step to step has a buffer of
-//! its own, which the host writes before each step: the inputs, the words that dropout draws by, the factors of AdamW. Weights,
-//! moments and averages are written in place. The first pass of a step notes what it is that differs; the second one
-//! reads it from these buffers, so that every kernel is compiled and every buffer there; the third one is recorded, and run by
-//! its first replay. Each of the three does a step's work once, so that no step is taken twice.
+//! A recording reads and writes the buffers that it was recorded with. So every value that differs from step to step
+//! has a separate buffer, which the host writes before each step: the inputs, the words dropout draws with, the
+//! factors of AdamW. Weights, moments and averages are written in place.
+//!
+//! The first pass of a step notes which values differ. The second pass reads them from these buffers, so that every
+//! kernel is compiled and every buffer allocated. The third pass is recorded, and its first replay executes it. Each
+//! of the three does one step's work, so no step is taken twice.
 
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 use super::cube;
@@ -14,43 +16,44 @@ use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a step is told by its number.
+/// The values of a step that depend on its number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tick {
-    /// Steps before this one.
+    /// Number of steps before this one.
     pub step: u64,
-    /// Learning rate of the schedule.
+    /// Learning rate given by the schedule.
     pub lr: f64,
 }
 
-/// Steps that a state of an optimizer has seen. Clones are one counter, which a replay moves on as the recorded step did.
+/// Number of steps an optimizer's state has seen. Clones share one counter, which a replay advances as the recorded
+/// step did.
 #[derive(Clone, Debug, Default)]
 pub struct Counter(Arc<AtomicU64>);
 
 impl Counter {
-    /// A counter that stands at so many steps.
+    /// Creates a counter that starts at `steps`.
     pub fn new(steps: u64) -> Self {
         Self(Arc::new(AtomicU64::new(steps)))
     }
 
-    /// The steps so far.
+    /// Returns the number of steps so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Counts one more.
+    /// Counts one more step.
     pub fn count(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Integers of the host on the device: of a batch, or the same at every step. In a step that is replayed they are in the buffer
-/// that it reads.
+/// Uploads host integers to the device. In a replayed step they are put into the fixed buffer that the recording
+/// reads.
 pub fn integers<const D: usize>(data: TensorData, device: &Device) -> Tensor<D, Int> {
     fixed_integers(&data, device).unwrap_or_else(|| Tensor::from_data(data, device))
 }
 
-/// The buffer of [`integers`] in a step that is replayed; `None` in any other.
+/// Returns the fixed buffer of [`integers`] in a replayed step; `None` in any other step.
 pub fn fixed_integers<const D: usize>(
     data: &TensorData,
     device: &Device,
@@ -64,7 +67,7 @@ pub fn fixed_integers<const D: usize>(
     }
 }
 
-/// [`integers`] for numbers.
+/// Uploads host floats to the device, as [`integers`] does.
 pub fn floats<const D: usize>(data: TensorData, device: &Device) -> Tensor<D> {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     if let Some(fixed) = cube::noted::floats(&data, device) {
@@ -73,7 +76,7 @@ pub fn floats<const D: usize>(data: TensorData, device: &Device) -> Tensor<D> {
     Tensor::from_data(data, device)
 }
 
-/// [`integers`] for what is true or false.
+/// Uploads host booleans to the device, as [`integers`] does.
 pub fn flags<const D: usize>(
     flags: Vec<bool>,
     dims: [usize; D],
@@ -87,12 +90,13 @@ pub fn flags<const D: usize>(
     Tensor::from_data(TensorData::new(flags, dims), device)
 }
 
-/// Says that the present step draws by its number, otherwise than dropout does: no replay would draw anew.
+/// Reports that the present step draws random numbers by its step number in another way than dropout does. It cannot
+/// be replayed, since a replay would repeat the draws.
 pub fn draws() {
     refuse("a layer of it draws by the number of the step");
 }
 
-/// Says why the present step cannot be replayed.
+/// Reports why the present step cannot be replayed.
 pub fn refuse(reason: &str) {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     cube::noted::refuse(reason);
@@ -100,7 +104,7 @@ pub fn refuse(reason: &str) {
     let _ = reason;
 }
 
-/// Has a counter moved on by replays, where the present step is being made ready for them.
+/// Registers a counter that replays of the present step must advance.
 pub fn counted(counter: &Counter) {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     cube::noted::counted(counter);
@@ -108,7 +112,7 @@ pub fn counted(counter: &Counter) {
     let _ = counter;
 }
 
-/// Writes a number `[1]` into the buffer of another.
+/// Writes a number `[1]` into the buffer of another tensor.
 pub fn overwrite(target: &Tensor<1>, value: Tensor<1>) {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     cube::replay::overwrite(target, value);
@@ -116,7 +120,7 @@ pub fn overwrite(target: &Tensor<1>, value: Tensor<1>) {
     let _ = (target, value);
 }
 
-/// Which buffer a tensor is in; `None` of one that is not on a GPU.
+/// Returns the id of the buffer a tensor is in; `None` if it is not on a GPU.
 pub fn place<const D: usize>(x: &Tensor<D>) -> Option<u64> {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     return cube::replay::place(x);
@@ -127,7 +131,7 @@ pub fn place<const D: usize>(x: &Tensor<D>) -> Option<u64> {
     }
 }
 
-/// A step of one shape on its way from its first pass to its replays.
+/// A step of one shape, from its first pass to its replays.
 #[derive(Debug)]
 pub struct Replay {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
@@ -135,7 +139,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Nothing is noted yet; `None` where the device has no recordings.
+    /// Creates a replay with nothing noted yet; `None` if the device does not support recordings.
     pub fn new(device: &Device) -> Option<Self> {
         #[cfg(all(feature = "gpu", not(feature = "fusion")))]
         return cube::replay::Replay::new(device).map(|inner| Self { inner });
@@ -146,7 +150,7 @@ impl Replay {
         }
     }
 
-    /// Whether the next step only notes what differs from step to step: its buffers are not fixed yet.
+    /// Returns whether the next step only notes what differs from step to step, before its buffers are fixed.
     pub fn notes(&self) -> bool {
         #[cfg(all(feature = "gpu", not(feature = "fusion")))]
         return self.inner.notes();
@@ -154,7 +158,7 @@ impl Replay {
         false
     }
 
-    /// Whether there is a recording.
+    /// Returns whether a recording exists.
     pub fn is_ready(&self) -> bool {
         #[cfg(all(feature = "gpu", not(feature = "fusion")))]
         return self.inner.is_ready();
@@ -162,10 +166,10 @@ impl Replay {
         false
     }
 
-    /// Takes a step with these inputs: by its work, which it gives back, or by a replay of it.
+    /// Takes a step with these inputs: by running `work`, whose result is returned, or by replaying the recording.
     ///
     /// # Errors
-    /// The step cannot be replayed. Where it was being recorded, the weights are lost with the recording.
+    /// If the step cannot be replayed. If it fails while being recorded, the weights are lost with the recording.
     pub fn step<T>(
         &mut self,
         tick: Tick,

@@ -1,5 +1,5 @@
-//! Rotary positions (Su et al. 2021, arXiv:2104.09864): pairs of dimensions turned by an angle per position.
-//! The backward pass is the rotation by the opposite angle; the tables are constants.
+//! Rotary position embedding (Su et al. 2021, arXiv:2104.09864): pairs of dimensions are rotated by an angle per
+//! position. The backward pass is the rotation by the negative angle; the tables are constants.
 
 #[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
@@ -9,8 +9,8 @@ use super::composed;
 #[cfg(feature = "kernels")]
 use super::{extension::KernelOps, has_kernels};
 
-/// Turns the first `R` dimensions of every head of x `[B, H, S, D]` by the angles in cos and sin `[S, R/2]`.
-/// Pair `i` is the dimensions `(i, i + R/2)`, or `(2i, 2i + 1)` when `interleaved`.
+/// Rotates the first `R` dimensions of every head of x `[B, H, S, D]` by the angles in cos and sin `[S, R/2]`. Pair
+/// `i` consists of dimensions `(i, i + R/2)`, or `(2i, 2i + 1)` if `interleaved`.
 pub fn rotary(x: Tensor<4>, cos: Tensor<2>, sin: Tensor<2>, interleaved: bool) -> Tensor<4> {
     let ([_, _, seq, d_head], [positions, pairs]) = (x.dims(), cos.dims());
     assert_eq!(positions, seq, "one row of angles per position");

@@ -1,29 +1,29 @@
-//! The share of positions in the scores of attention.
+//! The positional bias on attention scores.
 
 use burn::tensor::Tensor;
 
 use super::Span;
 
-/// Added to the scores after scale and soft cap.
+/// A bias added to the scores after scale and soft cap.
 #[derive(Clone, Debug, Default)]
 pub enum ScoreBias {
-    /// Nothing.
+    /// No bias.
     #[default]
     None,
-    /// A number for each query head and distance, `[H, Q + K − 1]`: number `j + Q − 1 − i` is added to the score of
+    /// A number for each query head and distance, `[H, Q + K − 1]`: entry `j + Q − 1 − i` is added to the score of
     /// query i and key j ([`Span::distances`]).
     ByDistance(Tensor<2>),
-    /// A number for each score, `[1 or B, H, Q, K]`: for biases that depend on queries and keys themselves.
+    /// A number for each score, `[1 or B, H, Q, K]`: for biases that depend on the queries and keys themselves.
     Dense(Tensor<4>),
 }
 
 impl ScoreBias {
-    /// The bias without the first `dropped` of the keys.
+    /// Returns the bias without the first `dropped` keys.
     pub fn without_first(&self, dropped: usize) -> Self {
         match self {
             _ if dropped == 0 => self.clone(),
             Self::None => Self::None,
-            // A key's number counts from the first key.
+            // Distances are indexed from the first key, so dropping keys drops leading entries.
             Self::ByDistance(bias) => {
                 let kept = bias.dims()[1] - dropped;
                 Self::ByDistance(bias.clone().narrow(1, dropped, kept))
@@ -35,7 +35,8 @@ impl ScoreBias {
         }
     }
 
-    /// The same numbers, of which a graph adds the gradients of all uses before they meet those of others.
+    /// Returns the same values as a separate node of the graph, which sums the gradients of all uses of this copy
+    /// before they are added to those of other uses.
     #[must_use]
     pub fn of_its_own(self) -> Self {
         match self {
@@ -45,7 +46,7 @@ impl ScoreBias {
         }
     }
 
-    /// The sum of the bias and a number for each query head and distance, `[H, Q + K − 1]`.
+    /// Returns the sum of this bias and a number for each query head and distance, `[H, Q + K − 1]`.
     #[must_use]
     pub fn plus(self, bias: Tensor<2>, span: Span) -> Self {
         match self {
@@ -58,7 +59,7 @@ impl ScoreBias {
         }
     }
 
-    /// The bias without what its gradient needs.
+    /// Returns the bias without its autodiff graph.
     pub fn untracked(&self) -> Self {
         match self {
             Self::None => Self::None,
@@ -67,7 +68,7 @@ impl ScoreBias {
         }
     }
 
-    /// With all scores in memory, `[1 or B, H, Q, K]`.
+    /// Returns the bias with one number for every score, `[1 or B, H, Q, K]`; `None` if there is none.
     pub(super) fn dense(&self, span: Span) -> Option<Tensor<4>> {
         match self {
             Self::None => None,
@@ -82,8 +83,8 @@ impl ScoreBias {
     }
 }
 
-/// Numbers of queries and distances `[B, H, Q, Q + K − 1]` as those of queries and keys `[B, H, Q, K]`: the relative
-/// shift of Dai et al. 2019 (Transformer-XL, appendix B).
+/// Converts numbers by query and distance `[B, H, Q, Q + K − 1]` to numbers by query and key `[B, H, Q, K]`: the
+/// relative shift of Dai et al. 2019 (Transformer-XL, appendix B).
 pub fn by_pair(x: Tensor<4>, span: Span) -> Tensor<4> {
     let Span { queries, keys, .. } = span;
     let [batch, heads, _, distances] = x.dims();
@@ -91,20 +92,20 @@ pub fn by_pair(x: Tensor<4>, span: Span) -> Tensor<4> {
     if queries < 2 {
         return x;
     }
-    // Read as rows that are one shorter, from number Q − 1 on, each row begins one number earlier than the last.
+    // Read with rows one element shorter, starting at element Q − 1, each row begins one element earlier than the previous one.
     let all = x.reshape([batch, heads, queries * distances]);
     let rows = all.narrow(2, queries - 1, queries * (distances - 1));
     let rows = rows.reshape([batch, heads, queries, distances - 1]);
     rows.narrow(3, 0, keys)
 }
 
-/// Numbers of queries and keys `[B, H, Q, K]` as those of queries and distances `[B, H, Q, Q + K − 1]`, zeros where a
-/// distance has no key: the opposite of [`by_pair`].
+/// Converts numbers by query and key `[B, H, Q, K]` to numbers by query and distance `[B, H, Q, Q + K − 1]`, with
+/// zeros for distances without a key: the inverse of [`by_pair`].
 pub fn by_distance(x: Tensor<4>, span: Span) -> Tensor<4> {
     let Span { queries, keys, .. } = span;
     let [batch, heads, _, _] = x.dims();
     let zeros = |dims: [usize; 4]| Tensor::<4>::zeros(dims, &x.device());
-    // Read as rows that are one longer, each row begins one number later than the last.
+    // Read with rows one element longer, each row begins one element later than the previous one.
     let before = zeros([batch, heads, queries, queries]);
     let rows = Tensor::cat(vec![before, x.clone()], 3);
     let width = queries + keys;

@@ -1,4 +1,4 @@
-//! The extension under autodiff: every operation with its derivative registered in Burn's graph.
+//! The extension under autodiff: registers every operation with its derivative in Burn's graph.
 
 use std::marker::PhantomData;
 
@@ -18,8 +18,8 @@ use super::derivative::{
 use super::extension::{AttentionSettings, BackwardOps, KernelOps, Maybe, NormSettings};
 use super::{Activation, ConvolutionSettings, DropKey};
 
-/// Registers an operation. `run(true)` gives the output and what the derivative needs; `run(false)` may leave
-/// that out, since no input is tracked.
+/// Registers an operation. `run(true)` returns the output and its derivative with the saved values; `run(false)`,
+/// called if no input is tracked, may omit the derivative.
 pub(super) fn track<B, S, D, const N: usize>(
     nodes: [NodeGuard; N],
     run: impl FnOnce(bool) -> (FloatTensor<B>, Option<D>),
@@ -40,7 +40,7 @@ where
     }
 }
 
-/// The tensor of an optional input without its graph.
+/// Strips the graph from an optional input.
 pub(super) fn inner<B: Backend, S: CheckpointStrategy>(x: Maybe<Autodiff<B, S>>) -> Maybe<B> {
     match x {
         Maybe::Some(x) => Maybe::Some(x.into_primitive()),

@@ -1,18 +1,18 @@
-//! The sizes of what a model carries from step to step.
+//! The sizes of the state that a model carries from step to step.
 
 use super::ModelConfig;
 
 /// Widths of the vectors of a carried state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CarriedWidths {
-    /// Of hidden states.
+    /// Width of hidden states.
     pub d_model: usize,
-    /// For each block, of what its mixer keeps and of what its feed-forward layer keeps.
+    /// For each block, the widths of the state vectors of its mixer and of its feed-forward layer.
     pub blocks: Vec<[Vec<usize>; 2]>,
 }
 
 impl ModelConfig {
-    /// Widths of what it carries.
+    /// Returns the widths of the model's carried state.
     pub fn carried_widths(&self) -> CarriedWidths {
         let d_model = self.d_model();
         let of_cells = |cells: &super::RecurrentModelConfig| {

@@ -1,5 +1,5 @@
-//! Texts that go on: token by token with a key-value cache, several side by side. Commands write texts with it, and so does a task
-//! that learns from texts of its own.
+//! Generation of text, token by token with a KV cache, for several texts side by side. It serves the commands that write texts and
+//! tasks that learn from their own texts.
 
 use super::LanguageModel;
 use super::decoder::DecoderInput;
@@ -11,36 +11,36 @@ use crate::nn::state::StateUse;
 use crate::stack::ModelState;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
-/// Continues prompts of one length side by side with a model in evaluation mode: one pass over the weights gives
-/// every row its next token.
+/// Continues prompts of one length side by side with a model in evaluation mode: each forward pass computes the next token of
+/// every row.
 pub struct Generator<'a> {
     model: &'a dyn LanguageModel,
-    /// What finds neighbours of the texts, for a model that reads them.
+    /// The retriever of neighbours, for a model that reads them.
     retriever: Option<&'a dyn Retrieves>,
     device: Device,
-    /// Tokens that are read at once.
+    /// Maximum number of tokens that are read in one pass.
     segment: usize,
-    /// Tokens that the state may hold.
+    /// Maximum number of tokens that the state may hold.
     limit: usize,
     state: ModelState,
-    /// Tokens of a row that the cache will hold, as far as is known.
+    /// Number of tokens per row for which the cache reserves room.
     reserved: usize,
     rows: Vec<Vec<u32>>,
-    /// Scores of the next token, row after row.
+    /// Logits of the next token, row after row.
     logits: Vec<f32>,
 }
 
 impl<'a> Generator<'a> {
-    /// Reads the prompts in one pass. `context` is the length that the model was trained with; it never sees
-    /// more tokens at once. A model that remembers earlier segments has no such limit, and reads long prompts in segments.
+    /// Reads the prompts in one pass. `context` is the length that the model was trained with, and the most tokens it sees at
+    /// once. A model with a memory of earlier segments has no such limit, and reads long prompts in segments.
     ///
     /// # Errors
-    /// No prompt, an empty one, or prompts of several lengths.
+    /// If there is no prompt, a prompt is empty, or the prompts differ in length.
     pub fn new(model: &'a dyn LanguageModel, context: usize, prompts: &[&[u32]]) -> Result<Self> {
         Self::retrieving(model, context, prompts, None)
     }
 
-    /// [`Self::new`] with what finds neighbours: those of a chunk of a text are looked for once the chunk is whole.
+    /// [`Self::new`] with a retriever: the neighbours of a chunk of a text are looked up once the chunk is complete.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -80,29 +80,29 @@ impl<'a> Generator<'a> {
         Ok(generator)
     }
 
-    /// Takes room for so many more tokens at once instead of step by step.
+    /// Reserves room for this many more tokens at once, so that the cache does not grow step by step.
     pub fn reserve(&mut self, tokens: usize) {
         self.reserved = self.state.seen.saturating_add(tokens).min(self.limit);
         self.state.reserve(self.reserved);
     }
 
-    /// Scores of a row's next token.
+    /// Returns the logits of a row's next token.
     pub fn logits(&self, row: usize) -> &[f32] {
         let vocab = self.logits.len() / self.rows.len();
         &self.logits[row * vocab..(row + 1) * vocab]
     }
 
-    /// How many texts it continues.
+    /// Number of texts that are continued.
     pub fn rows(&self) -> usize {
         self.rows.len()
     }
 
-    /// A row's prompt and what was generated.
+    /// Returns a row's prompt and generated tokens.
     pub fn tokens(&self, row: usize) -> &[u32] {
         &self.rows[row]
     }
 
-    /// Draws the next token of every row and reads them. Rows draw from streams of their own.
+    /// Samples the next token of every row and reads it. Each row draws from its own random stream.
     pub fn next(&mut self, sampling: &Sampling) -> Vec<u32> {
         let draw = |row| sampling.draw(self.logits(row), &self.rows[row], row);
         let tokens: Vec<u32> = (0..self.rows.len()).map(draw).collect();
@@ -110,7 +110,7 @@ impl<'a> Generator<'a> {
         tokens
     }
 
-    /// Reads tokens that were chosen elsewhere, one for each row.
+    /// Reads the given tokens, one for each row.
     pub fn push(&mut self, tokens: &[u32]) {
         assert_eq!(tokens.len(), self.rows.len(), "a token for each row");
         for (row, token) in self.rows.iter_mut().zip(tokens) {
@@ -126,8 +126,8 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// Makes of the rows these, in this order, with what was read and the scores of their next tokens; one may be taken several
-    /// times, or not at all.
+    /// Replaces the rows by these rows in this order, with their states and logits; a row may be taken several times, or not at
+    /// all.
     pub fn select(&mut self, rows: &[usize]) {
         self.state.select(&row_numbers(rows, &self.device));
         let scores = rows.iter().flat_map(|row| self.logits(*row));
@@ -135,8 +135,7 @@ impl<'a> Generator<'a> {
         self.rows = rows.iter().map(|row| self.rows[*row].clone()).collect();
     }
 
-    /// Starts the cache anew. A text longer than the limit keeps its newest half, so that room is left for
-    /// as many tokens before this happens again.
+    /// Rebuilds the cache. A text longer than the limit keeps its newest half, so that as many tokens fit before the next rebuild.
     fn refill(&mut self) {
         let length = self.rows[0].len();
         let window = if length <= self.limit {
@@ -147,7 +146,7 @@ impl<'a> Generator<'a> {
         self.begin_with(window);
     }
 
-    /// Starts the cache anew with so many of the newest tokens of every row.
+    /// Rebuilds the cache from the newest tokens of every row.
     fn begin_with(&mut self, newest: usize) {
         self.state = self.model.empty_state(StateUse::Decoding);
         self.state.reserve(self.reserved);
@@ -159,7 +158,7 @@ impl<'a> Generator<'a> {
         self.logits = self.read(left);
     }
 
-    /// Reads the newest tokens of every row; the scores that follow them.
+    /// Reads the newest tokens of every row; returns the logits after the last one.
     fn read(&mut self, newest: usize) -> Vec<f32> {
         let hidden = self.pass(newest, newest);
         let [rows, seq, d] = hidden.dims();
@@ -168,7 +167,7 @@ impl<'a> Generator<'a> {
         numbers(self.model.vocabulary_head().logits(last))
     }
 
-    /// Hidden states `[rows, count, d_model]` of the first `count` of the newest tokens of every row.
+    /// Computes hidden states `[rows, count, d_model]` of the first `count` of the newest tokens of every row.
     fn pass(&mut self, newest: usize, count: usize) -> Tensor<3> {
         let part = |row: &'_ Vec<u32>| {
             let from = row.len() - newest;
@@ -186,8 +185,8 @@ impl<'a> Generator<'a> {
             .forward(input, Some(&mut self.state), &Pass::evaluation())
     }
 
-    /// The neighbours of the chunks that end in the first `count` of the newest tokens. Chunks are counted from the first
-    /// token of the cache.
+    /// Retrieves the neighbours of the chunks that end in the first `count` of the newest tokens. Chunks are counted from the
+    /// first token of the cache.
     fn neighbours(&self, retriever: &dyn Retrieves, newest: usize, count: usize) -> Neighbours {
         let (m, seen) = (retriever.chunk(), self.state.seen);
         let mut found = Neighbours::none(m, retriever.count());
@@ -203,13 +202,13 @@ impl<'a> Generator<'a> {
     }
 }
 
-/// Numbers of rows.
+/// Converts row numbers to a tensor.
 pub(crate) fn row_numbers(rows: &[usize], device: &Device) -> Tensor<1, Int> {
     let rows: Vec<i32> = rows.iter().map(|row| *row as i32).collect();
     Tensor::from_data(TensorData::new(rows.clone(), [rows.len()]), device)
 }
 
-/// The numbers of a tensor, in order.
+/// Reads the values of a tensor, in order.
 pub(crate) fn numbers<const D: usize>(x: Tensor<D>) -> Vec<f32> {
     let data = x.into_data().convert::<f32>();
     data.try_into_vec().expect("float32, by the conversion")

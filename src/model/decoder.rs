@@ -1,6 +1,6 @@
-//! The decoder-only language model: embeddings, a causal stack, a product onto the vocabulary.
+//! The decoder-only language model: embeddings, a causal stack, an LM head.
 //!
-//! With its keys it is GPT (post-norm), GPT-2 (pre-norm), LLaMA (RMS norm, rotary, gated), Falcon and GPT-NeoX
+//! Its keys cover GPT (post-norm), GPT-2 (pre-norm), LLaMA (RMS norm, rotary, gated), Falcon and GPT-NeoX
 //! (parallel), MPT and BLOOM (linear biases) and everything between.
 
 mod config;
@@ -17,7 +17,7 @@ use crate::stack::Stack;
 use burn::module::Module;
 pub use config::DecoderConfig;
 
-/// Its row of the family's table.
+/// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "decoder",
     summary: "decoder-only language model: GPT, GPT-2, GPT-3, LLaMA, Falcon and what lies between",
@@ -25,7 +25,7 @@ pub const KIND: Kind = Kind {
     example: "kind = \"decoder\"\nn_layers = 4\nd_model = 128",
 };
 
-/// The uses that it serves.
+/// The uses that a decoder serves.
 pub(super) const USES: &[Use] = &[
     Use::NextTokens,
     Use::TextToText,
@@ -35,7 +35,7 @@ pub(super) const USES: &[Use] = &[
     Use::TokenClasses,
 ];
 
-/// What the parameters of [`Decoder`] are.
+/// Places of the parameters of [`Decoder`].
 pub const ROLES: Roles = Roles::new(
     "Decoder",
     &[
@@ -49,15 +49,15 @@ pub const ROLES: Roles = Roles::new(
 /// A decoder-only language model.
 #[derive(Module, Debug)]
 pub struct Decoder {
-    /// Token vectors.
+    /// The embedding of tokens.
     pub embedding: TokenVectors,
-    /// How the model knows where a token stands.
+    /// The position scheme.
     pub position: Position,
     /// The blocks.
     pub stack: Stack,
-    /// The parameters of the product onto the vocabulary beside those of its vectors.
+    /// The LM head's own parameters, besides those of the embedding.
     pub head: Option<TokenHead>,
-    /// What encodes the neighbours of its text.
+    /// The encoder of retrieved neighbours.
     pub retrieval: Option<NeighbourEncoder>,
     pub(super) dropout: f64,
     pub(super) head_factor: f64,

@@ -1,4 +1,4 @@
-//! A pass through a decoder: what it reads, and how its texts go through embeddings, positions and blocks.
+//! The forward pass of a decoder: its input, and the way of its texts through embeddings, positions and blocks.
 
 use super::LanguageModel;
 use super::decoder::Decoder;
@@ -12,22 +12,22 @@ use crate::stack::retrieved::Retrieved;
 use crate::stack::{Between, Memory, ModelState, StackContext};
 use burn::tensor::{Int, Tensor};
 
-/// What a decoder reads.
+/// The input of a decoder.
 #[derive(Clone, Debug)]
 pub struct DecoderInput {
     /// Token ids `[batch, seq]`.
     pub ids: Tensor<2, Int>,
-    /// Position of each token in its document `[batch, seq]`, where rows hold several documents.
+    /// Position of each token in its document `[batch, seq]`, if rows hold several documents.
     pub positions: Option<Tensor<2, Int>>,
     /// Which tokens see each other.
     pub visible: Visibility,
-    /// The neighbours of the chunks that end in these tokens. A model without retrieval passes them over, and one with it reads
-    /// none when absent.
+    /// The neighbours of the chunks that end in these tokens. A model without retrieval ignores them; a model with retrieval
+    /// reads no neighbours if they are absent.
     pub neighbours: Option<Neighbours>,
 }
 
 impl DecoderInput {
-    /// Tokens of one document in each row, which see those before them.
+    /// Builds an input of one document per row, with a causal mask.
     pub fn new(ids: Tensor<2, Int>) -> Self {
         Self {
             ids,
@@ -76,8 +76,8 @@ impl LanguageModel for Decoder {
 }
 
 impl Decoder {
-    /// Hidden states `[batch, seq, d_model]` after the last norm, with work between the blocks; `state` continues where its
-    /// last call ended.
+    /// Computes hidden states `[batch, seq, d_model]` after the last norm, with `between` applied before each block; `state`
+    /// continues where its last call ended.
     pub fn forward_with(
         &self,
         between: Option<&dyn Between>,

@@ -1,4 +1,4 @@
-//! The demand of a task and its data on a network, as values: a network says the faults of its own keys under a demand,
+//! The demand that a task and its data place on a network, as plain values: a network checks its own keys against a demand
 //! and knows no task.
 
 use super::generator::GeneratorShape;
@@ -14,43 +14,43 @@ use crate::nn::Kind;
 use crate::nn::position::Grid;
 use crate::nn::vocabulary::VocabularyConfig;
 
-/// The use that a task has for a network.
+/// A use of a network by a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Scores of the next token.
+    /// Logits of the next token.
     NextTokens,
-    /// Scores of hidden tokens.
+    /// Logits of masked tokens.
     HiddenTokens,
-    /// Texts for texts.
+    /// Target texts for source texts.
     TextToText,
     /// Classes of texts.
     TextClasses,
-    /// Numbers of texts.
+    /// One number for each text (regression).
     TextNumbers,
-    /// Vectors of texts.
+    /// Text embeddings.
     TextVectors,
     /// Classes of the tokens of a text.
     TokenClasses,
-    /// Spans of a text.
+    /// Start and end scores of spans in a text.
     Spans,
     /// Classes of images.
     ImageClasses,
-    /// States of the patches of an image, of which most are hidden.
+    /// Hidden states of an image's patches, most of which are masked.
     HiddenPatches,
-    /// Vectors of views of images, of two sizes.
+    /// Vectors of image views of two sizes (self-distillation).
     ImageViews,
-    /// Vectors of images and of texts.
+    /// Embeddings of images and of texts.
     ImageText,
     /// Texts about images.
     ImageToText,
-    /// Texts of recordings.
+    /// Transcripts of audio clips.
     SpeechToText,
-    /// Scores of characters along recordings.
+    /// Character scores along audio clips (CTC).
     SpeechCharacters,
 }
 
 impl Use {
-    /// Whether scores of a vocabulary are asked for.
+    /// Whether logits over a vocabulary are needed.
     pub fn scores_tokens(self) -> bool {
         match self {
             Self::NextTokens
@@ -72,56 +72,56 @@ impl Use {
     }
 }
 
-/// The vector of a whole text that a task reads.
+/// The pooled vector of a whole text that a task reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WholeText {
-    /// None.
+    /// No pooled vector is read.
     NotRead,
-    /// The one that the network makes.
+    /// The network's own pooled vector.
     Own,
-    /// The one that the network makes of the first position.
+    /// The network's pooled vector of the first position.
     First,
 }
 
-/// The demand of a task and its data on a network. The keys of other tables that a fault names stand beside the fields.
+/// The demand of a task and its data on a network. The docs of its fields name the keys of other tables that a fault may cite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
     /// The use of the network.
     pub used_for: Use,
-    /// The vector of a whole text: `task.pooling`.
+    /// The pooled vector of a whole text: `task.pooling`.
     pub whole_text: WholeText,
-    /// Whether a text has two segments that vectors tell apart: `task.pairs`.
+    /// Whether a text has two segments with separate segment vectors: `task.pairs`.
     pub segments: bool,
-    /// Whether a stream of queries goes through the blocks beside that of the text: `task.kind`.
+    /// Whether a query stream goes through the blocks beside the text's stream: `task.kind`.
     pub two_streams: bool,
-    /// Whether the layers before the last are read: `task.intermediate_layers`.
+    /// Whether hidden states of layers before the last are read: `task.intermediate_layers`.
     pub inner_layers: bool,
-    /// Whether every position of a source sees all of it: `task.bidirectional_source`.
+    /// Whether every position of a source sees the whole source: `task.bidirectional_source`.
     pub whole_source: bool,
     /// Whether labels are smoothed: `task.label_smoothing`.
     pub smooths: bool,
-    /// Whether a learned bias is added to the scores of images with texts: `task.loss`.
+    /// Whether a learned bias is added to the image-text scores: `task.loss`.
     pub biased_scores: bool,
-    /// Whether sources have a vocabulary of their own: `data.separate_vocabularies`.
+    /// Whether sources have a separate vocabulary: `data.separate_vocabularies`.
     pub two_vocabularies: bool,
-    /// The generator beside the network: `task.generator`.
+    /// The generator trained beside the network: `task.generator`.
     pub generator: Option<GeneratorShape>,
-    /// The patches of images that are hidden: `task.mask_ratio`.
+    /// The masked patches of images: `task.mask_ratio`.
     pub hidden_patches: Option<HiddenPatches>,
     /// The local views of images: `task.views`.
     pub local_views: Option<LocalViews>,
-    /// Tokens of the longest input, when they are known.
+    /// Number of tokens of the longest input, if known.
     pub context: Option<usize>,
-    /// Tokens of the longest text that is written for an input, when they are known; as many as the input has otherwise.
+    /// Number of tokens of the longest text that is generated for an input, if known; otherwise as long as the input.
     pub written: Option<usize>,
-    /// Channels, height and width of images, when they are known.
+    /// Channels, height and width of images, if known.
     pub image: Option<[usize; 3]>,
-    /// Bands and frames of recordings, when they are known.
+    /// Mel bands and frames of audio clips, if known.
     pub speech: Option<SpeechShape>,
 }
 
 impl Demand {
-    /// The plain demand of a use.
+    /// Builds the plain demand of a use.
     pub fn of(used_for: Use) -> Self {
         Self {
             used_for,
@@ -160,37 +160,38 @@ const USES: &[(Kind, &[Use])] = &[
     (speech_encoder::KIND, speech_encoder::USES),
 ];
 
-/// The kinds of `[model]` that serve a use.
+/// Returns the model kinds that serve a use.
 pub fn serving(used_for: Use) -> Vec<&'static str> {
     let serve = USES.iter().filter(|(_, uses)| uses.contains(&used_for));
     serve.map(|(kind, _)| kind.kind).collect()
 }
 
 impl ModelConfig {
-    /// The uses that it serves.
+    /// Returns the uses that the model serves.
     pub fn uses(&self) -> &'static [Use] {
         let own = USES.iter().find(|(kind, _)| kind.kind == self.kind());
         own.map_or(&[], |(_, uses)| uses)
     }
 
-    /// Faults of its own keys under a demand; the positions of its longest input, when they are known. The keys that all
-    /// transformers have are not among them.
+    /// Checks the model's own keys under a demand, without those that all transformers share. Returns the number of positions of
+    /// its longest input, if it is known.
     pub fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
         self.facts().faults(demand, at)
     }
 
-    /// The demands on both networks that it is made of, of a demand on the whole; `None` when it is one.
+    /// Splits a demand on the whole model into the demands on its image and text networks; `None` for a single network.
     pub fn demands(&self, demand: &Demand) -> Option<[Demand; 2]> {
         self.facts().parts().map(|parts| (parts.demands)(demand))
     }
 
-    /// The patches of images of `[channels, height, width]`; `None` when it reads no patches.
+    /// Returns the patch grid of images of `[channels, height, width]`; `None` if the model reads no patches.
     pub fn grid(&self, image: Option<[usize; 3]>) -> Option<Grid> {
         let [_, height, width] = image?;
         self.facts().of_images()?.grid(height, width)
     }
 
-    /// The reason why images of `[channels, height, width]` cannot be read, if there is one, with the table that says so.
+    /// Returns the reason why images of `[channels, height, width]` cannot be read, if there is one, with the config table at
+    /// fault.
     pub fn misfit(&self, image: Option<[usize; 3]>) -> Option<String> {
         let [_, height, width] = image?;
         let (table, rule) = self.facts().of_images()?.misfit(height, width)?;
@@ -205,26 +206,26 @@ impl ModelConfig {
         Some(faults::about(&table, &rule))
     }
 
-    /// The reason why it cannot hold a vocabulary of this size, if there is one.
+    /// Returns the reason why the model cannot hold a vocabulary of this size, if there is one.
     pub fn vocabulary_misfit(&self, vocab: usize) -> Option<String> {
         self.facts().vocabulary()?.misfit(vocab)
     }
 
-    /// Multiplications of the scores of one position over the vocabulary.
+    /// Multiplications of one position's logits over the vocabulary.
     pub fn scored_products(&self, vocab: usize) -> f64 {
         let full = VocabularyConfig::default();
         let vocabulary = self.facts().vocabulary().unwrap_or(&full);
         vocabulary.scored_products(vocab, self.d_output())
     }
 
-    /// The model without the parts that nothing reads under a demand.
+    /// Returns the model without the parts that are not read under a demand.
     #[must_use]
     pub fn under(&self, demand: &Demand) -> Self {
         self.facts().under(demand).unwrap_or_else(|| self.clone())
     }
 
-    /// Multiplications of a forward pass over one example of this shape under a demand: a text, a pair, or an image, as
-    /// long as it may be, and its classes where those are asked for.
+    /// Multiplications of a forward pass over one example of this shape (a text, a pair or an image of maximum length) under a
+    /// demand, including class scores if it asks for them.
     pub fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
         let network = self.facts().products(demand, shape);
         let tokens = shape.context;
@@ -251,12 +252,12 @@ impl ModelConfig {
         }
     }
 
-    /// Whether it has a token, and so a head, that a teacher teaches.
+    /// Whether it has a distillation token, and so a head that learns from a teacher.
     pub fn has_distillation_token(&self) -> bool {
         matches!(self, Self::Vision(c) if c.distillation_token)
     }
 
-    /// The pooling that makes one vector of an image by parameters of its own, which learn where that vector is read alone.
+    /// Name of its learned pooling of images, if it has one. The pooling's parameters learn only if the pooled vector is read.
     pub fn learned_pooling(&self) -> Option<&'static str> {
         match self {
             Self::Vision(c) => c.pooling.learned(),
@@ -264,7 +265,7 @@ impl ModelConfig {
         }
     }
 
-    /// The network that reads a source and continues with its target in one row; `None` when it is another.
+    /// Returns the decoder that reads a source and continues with its target in one row; `None` for other kinds.
     pub fn continuing(&self) -> Option<&DecoderConfig> {
         match self {
             Self::Decoder(c) => Some(c),
@@ -272,7 +273,7 @@ impl ModelConfig {
         }
     }
 
-    /// The network that reads the patches of images, some of them or of images of two sizes; `None` when it is another.
+    /// Returns the network that can read a subset of an image's patches, or images of two sizes; `None` for other kinds.
     pub fn of_patches(&self) -> Option<&VisionConfig> {
         match self {
             Self::Vision(c) => Some(c),
@@ -280,7 +281,7 @@ impl ModelConfig {
         }
     }
 
-    /// The network that guesses hidden tokens; `None` when it is another.
+    /// Returns the encoder that predicts masked tokens; `None` for other kinds.
     pub fn guessing(&self) -> Option<&EncoderConfig> {
         match self {
             Self::Encoder(c) => Some(c),
@@ -289,7 +290,7 @@ impl ModelConfig {
     }
 }
 
-/// Layers before the last that are read, of a network with one layer.
+/// Reports a demand for layers before the last on a network with one layer.
 pub(super) fn inner_layer_faults(demand: &Demand, layers: usize, at: &mut TableFaults) {
     if demand.inner_layers && layers == 1 {
         at.fault(
@@ -299,7 +300,7 @@ pub(super) fn inner_layer_faults(demand: &Demand, layers: usize, at: &mut TableF
     }
 }
 
-/// A bias of a product onto the vocabulary that is the embeddings' table.
+/// Reports a bias on an LM head that is tied to the embedding table.
 pub(super) fn head_faults(
     vocabulary: &VocabularyConfig,
     bias: bool,

@@ -1,8 +1,8 @@
 //! The encoder: every position sees every other one (Devlin et al. 2018, BERT; Liu et al. 2019, RoBERTa).
 //!
-//! Token, segment and position vectors are added, normalised when asked for, and go through a stack without a
-//! causal mask. Vectors narrower than the stack are projected onto its width first: the factorised embeddings of
-//! ALBERT, also ELECTRA's and RoFormer's. Heads that score tokens or whole texts stand in [`super::heads`].
+//! Token, segment and position vectors are added, optionally normalised, and go through a stack without a
+//! causal mask. Embeddings narrower than the stack are projected onto its width first: the factorised embeddings of
+//! ALBERT, also of ELECTRA and RoFormer. Heads for tokens or whole texts are in [`super::heads`].
 
 mod config;
 mod facts;
@@ -26,14 +26,14 @@ pub use config::{EncoderConfig, KIND};
 use pooler::{PoolerInput, TokenTransform};
 
 impl EncoderConfig {
-    /// Builds the network; its parameters are drawn when they are first used.
+    /// Builds the network; its parameters are drawn at their first use.
     pub fn init(&self, inputs: &ModelInputs) -> Encoder {
         let (config, depth) = (&self.stack, self.depth());
         let (d, width, blocks) = (config.d_model, self.d_embedding(), depth.blocks());
         let (alpha, beta) = config.norm_placement.alpha_beta(blocks);
         let init = Init::new(inputs.device, inputs.seed, config.init(), 2 * blocks, beta);
         let position = PositionShape {
-            // Vectors that are added to the embeddings are as wide as these; what acts in the blocks is as wide as they.
+            // Position vectors added to the embeddings have the embeddings' width; positions inside blocks have the blocks'.
             d_model: match config.position.facts().acts() {
                 Acts::Embeddings => width,
                 Acts::Layers | Acts::Heads(_) => d,
@@ -82,7 +82,7 @@ impl EncoderConfig {
     }
 }
 
-/// What the parameters of [`Encoder`] are.
+/// Places of the parameters of [`Encoder`].
 pub const ROLES: Roles = Roles::new(
     "Encoder",
     &[
@@ -101,56 +101,56 @@ pub const ROLES: Roles = Roles::new(
 /// A bidirectional encoder.
 #[derive(Module, Debug)]
 pub struct Encoder {
-    /// Token vectors.
+    /// The embedding of tokens.
     pub embedding: Embedding,
-    /// Segment vectors `[segments, d_embedding]`.
+    /// The embedding of segments, `[segments, d_embedding]`.
     pub segments: Option<Param<Tensor<2>>>,
-    /// How the model knows where a token stands.
+    /// The position scheme.
     pub position: Position,
-    /// On the sum of the vectors.
+    /// The norm of the summed embeddings.
     pub embedding_norm: Option<Norm>,
-    /// From their width to the stack's.
+    /// Projection from the embeddings' width to the stack's.
     pub projection: Option<Linear>,
     /// The blocks.
     pub stack: Stack,
-    /// What makes one vector of a text.
+    /// The dense layer that computes the pooled vector of a text.
     pub pooler: Option<Linear>,
     #[module(skip)]
     pooler_activation: Option<Activation>,
-    /// Of what the pooler's nonlinearity gives.
+    /// The norm after the pooler's activation.
     pub pooler_norm: Option<Norm>,
     #[module(skip)]
     pooler_input: PoolerInput,
-    /// Before heads of single tokens.
+    /// The transform before token-level heads.
     pub token_transform: Option<TokenTransform>,
     pub(super) dropout: f64,
     pub(super) dropout_after_projection: bool,
 }
 
-/// What an encoder reads.
+/// The input of an encoder.
 #[derive(Clone, Debug)]
 pub struct EncoderInput {
     /// Token ids `[batch, seq]`.
     pub ids: Tensor<2, Int>,
     /// Segment of each token `[batch, seq]`; the first one everywhere when absent.
     pub segments: Option<Tensor<2, Int>>,
-    /// Tokens of each row, when some rows are filled up.
+    /// Number of tokens in each row, if some rows are padded.
     pub lengths: Option<Vec<usize>>,
-    /// Positions of each row that attention takes for global tokens.
+    /// Positions of each row that are global in attention.
     pub globals: Option<Globals>,
 }
 
-/// What the blocks of an encoder are told of an input beside its vectors.
+/// The masks and positions of an input, which the blocks need besides its embeddings.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// Which tokens see each other.
     pub visible: Visibility,
-    /// Where they stand.
+    /// Position and segment ids of the tokens.
     pub places: Places,
 }
 
 impl EncoderInput {
-    /// Which tokens see each other, and where they stand.
+    /// Returns the masks and positions of the input.
     pub fn seen(&self) -> Seen {
         let lengths = self.lengths.as_deref();
         Seen {
@@ -167,31 +167,32 @@ impl EncoderInput {
 }
 
 impl Encoder {
-    /// What its pooler reads, or stands for a text without one.
+    /// Returns the pooler's input; without a pooler, it is the text's default vector.
     pub fn pooler_input(&self) -> PoolerInput {
         self.pooler_input
     }
 
-    /// The longest text that it can read, when it has a limit.
+    /// The longest text that it can read, if there is a limit.
     pub fn max_len(&self) -> Option<usize> {
         let placed = self.position.scheme().max_len();
         placed.into_iter().chain(self.stack.max_len()).min()
     }
 
-    /// Hidden states `[batch, seq, d_model]` after the last norm.
+    /// Computes hidden states `[batch, seq, d_model]` after the last norm.
     pub fn forward(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let seen = input.seen();
         let x = self.embedded(input, pass);
         self.through(x, &seen, pass)
     }
 
-    /// The vectors that stand for tokens, segments and positions together, `[batch, seq, d_embedding]`.
+    /// Computes the embeddings: the sum of token, segment and position vectors, `[batch, seq, d_embedding]`, normalised if so
+    /// configured.
     pub fn embedded(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let x = self.embedding.forward(input.ids.clone());
         self.placed(x, input, pass)
     }
 
-    /// [`Self::embedded`] with these vectors of the tokens.
+    /// Computes [`Self::embedded`] from the given token vectors `x`.
     pub fn placed(&self, x: Tensor<3>, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let [batch, seq] = input.ids.dims();
         let x = self.position.embed(x, &FROM_THE_FIRST, pass);

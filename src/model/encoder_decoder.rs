@@ -1,7 +1,7 @@
-//! The encoder-decoder: a source is read at once, a target is written token by token (Vaswani et al. 2017).
+//! The encoder-decoder: the source is read at once, the target is written token by token (Vaswani et al. 2017).
 //!
-//! Every layer of the decoder looks at the encoder's final output. Embeddings may be shared three ways: source and
-//! target (`share_embeddings`), target and the product onto the vocabulary (`tie_embeddings`).
+//! Every decoder layer attends to the encoder's final output. The embedding table may be shared by source and
+//! target (`share_embeddings`), and by target and LM head (`tie_embeddings`).
 
 mod facts;
 
@@ -25,7 +25,7 @@ use burn::tensor::{Int, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "encoder_decoder",
     summary: "encoder-decoder: the 2017 Transformer and what lies around it",
@@ -33,34 +33,34 @@ pub const KIND: Kind = Kind {
     example: "kind = \"encoder_decoder\"\nn_encoder_layers = 4\nn_decoder_layers = 4\nd_model = 128",
 };
 
-/// The uses that it serves.
+/// The uses that an encoder-decoder serves.
 pub(super) const USES: &[Use] = &[Use::TextToText];
 
-/// The knobs of an encoder-decoder.
+/// The settings of an encoder-decoder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct EncoderDecoderConfig {
-    /// Number of blocks of the encoder; as many as the groups of `encoder_layers` have when absent.
+    /// Number of encoder blocks; when absent, the total of the groups in `encoder_layers`, or 4 without groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_encoder_layers: Option<usize>,
-    /// Number of blocks of the decoder; as many as the groups of `decoder_layers` have when absent.
+    /// Number of decoder blocks; when absent, the total of the groups in `decoder_layers`, or 4 without groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_decoder_layers: Option<usize>,
-    /// Blocks of the encoder that differ, in groups.
+    /// Groups of encoder blocks that differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub encoder_layers: Vec<LayerGroup>,
-    /// Blocks of the decoder that differ, in groups.
+    /// Groups of decoder blocks that differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decoder_layers: Vec<LayerGroup>,
-    /// What all transformers have, the same in both stacks.
+    /// The keys that all transformers share, the same for both stacks.
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub stack: StackConfig,
-    /// Every cross-attention of decoder blocks that do not stand in groups; as `attention` when absent.
+    /// Cross-attention of decoder blocks outside groups; as `attention` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cross: Option<AttentionConfig>,
-    /// Positions of the longest target, where it is shorter than the longest source (LED): rows of the decoder's table of
-    /// learned positions, those of none included.
+    /// Length of the longest target, if it is shorter than the longest source (LED): the rows of the decoder's table of
+    /// learned positions, including unused rows before the first position.
     #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_max_len: Option<usize>,
@@ -70,14 +70,14 @@ pub struct EncoderDecoderConfig {
     pub embedding_norm: bool,
     /// Whether the token vectors are multiplied by √d_model. Source: Vaswani et al. 2017, section 3.4.
     pub embedding_scale: bool,
-    /// Whether source and target have one table of embeddings. Source: Vaswani et al. 2017, section 3.4.
+    /// Whether source and target share one embedding table. Source: Vaswani et al. 2017, section 3.4.
     pub share_embeddings: bool,
-    /// Whether the product onto the vocabulary uses the target's table.
+    /// Whether the LM head is tied to the target's embedding table.
     /// Source: Press and Wolf 2017; Vaswani et al. 2017, section 3.4.
     pub tie_embeddings: bool,
-    /// Whether the product onto the vocabulary has a bias (BART, Marian).
+    /// Whether the LM head has a bias (BART, Marian).
     pub head_bias: bool,
-    /// Whether the hidden state is multiplied by 1/√d_model before the vocabulary (T5 v1.0).
+    /// Whether hidden states are multiplied by 1/√d_model before the LM head (T5 v1.0).
     pub head_scale: bool,
 }
 
@@ -108,18 +108,18 @@ one_table!(EncoderDecoderConfig, stack: StackConfig, |c| replaced(&[
 ]));
 
 impl EncoderDecoderConfig {
-    /// The blocks of the encoder.
+    /// The depth of the encoder.
     pub fn encoder_depth(&self) -> Depth<'_> {
         side::reads(self.n_encoder_layers, &self.encoder_layers)
     }
 
-    /// The blocks of the decoder.
+    /// The depth of the decoder.
     pub fn decoder_depth(&self) -> Depth<'_> {
         let cross = self.cross.as_ref().unwrap_or(&self.stack.attention);
         side::writes(self.n_decoder_layers, &self.decoder_layers, cross)
     }
 
-    /// Multiplications of a forward pass over a source and a target of so many tokens each.
+    /// Multiplications of a forward pass over a source and a target of these lengths.
     pub fn pair_products(&self, vocab: usize, [source, target]: [usize; 2]) -> u128 {
         let (reads, writes) = (self.encoder_depth(), self.decoder_depth());
         let sizes = [vocab, self.stack.d_model];
@@ -129,7 +129,7 @@ impl EncoderDecoderConfig {
         encoder + self.stack.products(&writes, target, source) + head
     }
 
-    /// Builds the network; its parameters are drawn when they are first used.
+    /// Builds the network; its parameters are drawn at their first use.
     pub fn init(&self, inputs: &ModelInputs) -> EncoderDecoder {
         let config = &self.stack;
         let model = Init::new(inputs.device, inputs.seed, config.init(), 1, 1.0);
@@ -176,7 +176,7 @@ impl EncoderDecoderConfig {
     }
 }
 
-/// What the parameters of [`EncoderDecoder`] are.
+/// Places of the parameters of [`EncoderDecoder`].
 pub const ROLES: Roles = Roles::new(
     "EncoderDecoder",
     &[
@@ -193,44 +193,44 @@ pub const ROLES: Roles = Roles::new(
 /// An encoder-decoder.
 #[derive(Module, Debug)]
 pub struct EncoderDecoder {
-    /// Token vectors of the target, and of the source when they are shared.
+    /// The embedding of target tokens, and of source tokens if they share it.
     pub embedding: TokenVectors,
-    /// Token vectors of the source, when they are not shared.
+    /// The embedding of source tokens, if it is not shared.
     pub source_embedding: Option<TokenVectors>,
-    /// What reads.
+    /// The encoder.
     pub encoder: Side,
-    /// What writes.
+    /// The decoder.
     pub decoder: Side,
-    /// The parameters of the product onto the vocabulary beside those of its vectors.
+    /// The LM head's own parameters, besides those of the embedding.
     pub head: Option<TokenHead>,
-    /// Added to the scores of a tied product, `[vocab]`.
+    /// Bias added to the logits of a tied head, `[vocab]`.
     pub head_bias: Option<Param<Tensor<1>>>,
     dropout: f64,
     head_factor: f64,
-    /// Tokens of a source that attention takes for global ones.
+    /// Which source tokens are global in attention.
     #[module(skip)]
     pub globals: GlobalTokens,
 }
 
 impl EncoderDecoder {
-    /// What the decoder keeps between calls, before the first one.
+    /// Returns the decoder's state before the first call.
     pub fn empty_state(&self, of: StateUse) -> ModelState {
         self.decoder.stack.empty_state(of)
     }
 
-    /// The longest source or target that the model can place, when it has a limit.
+    /// The longest source or target that the position scheme can encode, if there is a limit.
     pub fn max_len(&self) -> Option<usize> {
         self.decoder.position.scheme().max_len()
     }
 
-    /// Reads source ids `[batch, source]` whose rows have these lengths.
+    /// Encodes source ids `[batch, source]` whose rows have these lengths.
     pub fn encode(&self, ids: Tensor<2, Int>, lengths: Option<Vec<usize>>, pass: &Pass) -> Source {
         let texts = MarkedTexts::of_sources(ids.dims(), lengths.as_deref());
         let globals = self.globals.of(&texts);
         self.encode_marked(ids, lengths, globals, pass)
     }
 
-    /// The same with these global tokens.
+    /// Encodes source ids with the given global tokens.
     pub fn encode_marked(
         &self,
         ids: Tensor<2, Int>,
@@ -251,8 +251,8 @@ impl EncoderDecoder {
         Source { states, lengths }
     }
 
-    /// Hidden states `[batch, seq, d_model]` of target ids `[batch, seq]`, each seeing those before it and the
-    /// source; `state` continues where its last call ended.
+    /// Computes hidden states `[batch, seq, d_model]` of target ids `[batch, seq]`; each token sees those before it and the
+    /// source. `state` continues where its last call ended.
     pub fn decode(
         &self,
         ids: Tensor<2, Int>,
@@ -264,12 +264,12 @@ impl EncoderDecoder {
         self.decoder.decode(x, self.dropout, source, state, pass)
     }
 
-    /// Scores of the vocabulary `[batch, seq, vocab]` from hidden states.
+    /// Computes logits `[batch, seq, vocab]` from hidden states.
     pub fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
         self.vocabulary_head().logits(hidden)
     }
 
-    /// The product onto the vocabulary.
+    /// Returns the LM head.
     pub fn vocabulary_head(&self) -> VocabularyHead<'_> {
         VocabularyHead {
             own: self.head.as_ref(),

@@ -1,4 +1,4 @@
-//! One pass through the blocks of an encoder, all of them or some.
+//! The forward pass through all or some blocks of an encoder.
 
 use super::encoder::{Encoder, Seen};
 use crate::nn::pass::Pass;
@@ -8,15 +8,16 @@ use crate::stack::{ModelState, StackContext};
 use burn::tensor::Tensor;
 
 impl Encoder {
-    /// Hidden states `[batch, seq, d_model]` from the vectors of tokens that see each other so.
+    /// Computes hidden states `[batch, seq, d_model]` from the embedded tokens `x`; `seen` says which tokens see each other.
     pub fn through(&self, x: Tensor<3>, seen: &Seen, pass: &Pass) -> Tensor<3> {
         let x = self.projected(x, pass);
         let context = self.context(x.dims()[1], seen, pass);
         self.stack.forward(x, context)
     }
 
-    /// States `[batch, seq, d_model]` of a stream of queries, which begins as `queries` and looks at the stream of the tokens'
-    /// vectors `x` alone, where tokens see each other as `seen` says. Where there is a state both streams look at what is remembered.
+    /// Computes hidden states `[batch, seq, d_model]` of a query stream that starts as `queries`. Queries see only the token
+    /// stream, which starts as `x` and whose tokens see each other as `seen` says. With a state, both streams read the remembered
+    /// segments.
     pub fn queried(
         &self,
         [x, queries]: [Tensor<3>; 2],
@@ -39,7 +40,7 @@ impl Encoder {
         self.stack.sees_globals()
     }
 
-    /// The vectors that the first block reads, `[batch, seq, d_model]`.
+    /// Returns the first block's input, `[batch, seq, d_model]`: the embeddings, projected onto the stack's width.
     pub(super) fn projected(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
         let x = match &self.projection {
             Some(projection) => projection.forward(x),
@@ -51,7 +52,7 @@ impl Encoder {
         }
     }
 
-    /// The context of the blocks beside their input, for texts of `seq` tokens.
+    /// The stack's arguments besides its input, for texts of `seq` tokens.
     pub(super) fn context<'a>(
         &'a self,
         seq: usize,

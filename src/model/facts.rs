@@ -1,4 +1,4 @@
-//! The facts of a kind of network: each kind says its own, in its own file.
+//! The facts of a network kind, which each kind implements in its own file.
 
 use super::measures::ItemOf;
 use super::resnet::ResnetConfig;
@@ -10,30 +10,30 @@ use crate::nn::init::{InitConfig, Initial};
 use crate::nn::position::Grid;
 use crate::nn::vocabulary::VocabularyConfig;
 
-/// The answers of a network's config.
+/// Facts about a network, answered from its config.
 pub trait NetworkFacts {
-    /// Its row of the family's table.
+    /// Its entry in the list of model kinds.
     fn kind(&self) -> Kind;
 
-    /// Width of the residual stream, or of the last feature map; of two networks that of the one whose stream goes on.
+    /// Width of the residual stream, or of the last feature map. For two networks it is that of the main one.
     fn d_model(&self) -> usize;
 
-    /// Width of the states that heads read.
+    /// Width of the hidden states that heads read.
     fn d_output(&self) -> usize {
         let transformer = self.transformer();
         transformer.map_or_else(|| self.d_model(), |model| model.stack.d_output())
     }
 
-    /// Width of a whole text's or an image's vector.
+    /// Width of the pooled vector of a whole text or image.
     fn d_pooled(&self) -> usize {
         self.d_output()
     }
 
-    /// Faults of its own keys under a demand; the positions of its longest input, when they are known. The keys that all
-    /// transformers have are not among them.
+    /// Checks its own keys under a demand, without those that all transformers share. Returns the number of positions of its
+    /// longest input, if it is known.
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize>;
 
-    /// How its initial weights are drawn, and those of heads on it.
+    /// How the initial weights of the network and of the heads on it are drawn.
     fn initial(&self) -> Initial {
         match self.transformer() {
             Some(model) => model.stack.init(),
@@ -41,22 +41,22 @@ pub trait NetworkFacts {
         }
     }
 
-    /// How tokens are embedded and scored, where keys say so.
+    /// How tokens are embedded and scored, if the network has such keys.
     fn vocabulary(&self) -> Option<&VocabularyConfig> {
         None
     }
 
-    /// The model without the parts that nothing reads under a demand; `None` when it has no such parts.
+    /// Returns the model without the parts that are not read under a demand; `None` if it has no such parts.
     fn under(&self, _demand: &Demand) -> Option<ModelConfig> {
         None
     }
 
-    /// Multiplications of a forward pass over one example of this shape under a demand, without those of a task's head. Of a
-    /// source and a target in one row the target alone is scored against the vocabulary; an encoder gives states.
+    /// Multiplications of a forward pass over one example of this shape under a demand, without a task's head. For a source and
+    /// a target in one row, only the target is scored against the vocabulary; an encoder only computes hidden states.
     fn products(&self, demand: &Demand, shape: &Shape) -> f64;
 
-    /// Positions that an input of this shape has, of a pair each side, of two networks both together; 1 of a network that
-    /// has none.
+    /// Number of positions of an input of this shape: those of each side for a pair, the sum for two networks, 1 for a network
+    /// without positions.
     fn positions(&self, shape: &Shape) -> usize {
         let Some(parts) = self.parts() else {
             return shape.context;
@@ -65,84 +65,85 @@ pub trait NetworkFacts {
         each[0].saturating_add(each[1])
     }
 
-    /// Positions of an input that have no place: the registers of an image.
+    /// Number of input tokens without a position: the registers of an image.
     fn unplaced(&self) -> usize {
         0
     }
 
-    /// What speed and cost are counted in.
+    /// The item in which speed and cost are counted.
     fn item(&self) -> ItemOf {
         ItemOf::Token
     }
 
-    /// What it is as a transformer; `None` when it is none.
+    /// Returns the network's transformer facts; `None` if it is no transformer.
     fn transformer(&self) -> Option<Transformer<'_>> {
         None
     }
 
-    /// Positions that the stack which reads has of a recording; `None` of a network that reads none.
+    /// Number of encoder positions for an audio clip; `None` if the network reads no audio.
     fn heard(&self, _speech: SpeechShape) -> Option<usize> {
         None
     }
 
-    /// Whether it reads the segments of the tokens of a text.
+    /// Whether it reads segment ids of a text's tokens.
     fn reads_segments(&self) -> bool {
         false
     }
 
-    /// Whether it has attention, in blocks of a transformer or otherwise.
+    /// Whether it has attention, in transformer blocks or elsewhere.
     fn attends(&self) -> bool {
         self.transformer().is_some()
     }
 
-    /// What it is as a network of recurrent cells; `None` when it is none.
+    /// Returns the config of the recurrent network; `None` if it is none.
     fn cells(&self) -> Option<&RecurrentModelConfig> {
         None
     }
 
-    /// What it is as a network that reads images, or what its network for images is; `None` when it reads none.
+    /// Returns the image facts of the network, or of its image network; `None` if it reads no images.
     fn of_images(&self) -> Option<&dyn ImageFacts> {
         let [(_, image), _] = self.parts()?.networks;
         image.facts().of_images()
     }
 
-    /// The networks that it is made of; `None` when it is one.
+    /// The image and text networks that it is made of; `None` if it is a single network.
     fn parts(&self) -> Option<Parts<'_>> {
         None
     }
 
-    /// The neighbours that it reads beside its texts, when it reads some.
+    /// The retrieval settings of a network that reads retrieved neighbours beside its text.
     fn retrieval(&self) -> Option<&RetrievalConfig> {
         None
     }
 
-    /// The path of a gate that begins closed, of a network that has some: nothing behind it learns while it stays so.
+    /// The path of a gate that starts closed, if the network has one; parameters behind it do not learn while it stays closed.
     fn closed_gate(&self) -> Option<&'static str> {
         None
     }
 
-    /// Parameters that a token does not use, outside the networks that it is made of.
+    /// Number of parameters that a single token does not use, outside the networks that it is made of.
     fn unused_between(&self) -> usize {
         0
     }
 
-    /// Numbers that are kept of each token for the backward pass, of a network that reads texts and is no transformer.
+    /// Elements kept for each token for the backward pass, for a text network that is no transformer.
     fn kept(&self) -> Option<u128> {
         None
     }
 
-    /// Numbers that are kept of each token beyond those of its blocks, of a transformer that reads neighbours.
+    /// Elements kept for each token beyond those of the blocks, for a transformer that reads neighbours.
     fn kept_of_neighbours(&self) -> u128 {
         0
     }
 
-    /// Numbers that what stands between its networks, or behind the blocks of a network for images, keeps of an example for the
-    /// backward pass. Blocks in stages are among them, which keep their inputs alone with `recompute`.
+    /// Elements kept for each example for the backward pass by parts between the two networks, or after the blocks of an image
+    /// network. Blocks in stages are included; with `recompute` they keep only their inputs.
     fn kept_between(&self, _shape: &Shape, _recompute: bool) -> u128 {
         0
     }
 
-    /// Numbers that a pass keeps for the backward pass once, however many examples it reads; of one block alone with `recompute`.
+    /// Elements that a pass keeps once for the backward pass, independent of its number of examples; with `recompute`, those of
+    /// one block only.
     fn kept_once(&self, shape: &Shape, recompute: bool) -> u128 {
         let networks = self.parts().map(|parts| parts.networks);
         let networks = networks.into_iter().flatten();
@@ -150,7 +151,8 @@ pub trait NetworkFacts {
         each.fold(0, u128::saturating_add)
     }
 
-    /// Multiplications that a pass makes once, however many examples it reads: `products` has them, as one example costs them.
+    /// Multiplications of a pass that do not depend on its number of examples. `products` includes them, as the cost of one
+    /// example.
     fn products_once(&self, shape: &Shape) -> f64 {
         let networks = self.parts().map(|parts| parts.networks);
         let networks = networks.into_iter().flatten();
@@ -159,20 +161,21 @@ pub trait NetworkFacts {
             .sum()
     }
 
-    /// The blocks of each stage, of a network whose blocks stand in stages.
+    /// Number of blocks of each stage, for a network whose blocks form stages.
     fn stages(&self) -> Option<&[usize]> {
         None
     }
 
-    /// Multiplications of the blocks of an example, of a network whose blocks stand in stages.
+    /// Multiplications of the blocks for one example, for a network whose blocks form stages.
     fn products_in_stages(&self, _shape: &Shape) -> f64 {
         0.0
     }
 }
 
-/// The facts of a network that reads images.
+/// Facts about a network that reads images.
 pub trait ImageFacts {
-    /// The patches of an image of this height and width, or the places of a feature map, and the tokens before them.
+    /// The grid of patches (or of feature map positions) of an image of this height and width, and the number of tokens before
+    /// them.
     fn patches(&self, height: usize, width: usize) -> (Grid, usize);
 
     /// The names of the tokens before the patches, in their order.
@@ -180,36 +183,36 @@ pub trait ImageFacts {
         Vec::new()
     }
 
-    /// The patches that positions are told of; `None` when it has no positions.
+    /// The grid of patches that its position scheme encodes; `None` if it has no positions.
     fn grid(&self, _height: usize, _width: usize) -> Option<Grid> {
         None
     }
 
-    /// Whether a table of it that is made for images of one height and width is another one for images of the other.
+    /// Whether its position table differs between images of these two sizes, `[height, width]`.
     fn resizes(&self, one: [usize; 2], _other: [usize; 2]) -> bool {
         self.grid(one[0], one[1]).is_some()
     }
 
-    /// The reason why images of this height and width cannot be read, if there is one, and the table of the network that says so:
-    /// `stem`, or none for its own.
+    /// The reason why images of this height and width cannot be read, if there is one, with the config table at fault:
+    /// `stem`, or an empty string for the network's own.
     fn misfit(&self, _height: usize, _width: usize) -> Option<(&'static str, String)> {
         None
     }
 
-    /// The side in pixels of patches that are multiplied by one matrix, where it reads images so.
+    /// Side in pixels of the patches, if patches are embedded by one matrix.
     fn patch_size(&self) -> Option<usize> {
         None
     }
 
-    /// Its residual network, where it has one.
+    /// The config of its residual convolutional network, if it has one.
     fn convolutions(&self) -> Option<&ResnetConfig>;
 }
 
-/// A network for images and one for texts that a model is made of.
+/// The image and text networks that a model is made of.
 #[derive(Clone, Copy)]
 pub struct Parts<'a> {
-    /// Both with the keys that hold them.
+    /// Both networks with the keys that hold them.
     pub networks: [(&'static str, &'a ModelConfig); 2],
-    /// The demands on both of a demand on the whole.
+    /// Splits a demand on the whole model into the demands on both networks.
     pub demands: fn(&Demand) -> [Demand; 2],
 }

@@ -1,8 +1,8 @@
 //! The generator of replaced-token detection: a small masked language model beside the encoder that is trained (Clark et
-//! al. 2020, ELECTRA, section 3.1). It has the encoder's keys, narrower.
+//! al. 2020, ELECTRA, section 3.1). Its config is the encoder's, with smaller widths.
 //!
-//! With shared tables it begins with the encoder's own vectors of tokens, segments and positions, normalised as there, and
-//! projects them onto its width (section 3.2); else it is a whole encoder of its own.
+//! With shared tables it reads the encoder's normalised embeddings of tokens, segments and positions and
+//! projects them onto its width (section 3.2). Otherwise it is a complete, separate encoder.
 
 mod shape;
 
@@ -21,11 +21,11 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 pub use shape::{GeneratorShape, TableSharing};
 
-/// Its name in draws and readings.
+/// Name of the generator in keys of random draws and in readings.
 pub const NAME: &str = "generator";
 
 impl GeneratorShape {
-    /// Builds it for an encoder; its parameters are drawn when they are first used, as those of another seed.
+    /// Builds the generator of an encoder; its parameters are drawn at their first use, with a seed of their own.
     pub fn init(&self, encoder: &EncoderConfig, inputs: &ModelInputs) -> Generator {
         let config = self.config(encoder);
         let inputs = ModelInputs {
@@ -48,7 +48,7 @@ impl GeneratorShape {
     }
 }
 
-/// The roles of the parameters of [`Generator`].
+/// Places of the parameters of [`Generator`].
 pub const ROLES: Roles = Roles::new(
     "Generator",
     &[
@@ -59,7 +59,7 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// The roles of the parameters of [`Blocks`].
+/// Places of the parameters of [`Blocks`].
 pub const BLOCKS_ROLES: Roles = Roles::new(
     "Blocks",
     &[
@@ -71,11 +71,11 @@ pub const BLOCKS_ROLES: Roles = Roles::new(
 /// A small masked language model.
 #[derive(Module, Debug)]
 pub struct Generator {
-    /// From tokens to hidden states.
+    /// The network from tokens to hidden states.
     pub network: GeneratorNetwork,
-    /// The places of hidden tokens, where the head is told them.
+    /// The decoder that adds positions of masked tokens before the head, if there is one.
     pub mask_decoder: Option<MaskDecoder>,
-    /// Scores of the vocabulary.
+    /// The head for masked tokens.
     pub head: MlmHead,
 }
 
@@ -86,18 +86,18 @@ pub struct Generator {
     reason = "there is one of them, and it holds its tensors elsewhere"
 )]
 pub enum GeneratorNetwork {
-    /// Blocks over the vectors of the encoder that it generates for.
+    /// Blocks that read the embeddings of the encoder that is trained.
     Shared(Blocks),
-    /// An encoder of its own.
+    /// A separate encoder.
     Own(Encoder),
 }
 
-/// Blocks over the vectors of another network.
+/// Blocks that read another network's embeddings.
 #[derive(Module, Debug)]
 pub struct Blocks {
-    /// From the width of the vectors to the blocks'; none where they are one.
+    /// Projection from the embeddings' width to the blocks'; none if the widths are equal.
     pub projection: Option<Linear>,
-    /// The positions that act in blocks; none where they are in the vectors.
+    /// The position scheme that acts inside blocks; none if positions are part of the embeddings.
     pub position: Option<Position>,
     /// The blocks.
     pub stack: Stack,
@@ -127,7 +127,7 @@ impl Blocks {
         }
     }
 
-    /// Hidden states from the vectors of tokens that see each other so; `position` is the scheme of the vectors.
+    /// Computes hidden states from another network's embeddings `x`; `position` is that network's position scheme.
     fn forward(&self, x: Tensor<3>, seen: &Seen, position: &Position, pass: &Pass) -> Tensor<3> {
         let x = match &self.projection {
             Some(projection) => projection.forward(x),
@@ -148,7 +148,7 @@ impl Blocks {
 }
 
 impl Generator {
-    /// Hidden states `[batch, seq, width]` of masked texts; `encoder` is the network that it generates for.
+    /// Computes hidden states `[batch, seq, width]` of masked texts; `encoder` is the network that is trained.
     pub fn forward(&self, input: EncoderInput, encoder: &Encoder, pass: &Pass) -> Tensor<3> {
         pass.within(NAME, || match &self.network {
             GeneratorNetwork::Own(network) => {
@@ -167,7 +167,7 @@ impl Generator {
         })
     }
 
-    /// Scores of the vocabulary `[n, vocab]` from the hidden states of some positions `[1, n, width]`.
+    /// Computes logits `[n, vocab]` from the hidden states of some positions, `[1, n, width]`.
     pub fn scores(&self, hidden: Tensor<3>, encoder: &Encoder) -> Tensor<2> {
         let tables = match &self.network {
             GeneratorNetwork::Own(network) => network,
@@ -176,7 +176,7 @@ impl Generator {
         self.head.forward(hidden, tables)
     }
 
-    /// Its own vectors of tokens, when it has some.
+    /// Returns its own encoder, if it has one.
     pub fn own_network(&self) -> Option<&Encoder> {
         match &self.network {
             GeneratorNetwork::Own(network) => Some(network),

@@ -1,6 +1,5 @@
-//! Which tokens are global in attention with global tokens (Beltagy et al. 2020, Longformer, section 3.1): a matter of the
-//! task. The first one stands for a text's class, the tokens of a question see all of its document, and language modelling
-//! needs none.
+//! The tokens that are global in attention with global tokens (Beltagy et al. 2020, Longformer, section 3.1). They depend on the
+//! task: the first token for text classification, the question's tokens for question answering, none for language modelling.
 
 use crate::kernel::Globals;
 use schemars::JsonSchema;
@@ -10,32 +9,32 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GlobalTokens {
-    /// None.
+    /// No tokens.
     #[default]
     None,
     /// The first token of each text.
     First,
     /// All tokens of the first segment: the question of a pair.
     FirstSegment,
-    /// The first token, and the last one of each segment: where the marks of a text stand.
+    /// The first token, and the last token of each segment: the special tokens of a text.
     Special,
 }
 
-/// Rows of texts, as far as marks depend on them.
+/// The rows of texts that marks of global tokens depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct MarkedTexts<'a> {
-    /// How many.
+    /// Number of rows.
     pub rows: usize,
-    /// Positions of each.
+    /// Positions of each row.
     pub cols: usize,
-    /// Tokens of each, where some are filled up.
+    /// Number of tokens in each row, if some are padded.
     pub lengths: Option<&'a [usize]>,
     /// Segment of each position `[rows, cols]`; the first one everywhere when absent.
     pub segments: Option<&'a [i32]>,
 }
 
 impl<'a> MarkedTexts<'a> {
-    /// Rows and positions of texts of one segment.
+    /// Describes texts of one segment.
     pub fn of_sources([rows, cols]: [usize; 2], lengths: Option<&'a [usize]>) -> Self {
         Self {
             rows,
@@ -47,7 +46,7 @@ impl<'a> MarkedTexts<'a> {
 }
 
 impl GlobalTokens {
-    /// The positions of each row, ascending; `None` where the task marks none.
+    /// Returns the global positions of each row, ascending; `None` if the task marks none.
     pub fn of(self, texts: &MarkedTexts) -> Option<Globals> {
         if self == Self::None {
             return None;

@@ -1,4 +1,4 @@
-//! What turns hidden states into scores: BERT's head for masked tokens, and classes of whole texts.
+//! Heads that turn hidden states into scores: LM heads, BERT's head for masked tokens, and classes of whole texts.
 
 use super::encoder::{Encoder, EncoderConfig};
 use crate::faults::TableFaults;
@@ -13,28 +13,28 @@ use crate::nn::vocabulary::{TokenHead, TokenVectors};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 
-/// The product onto the vocabulary of a model that writes texts: a matrix of its own, the table of its embedding, or an
+/// The LM head: the output projection onto the vocabulary. It has its own matrix, is tied to the embedding table, or is an
 /// adaptive softmax.
 #[derive(Clone, Copy, Debug)]
 pub struct VocabularyHead<'a> {
-    /// Parameters of its own.
+    /// The head's own parameters; `None` if it is tied.
     pub own: Option<&'a TokenHead>,
-    /// The vectors that it is tied to otherwise.
+    /// The embedding that the head is tied to otherwise.
     pub embedding: &'a TokenVectors,
-    /// Added to the scores of a tied product, `[vocab]`.
+    /// Bias added to the logits of a tied head, `[vocab]`.
     pub bias: Option<&'a Param<Tensor<1>>>,
-    /// Multiplies hidden states before the product.
+    /// Factor on the hidden states before the projection.
     pub factor: f64,
-    /// The bound c of scores that become c·tanh(score/c). They are all made at once then, for the loss, too.
+    /// The bound c that turns logits into c·tanh(logit/c). The loss then also computes all logits at once.
     pub softcap: Option<f64>,
 }
 
 impl VocabularyHead<'_> {
-    /// Scores of the vocabulary `[batch, seq, vocab]` from hidden states; of an adaptive softmax its log-probabilities.
+    /// Computes logits `[batch, seq, vocab]` from hidden states; an adaptive softmax gives log-probabilities.
     pub fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
         let hidden = self.scaled(hidden);
         let scores = match self.scores() {
-            // Its weight may be stored for decoding.
+            // The head's weight may be stored in a format for decoding.
             Scores::Own(head) => head.forward(hidden),
             Scores::Tied(head) => kernel::linear(hidden, head.weight, head.bias),
             Scores::Adaptive(softmax) => return softmax.log_probabilities(hidden),
@@ -45,8 +45,8 @@ impl VocabularyHead<'_> {
         }
     }
 
-    /// The loss of the scores of hidden states `[batch, seq, d_model]` against `[batch·seq]` targets. `right` is read by
-    /// the caller when `tells_hits` says so, and may be zero everywhere otherwise. An adaptive softmax smooths no labels.
+    /// Computes the loss of hidden states `[batch, seq, d_model]` against `[batch·seq]` targets. The result's `right` is only
+    /// valid if `tells_hits`, and may be all zero otherwise. An adaptive softmax supports no label smoothing.
     pub fn loss(
         &self,
         hidden: Tensor<3>,
@@ -99,7 +99,7 @@ impl VocabularyHead<'_> {
     }
 }
 
-/// How scores are made.
+/// The three ways of computing logits.
 #[expect(
     clippy::large_enum_variant,
     reason = "there is one of them, for one call"
@@ -110,7 +110,7 @@ enum Scores<'a> {
     Adaptive(AdaptiveSoftmax<'a>),
 }
 
-/// What the parameters of [`MlmHead`] are.
+/// Places of the parameters of [`MlmHead`].
 pub const ROLES: Roles = Roles::new(
     "MlmHead",
     &[
@@ -122,17 +122,17 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// Scores of the vocabulary for single positions: dense, nonlinearity, norm, product (Devlin et al. 2018, released code).
-/// The dense layer makes vectors as wide as the embeddings are.
+/// Head for masked tokens: dense layer, activation, norm, output projection (Devlin et al. 2018, released code). The dense layer's
+/// output is as wide as the embeddings.
 #[derive(Module, Debug)]
 pub struct MlmHead {
-    /// Before the product.
+    /// The dense layer before the projection.
     pub transform: Option<Linear>,
-    /// After the transform.
+    /// The norm after the activation.
     pub norm: Option<Norm>,
-    /// The product, when it has a matrix of its own.
+    /// The output projection, if it is not tied to the embedding table.
     pub product: Option<Linear>,
-    /// Added to the scores of a tied product, `[vocab]`.
+    /// Bias added to the logits of a tied head, `[vocab]`.
     pub bias: Option<Param<Tensor<1>>>,
     factor: f64,
     #[module(skip)]
@@ -140,14 +140,14 @@ pub struct MlmHead {
 }
 
 impl MlmHead {
-    /// Multiplications of a forward pass for each scored position.
+    /// Multiplications of a forward pass for each position whose logits are computed.
     pub fn products(config: &EncoderConfig, vocab: usize) -> u128 {
         let (d, read) = (config.stack.d_output() as u128, Self::width(config) as u128);
         let transform = if config.head_transform { d * read } else { 0 };
         transform + read * vocab as u128
     }
 
-    /// Width of the vectors that the product reads: the embeddings' when there is a transform.
+    /// Width of the vectors that the projection reads: the embeddings' if there is a transform.
     fn width(config: &EncoderConfig) -> usize {
         match config.head_transform {
             true => config.d_embedding(),
@@ -155,7 +155,7 @@ impl MlmHead {
         }
     }
 
-    /// Faults of a head that is the embeddings' table and reads hidden states as they are.
+    /// Reports a head that is tied to the embedding table but reads hidden states of another width.
     pub(super) fn width_faults(config: &EncoderConfig, at: &mut TableFaults) {
         let (read, own) = (config.stack.d_output(), config.stack.d_model);
         if read != own {
@@ -171,7 +171,7 @@ impl MlmHead {
         }
     }
 
-    /// A head over `vocab` tokens for an encoder of this config.
+    /// Builds a head over `vocab` tokens for an encoder of this config.
     pub fn new(config: &EncoderConfig, vocab: usize, init: &Init) -> Self {
         let (d, read) = (config.stack.d_output(), Self::width(config));
         let (tied, bias) = (config.tie_embeddings, config.head_bias);
@@ -187,7 +187,7 @@ impl MlmHead {
         }
     }
 
-    /// Hidden states `[1, n, d_model]` of some positions → scores `[n, vocab]`.
+    /// Computes logits `[n, vocab]` from the hidden states of some positions, `[1, n, d_model]`.
     pub fn forward(&self, hidden: Tensor<3>, encoder: &Encoder) -> Tensor<2> {
         let (x, head) = (self.transformed(hidden), self.head(encoder));
         let scores = kernel::linear(x, head.weight, head.bias);
@@ -195,7 +195,7 @@ impl MlmHead {
         scores.reshape([n, vocab])
     }
 
-    /// The loss of the scores of positions `[1, n, d_model]` against their targets `[n]`.
+    /// Computes the loss of the hidden states of some positions, `[1, n, d_model]`, against their targets `[n]`.
     pub fn loss(
         &self,
         hidden: Tensor<3>,
@@ -230,7 +230,7 @@ impl MlmHead {
     }
 }
 
-/// Scores of classes `[rows, classes]` from one vector a text `[rows, d]`.
+/// Computes class scores `[rows, classes]` from one vector per text, `[rows, d]`.
 pub fn classes(head: &Linear, x: Tensor<2>) -> Tensor<2> {
     let [rows, d] = x.dims();
     let scores = head.forward(x.reshape([1, rows, d]));

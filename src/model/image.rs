@@ -1,4 +1,4 @@
-//! The networks that read images, as one type.
+//! The networks that read images, in one enum.
 
 use super::{ModelConfig, ModelInputs, Resnet, Swin, Vision};
 use crate::nn::pass::Pass;
@@ -21,7 +21,7 @@ pub enum ImageModel {
 }
 
 impl ImageModel {
-    /// The network of a config; `None` when the config is of another kind or the inputs have no image.
+    /// Builds the network of a config; `None` if the config is of another kind or the inputs have no image.
     pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
         let image = inputs.shape.image?;
         match model {
@@ -32,13 +32,13 @@ impl ImageModel {
         }
     }
 
-    /// What stands for each image: `[batch, channels, height, width]` → `[batch, features]`.
+    /// Returns the pooled vector of each image: `[batch, channels, height, width]` → `[batch, features]`.
     pub fn pooled(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<2> {
         self.read(pixels, pass).0
     }
 
-    /// All that it has of each image: `[batch, channels, height, width]` → `[batch, vectors, features]`, a vector for each patch
-    /// and each token before them, or for each place of the last feature map, row by row.
+    /// Returns all vectors of each image: `[batch, channels, height, width]` → `[batch, vectors, features]`. There is one for each
+    /// patch and each token before them, or for each position of the last feature map, row by row.
     pub fn sequence(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
         match self {
             Self::Vision(network) => network.forward(pixels, pass),
@@ -52,7 +52,7 @@ impl ImageModel {
         }
     }
 
-    /// Those of [`Self::sequence`] that another network looks at: all but those of registers.
+    /// Returns the vectors of [`Self::sequence`] that another network reads: all except those of registers.
     pub fn looked_at(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
         let all = self.sequence(pixels, pass);
         match self {
@@ -61,7 +61,7 @@ impl ImageModel {
         }
     }
 
-    /// What stands for each image, and what the head that a teacher teaches reads of each image, where there is a token for that.
+    /// Returns each image's pooled vector, and the input of the distillation head if there is a distillation token.
     pub fn read(&self, pixels: Tensor<4>, pass: &Pass) -> (Tensor<2>, Option<Tensor<2>>) {
         match self {
             Self::Vision(network) => {

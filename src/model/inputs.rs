@@ -1,15 +1,15 @@
-//! The surroundings of a model, from which it is built.
+//! The inputs from which a model is built besides its config.
 
 use crate::data::Shape;
 use burn::tensor::Device;
 
-/// What a model learns about its surroundings when it is built.
+/// The facts about data, seed and device that a model needs when it is built.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelInputs<'a> {
-    /// Vocabulary, longest input, image size.
+    /// Vocabulary size, longest input, image size.
     pub shape: &'a Shape,
     /// Seed of the initial weights.
     pub seed: u64,
-    /// Where parameters live.
+    /// The device of the parameters.
     pub device: &'a Device,
 }

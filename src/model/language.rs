@@ -1,4 +1,4 @@
-//! The networks that continue texts: the decoder of transformers, and recurrent language models.
+//! The networks that continue texts: decoder-only transformers and recurrent language models.
 
 use super::decoder::{Decoder, DecoderInput};
 use super::heads::VocabularyHead;
@@ -11,26 +11,26 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use std::fmt::Debug;
 
-/// A network that gives scores of the next token.
+/// A network that predicts the next token.
 pub trait LanguageModel: Debug {
-    /// What the model keeps between calls, before the first one.
+    /// Returns the model's state before the first call.
     fn empty_state(&self, of: StateUse) -> ModelState;
 
-    /// The longest input that the model can place, when it has a limit.
+    /// The longest input that the position scheme can encode, if there is a limit.
     fn max_len(&self) -> Option<usize>;
 
-    /// Whether it continues texts of any length at a constant cost for each token, from a memory of earlier segments.
+    /// Whether texts of any length are continued at a constant cost per token, from a memory of earlier segments.
     fn reads_on(&self) -> bool {
         false
     }
 
-    /// Whether a text that continues behind `seen` tokens has the positions of these turned anew: what its cache holds of them
-    /// is that of a shorter text.
+    /// Whether continuing a text after `seen` tokens changes the rotation of these tokens' positions, so that cached keys,
+    /// computed for the shorter text, are out of date.
     fn cache_is_stale_after(&self, _seen: usize) -> bool {
         false
     }
 
-    /// Hidden states `[batch, seq, d_model]` after the last norm; `state` continues where its last call ended.
+    /// Computes hidden states `[batch, seq, d_model]` after the last norm; `state` continues where its last call ended.
     fn forward(
         &self,
         input: DecoderInput,
@@ -38,30 +38,30 @@ pub trait LanguageModel: Debug {
         pass: &Pass,
     ) -> Tensor<3>;
 
-    /// The product onto the vocabulary.
+    /// Returns the LM head.
     fn vocabulary_head(&self) -> VocabularyHead<'_>;
 
-    /// Scores of the vocabulary `[batch, seq, vocab]` from hidden states.
+    /// Computes logits `[batch, seq, vocab]` from hidden states.
     fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
         self.vocabulary_head().logits(hidden)
     }
 
-    /// Where its parameters live.
+    /// Returns the device of its parameters.
     fn device(&self) -> Device {
         self.vocabulary_head().embedding.device()
     }
 }
 
-/// The networks that continue texts, as one type.
+/// The networks that continue texts, in one enum.
 #[derive(Module, Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "there is one of them, and it holds its tensors elsewhere"
 )]
 pub enum AnyLanguageModel {
-    /// A decoder.
+    /// A decoder-only transformer.
     Decoder(Decoder),
-    /// Recurrent cells.
+    /// A recurrent language model.
     Recurrent(RecurrentLm),
 }
 
@@ -72,7 +72,7 @@ impl From<Decoder> for AnyLanguageModel {
 }
 
 impl AnyLanguageModel {
-    /// The network of a config; `None` when the config is of another kind.
+    /// Builds the network of a config; `None` if the config is of another kind.
     pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
         match model {
             ModelConfig::Decoder(c) => Some(Self::Decoder(c.init(inputs))),
@@ -81,7 +81,7 @@ impl AnyLanguageModel {
         }
     }
 
-    /// The network that acts.
+    /// Returns the network as a trait object.
     pub fn network(&self) -> &dyn LanguageModel {
         match self {
             Self::Decoder(network) => network,

@@ -1,16 +1,16 @@
-//! The enhanced mask decoder: absolute positions for the guesses of hidden tokens alone (He et al. 2021, DeBERTa, section 3.2,
+//! The enhanced mask decoder: absolute positions only for predictions of masked tokens (He et al. 2021, DeBERTa, section 3.2,
 //! and the released code of its masked language model).
 //!
-//! The blocks know distances, and where two distances are alike they cannot tell a shop from a mall. H is the stream that the
-//! last block reads, and P a table with a vector for each place. The last block is run with queries that know their place,
-//! again and again with its own weights, and takes keys and values from H each time:
+//! The blocks know only distances, so tokens at equal distances cannot be told apart (the paper's example: a store and a mall). H
+//! is the stream that the last block reads, and P a table with a vector for each position. The last block is run repeatedly, with
+//! its own weights, on queries that know their position; keys and values are computed from H each time:
 //!
 //! ```text
 //! z₀ = H + P        z_{s+1} = block(queries: z_s, keys and values: H)
 //! ```
 //!
-//! The head reads z after the last step, through the final norm where the stack has one. The block's own pass over H, which a
-//! fine-tuned model has, is made only for a task that reads it as well.
+//! The head reads z after the last step, through the final norm if the stack has one. The block's ordinary pass over H, which a
+//! fine-tuned model uses, is computed only if the task also reads its output.
 
 use super::encoder::{Encoder, EncoderConfig, Seen};
 use super::{Demand, ModelInputs, Use};
@@ -23,17 +23,17 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Steps at most.
+/// Maximum number of steps.
 const MOST_STEPS: usize = 64;
 
-/// The knobs of the decoder.
+/// The settings of the mask decoder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MaskDecoderConfig {
-    /// How often the last block is run. Source: He et al. 2021, section 3.2.
+    /// Number of times the last block is run. Source: He et al. 2021, section 3.2.
     #[schemars(range(min = 1, max = MOST_STEPS))]
     pub steps: usize,
-    /// Rows of the table of places; the data's context when absent.
+    /// Rows of the table of positions; the data's context when absent.
     #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_len: Option<usize>,
@@ -49,7 +49,7 @@ impl Default for MaskDecoderConfig {
 }
 
 impl MaskDecoderConfig {
-    /// Faults of its keys in an encoder under a demand.
+    /// Checks its keys, in an encoder under a demand.
     pub(super) fn faults(&self, of: &EncoderConfig, demand: &Demand, at: &mut TableFaults) {
         at.count("steps", self.steps, MOST_STEPS);
         let depth = of.depth();
@@ -88,8 +88,8 @@ impl MaskDecoderConfig {
         }
     }
 
-    /// Multiplications beyond those of an encoder that runs all its blocks once, over a text of so many tokens: the last
-    /// block's for each step. `last` says whether a task reads the last block's own states as well.
+    /// Multiplications in addition to those of an encoder that runs each block once, over a text of `tokens`: those of the last
+    /// block for each step. `last` says whether a task also reads the last block's ordinary output.
     fn more_products(&self, of: &EncoderConfig, tokens: usize, last: bool) -> f64 {
         let depth = of.depth();
         let blocks = depth.blocks();
@@ -100,26 +100,26 @@ impl MaskDecoderConfig {
     }
 }
 
-/// The roles of the parameters of [`MaskDecoder`].
+/// Places of the parameters of [`MaskDecoder`].
 pub const ROLES: Roles = Roles::new("MaskDecoder", &[("table", TABLE)]);
 
-/// The places of hidden tokens, and how often they are asked about.
+/// The position table and number of steps of the mask decoder.
 #[derive(Module, Debug)]
 pub struct MaskDecoder {
-    /// P, `[max_len, d_model]`.
+    /// The position table P, `[max_len, d_model]`.
     pub table: Param<Tensor<2>>,
     steps: usize,
 }
 
 impl MaskDecoder {
-    /// Multiplications beyond those of an encoder that runs all its blocks once, over a text of so many tokens; 0 without a
-    /// decoder. `last` says whether a task reads the last block's own states as well.
+    /// Multiplications in addition to those of an encoder that runs each block once, over a text of `tokens`; 0 without a mask
+    /// decoder. `last` says whether a task also reads the last block's ordinary output.
     pub fn products(model: &EncoderConfig, tokens: usize, last: bool) -> f64 {
         let decoder = model.mask_decoder.as_ref();
         decoder.map_or(0.0, |c| c.more_products(model, tokens, last))
     }
 
-    /// The decoder of a model that has one; the model's inputs say how long texts are.
+    /// Builds the mask decoder of a model, if it has one; its table is as long as the longest text unless configured otherwise.
     pub fn of(model: &EncoderConfig, inputs: &ModelInputs) -> Option<Self> {
         let config = model.mask_decoder.as_ref()?;
         let init = Init::of_heads(inputs.device, inputs.seed, model.stack.init());
@@ -130,18 +130,18 @@ impl MaskDecoder {
         })
     }
 
-    /// Tokens of the longest text.
+    /// Length of the longest text, in tokens.
     pub fn max_len(&self) -> usize {
         self.table.dims()[0]
     }
 
-    /// The states `[batch, seq, d_model]` that a head guesses hidden tokens from, from the vectors of tokens that
-    /// [`Encoder::embedded`] gives and that see each other so.
+    /// Computes the hidden states `[batch, seq, d_model]` from which masked tokens are predicted, given the embeddings `x` of
+    /// [`Encoder::embedded`]; `seen` says which tokens see each other.
     pub fn forward(&self, encoder: &Encoder, x: Tensor<3>, seen: &Seen, pass: &Pass) -> Tensor<3> {
         self.states(encoder, x, seen, false, pass).guessing
     }
 
-    /// The same, with the hidden states of the encoder when they are `wanted`.
+    /// Computes the same states, with the encoder's ordinary hidden states if they are `wanted`.
     pub fn states(
         &self,
         encoder: &Encoder,
@@ -168,17 +168,17 @@ impl MaskDecoder {
     }
 }
 
-/// The states that an encoder gives to a task that guesses hidden tokens.
+/// The hidden states that an encoder gives to a task that predicts masked tokens.
 #[derive(Clone, Debug)]
 pub struct States {
-    /// The states from which hidden tokens are guessed, `[batch, seq, d_model]`.
+    /// The states from which masked tokens are predicted, `[batch, seq, d_model]`.
     pub guessing: Tensor<3>,
-    /// The encoder's hidden states, when they are wanted.
+    /// The encoder's ordinary hidden states, if they are wanted.
     pub last: Option<Tensor<3>>,
 }
 
 impl States {
-    /// Of an encoder without a decoder: its hidden states are both.
+    /// The states of an encoder without a mask decoder: its hidden states serve for both.
     pub fn alike(hidden: Tensor<3>) -> Self {
         Self {
             guessing: hidden.clone(),

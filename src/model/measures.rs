@@ -1,4 +1,4 @@
-//! What a model is measured in: positions, items, blocks, convolutions.
+//! Measures of a model's size and input: positions, items, blocks, convolutions.
 
 use super::ModelConfig;
 use super::resnet::Cost;
@@ -7,23 +7,23 @@ use crate::nn::position::Grid;
 use crate::stack::{Depth, ShareConfig};
 
 impl ModelConfig {
-    /// Positions that an input of this shape has, of a pair each side, of a network for images and one for texts both
-    /// together; 1 of a network that has none.
+    /// Number of positions of an input of this shape: those of each side for a pair, the sum for an image and a text network, 1
+    /// for a network without positions.
     pub fn tokens(&self, shape: &Shape) -> usize {
         self.facts().positions(shape)
     }
 
-    /// Positions of the stack that reads, of a network that reads recordings, for those of this shape.
+    /// Number of encoder positions for audio clips of this shape, if the network reads audio.
     pub fn heard(&self, shape: &Shape) -> Option<usize> {
         self.facts().heard(shape.speech?)
     }
 
-    /// What speed and cost are counted in.
+    /// The item in which speed and cost are counted.
     pub fn item(&self) -> ItemOf {
         self.facts().item()
     }
 
-    /// The blocks of its stacks, by which learning rates fall with depth; `None` of a network without transformer blocks.
+    /// Number of blocks of its stacks, for learning rates that fall with depth; `None` for a network without transformer blocks.
     pub fn stack_depths(&self) -> Option<StackDepths> {
         if let Some(stages) = self.facts().stages() {
             let blocks = stages.iter().copied().fold(0, usize::saturating_add);
@@ -49,7 +49,7 @@ impl ModelConfig {
         })
     }
 
-    /// What the convolutions of an input of this shape cost.
+    /// Cost of the convolutions for an input of this shape.
     pub fn convolutions(&self, shape: &Shape) -> Cost {
         let of_images = self.facts().of_images();
         let network = of_images.and_then(|network| network.convolutions());
@@ -59,8 +59,8 @@ impl ModelConfig {
         }
     }
 
-    /// The patches of an image of this height and width, or the places of a feature map, and the tokens before them; `None` of
-    /// a network that reads no images.
+    /// The grid of patches (or of feature map positions) of an image of this height and width, and the number of tokens before
+    /// them; `None` if the network reads no images.
     pub fn patches(&self, height: usize, width: usize) -> Option<(Grid, usize)> {
         let network = self.facts().of_images()?;
         Some(network.patches(height, width))
@@ -72,13 +72,13 @@ impl ModelConfig {
         network.map_or_else(Vec::new, |network| network.tokens_before())
     }
 
-    /// The side in pixels of patches that are multiplied by one matrix, where a network reads images so.
+    /// Side in pixels of the patches, if patches are embedded by one matrix.
     pub fn patch_size(&self) -> Option<usize> {
         self.facts().of_images()?.patch_size()
     }
 
-    /// Vectors of an image that another network looks at: its patches and the tokens before them but registers, or the places of a
-    /// feature map; 0 of a network that reads none.
+    /// Number of vectors of an image that another network reads: patches and the tokens before them, without registers, or the
+    /// positions of a feature map; 0 if the network reads no images.
     pub fn sequence(&self, shape: &Shape) -> usize {
         let [_, height, width] = shape.image.unwrap_or_default();
         let patches = self.patches(height, width);
@@ -87,30 +87,30 @@ impl ModelConfig {
     }
 }
 
-/// Blocks of the stacks of a network; one stack counts as both.
+/// Number of blocks in the stacks of a network; a single stack counts as both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackDepths {
-    /// Of that which reads.
+    /// Blocks of the encoder.
     pub reads: usize,
-    /// Of that which writes.
+    /// Blocks of the decoder.
     pub writes: usize,
-    /// Blocks above the table of the tokens that are written: those of the deeper stack where both read from it.
+    /// Blocks above the embedding table of the target tokens; if both stacks share it, those of the deeper one.
     pub tokens: usize,
-    /// The layers of each that have parameters in common.
+    /// The layers of each stack that share parameters.
     pub share: ShareConfig,
-    /// Those of each stage, of a network whose blocks stand in stages; empty elsewhere.
+    /// Blocks of each stage, for a network whose blocks form stages; empty otherwise.
     pub stages: Vec<usize>,
 }
 
-/// What speed and cost are counted in.
+/// The item in which speed and cost are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemOf {
     /// Tokens of a text.
     Token,
-    /// Tokens of either side of a pair.
+    /// Tokens of a pair, on either side.
     Pair,
     /// Images.
     Image,
-    /// Recordings.
+    /// Audio clips.
     Recording,
 }

@@ -1,4 +1,4 @@
-//! Whole networks: ids or pixels in, hidden states and logits out; no loss.
+//! Whole networks: from token ids, pixels or audio to hidden states and logits; losses belong to the tasks.
 
 mod carried;
 pub mod continued;
@@ -72,7 +72,7 @@ pub use two_towers::{TwoTowers, TwoTowersConfig};
 pub use vision::{Vision, VisionConfig};
 pub use vision_language::{VisionLanguage, VisionLanguageConfig};
 
-/// The kinds of `[model]`.
+/// The model kinds: the values of `[model] kind`.
 pub const KINDS: &[Kind] = &[
     decoder::KIND,
     encoder::KIND,
@@ -88,7 +88,7 @@ pub const KINDS: &[Kind] = &[
     speech_encoder::KIND,
 ];
 
-/// Where the parameters of the networks stand.
+/// The places of the networks' parameters (embedding, blocks, head, …) for each module struct.
 pub const ROLES: &[Roles] = &[
     convolutional::ROLES,
     decoder::ROLES,
@@ -133,7 +133,7 @@ pub const ROLES: &[Roles] = &[
     crate::stack::residual_scale::admin::ROLES,
 ];
 
-/// Which network an experiment trains.
+/// The network that an experiment trains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[expect(
@@ -145,7 +145,7 @@ pub enum ModelConfig {
     Decoder(DecoderConfig),
     /// A bidirectional encoder.
     Encoder(EncoderConfig),
-    /// An encoder and a decoder that looks at it.
+    /// An encoder, and a decoder that attends to its output.
     EncoderDecoder(EncoderDecoderConfig),
     /// A vision transformer.
     Vision(VisionConfig),
@@ -153,22 +153,22 @@ pub enum ModelConfig {
     Resnet(ResnetConfig),
     /// A vision transformer with shifted windows.
     Swin(SwinConfig),
-    /// Recurrent cells.
+    /// A recurrent network.
     Recurrent(RecurrentModelConfig),
-    /// Convolutions over tokens.
+    /// A convolutional network over tokens.
     Convolutional(ConvolutionalConfig),
-    /// A network for images and one for texts.
+    /// An image encoder and a text encoder.
     TwoTowers(TwoTowersConfig),
-    /// A decoder that looks at an image.
+    /// A decoder that reads images.
     VisionLanguage(VisionLanguageConfig),
-    /// An encoder of recordings and a decoder that looks at it.
+    /// An encoder of audio features, and a decoder that attends to its output.
     SpeechEncoderDecoder(SpeechEncoderDecoderConfig),
-    /// An encoder of samples.
+    /// An encoder of raw audio samples.
     SpeechEncoder(SpeechEncoderConfig),
 }
 
 impl ModelConfig {
-    /// The answers of its kind.
+    /// Returns the facts of the config's kind of network.
     pub fn facts(&self) -> &dyn NetworkFacts {
         match self {
             Self::Decoder(c) => c,
@@ -186,8 +186,8 @@ impl ModelConfig {
         }
     }
 
-    /// Shows its parameters to a visitor, without what a task adds; none of a network for images or recordings when
-    /// the shape has none.
+    /// Shows the network's parameters to a visitor, without those that a task adds. Networks for images or audio show none
+    /// if the inputs have no image or audio shape.
     pub fn visit<V: ModuleVisitor>(&self, inputs: &ModelInputs, visitor: &mut V) {
         match self {
             Self::Decoder(c) => c.init(inputs).visit(visitor),
@@ -205,53 +205,54 @@ impl ModelConfig {
         }
     }
 
-    /// The value of the key `kind`.
+    /// Returns the value of the key `kind`.
     pub fn kind(&self) -> &'static str {
         self.facts().kind().kind
     }
 
-    /// Width of the residual stream, or of the last feature map; of two towers that of the one for images, of a decoder that
-    /// looks at images its own.
+    /// Width of the residual stream, or of the last feature map. For two towers it is the image tower's width; for a decoder
+    /// that reads images, the decoder's.
     pub fn d_model(&self) -> usize {
         self.facts().d_model()
     }
 
-    /// Width of the states that heads read.
+    /// Width of the hidden states that heads read.
     pub fn d_output(&self) -> usize {
         self.facts().d_output()
     }
 
-    /// Width of a whole text's or an image's vector.
+    /// Width of the pooled vector of a whole text or image.
     pub fn d_pooled(&self) -> usize {
         self.facts().d_pooled()
     }
 
-    /// How its initial weights are drawn, and those of heads on it.
+    /// How the initial weights of the network and of the heads on it are drawn.
     pub fn initial(&self) -> Initial {
         self.facts().initial()
     }
 
-    /// What it is as a transformer; `None` when it is none.
+    /// Returns the network's transformer facts; `None` if it is no transformer.
     pub fn transformer(&self) -> Option<Transformer<'_>> {
         self.facts().transformer()
     }
 
-    /// What it is as a network of recurrent cells; `None` when it is none.
+    /// Returns the config of the recurrent network; `None` if it is none.
     pub fn cells(&self) -> Option<&RecurrentModelConfig> {
         self.facts().cells()
     }
 
-    /// The neighbours that it reads beside its texts, when it reads some.
+    /// Returns the retrieval settings of a network that reads retrieved neighbours beside its text.
     pub fn retrieval(&self) -> Option<&RetrievalConfig> {
         self.facts().retrieval()
     }
 
-    /// The network for images and the one for texts that it is made of, with the keys that hold them; `None` when it is one.
+    /// The image network and the text network of a model made of two, each with the key that holds it; `None` for a single
+    /// network.
     pub fn parts(&self) -> Option<[(&'static str, &Self); 2]> {
         self.facts().parts().map(|parts| parts.networks)
     }
 
-    /// The networks that it is made of, each by itself: itself, or one for images and one for texts.
+    /// The networks that the model is made of: the image and the text network, or the model itself.
     pub fn networks(&self) -> Vec<&Self> {
         match self.parts() {
             Some(parts) => parts.map(|(_, part)| part).to_vec(),
@@ -259,27 +260,27 @@ impl ModelConfig {
         }
     }
 
-    /// Parameters that a token does not use: of experts that are not chosen.
+    /// Number of parameters that a single token does not use: those of the experts it is not routed to.
     pub fn unused(&self) -> usize {
         let transformers = self.networks().into_iter().filter_map(Self::transformer);
         let own = transformers.fold(0, |sum: usize, model| sum.saturating_add(model.unused()));
         own.saturating_add(self.facts().unused_between())
     }
 
-    /// Whether some attention forms a weight for a query and a key, of a transformer.
+    /// Whether some attention computes a weight for each query and key; true for networks that are no transformers.
     pub fn forms_weights(&self) -> bool {
         let mut networks = self.networks().into_iter();
         networks.any(|network| network.transformer().is_none_or(weighs))
     }
 
-    /// Why there are no weights of its attention to write or to draw, as the end of a sentence whose subject is the model; `None` where
-    /// there are some.
+    /// Why the model has no attention weights to write or draw, as the end of a sentence whose subject is the model; `None` if
+    /// it has some.
     pub fn without_weights(&self) -> Option<&'static str> {
         let networks = self.networks();
         let mut each = networks.iter();
         let shown = each.any(|network| match network.transformer() {
             Some(transformer) => weighs(transformer),
-            // Cells that write look at what is read.
+            // A recurrent decoder attends to the source.
             None => network.cells().is_some(),
         });
         if shown {
@@ -296,7 +297,7 @@ impl ModelConfig {
         })
     }
 
-    /// Layers that remember earlier segments take so many positions of them in evaluation; whether there is such a layer.
+    /// Sets how many earlier positions the layers with segment memory keep in evaluation; returns whether there is such a layer.
     pub fn remember_at_evaluation(&mut self, positions: usize) -> bool {
         match self {
             Self::Decoder(c) => c.remember_at_evaluation(positions),
@@ -305,7 +306,7 @@ impl ModelConfig {
         }
     }
 
-    /// Most positions of earlier segments that a layer remembers in evaluation.
+    /// Maximum number of earlier positions that a layer with segment memory keeps in evaluation.
     pub fn remembered(&self) -> usize {
         let Some(transformer) = self.transformer() else {
             return 0;
@@ -316,7 +317,7 @@ impl ModelConfig {
     }
 }
 
-/// Whether some attention of a transformer forms a weight for a query and a key.
+/// Whether some attention of a transformer computes a weight for each query and key.
 fn weighs(transformer: Transformer) -> bool {
     let forms = |c: &AttentionConfig| c.facts().abilities().weights;
     let of_block = |block: BlockConfig| {
@@ -326,14 +327,14 @@ fn weighs(transformer: Transformer) -> bool {
     transformer.sorts().any(of_block)
 }
 
-/// Shows the parameters of a network, where there is one.
+/// Shows the parameters of a network to a visitor, if there is a network.
 fn shown<M: Module, V: ModuleVisitor>(network: Option<M>, visitor: &mut V) {
     if let Some(network) = network {
         network.visit(visitor);
     }
 }
 
-/// The keys that groups of layers stand in place of, where every stack of a model has groups.
+/// The keys that layer groups replace, if every stack of the model has groups.
 fn replaced(stacks: &[&[LayerGroup]]) -> &'static [&'static str] {
     match stacks.iter().all(|groups| !groups.is_empty()) {
         true => &["attention", "feed_forward"],

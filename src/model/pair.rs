@@ -1,4 +1,4 @@
-//! The networks that read a text and write another one, as one type.
+//! The networks that read a text and write another one, in one enum.
 
 use super::heads::VocabularyHead;
 use super::recurrent::RecurrentEncoderDecoder;
@@ -8,16 +8,16 @@ use crate::nn::pass::Pass;
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
 
-/// A network of an encoder and a decoder.
+/// An encoder-decoder of either kind.
 #[derive(Module, Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "there is one of them, and it holds its tensors elsewhere"
 )]
 pub enum PairModel {
-    /// Of transformers.
+    /// A transformer.
     EncoderDecoder(EncoderDecoder),
-    /// Of recurrent cells.
+    /// A recurrent network.
     Recurrent(RecurrentEncoderDecoder),
 }
 
@@ -28,7 +28,7 @@ impl From<EncoderDecoder> for PairModel {
 }
 
 impl PairModel {
-    /// The network of a config; `None` when the config is of another kind.
+    /// Builds the network of a config; `None` if the config is of another kind.
     pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
         match model {
             ModelConfig::EncoderDecoder(c) => Some(Self::EncoderDecoder(c.init(inputs))),
@@ -37,7 +37,7 @@ impl PairModel {
         }
     }
 
-    /// Hidden states `[batch, target, d_model]` of target ids after source ids `[batch, source]` of these lengths.
+    /// Computes hidden states `[batch, target, d_model]` of target ids, given source ids `[batch, source]` of these lengths.
     pub fn hidden(
         &self,
         source: Tensor<2, Int>,
@@ -48,7 +48,7 @@ impl PairModel {
         self.hidden_marked(source, (lengths, None), target, pass)
     }
 
-    /// The same where these tokens of the sources are global, and not those that the network marks.
+    /// Computes the same hidden states with the given global tokens of the sources, instead of those that the network marks.
     pub fn hidden_marked(
         &self,
         source: Tensor<2, Int>,
@@ -71,7 +71,7 @@ impl PairModel {
         }
     }
 
-    /// The same, which marks these tokens of its sources as global.
+    /// Returns the model with this rule for global tokens of its sources.
     pub fn marking(mut self, globals: GlobalTokens) -> Self {
         if let Self::EncoderDecoder(network) = &mut self {
             network.globals = globals;
@@ -79,7 +79,7 @@ impl PairModel {
         self
     }
 
-    /// The product onto the vocabulary.
+    /// Returns the LM head.
     pub fn vocabulary_head(&self) -> VocabularyHead<'_> {
         match self {
             Self::EncoderDecoder(network) => network.vocabulary_head(),

@@ -1,10 +1,10 @@
-//! The decoder of masked autoencoders (He et al. 2022, MAE, section 3 and appendix A.1): from the states of visible patches to the
-//! pixels of all.
+//! The decoder of masked autoencoders (He et al. 2022, MAE, section 3 and appendix A.1): from the hidden states of visible
+//! patches to the pixels of all patches.
 //!
-//! The states are projected onto the decoder's width, a learned vector stands in the place of each hidden patch, fixed sines and
-//! cosines of rows and columns are added, and blocks with a last norm and a linear map follow. Blocks are pre-norm; their norms,
-//! biases and nonlinearity are those of the network that reads the visible patches. A class token goes through with the position
-//! zero, and nothing is read of it. The decoder is a parameter of the task, and is left behind when the network is used.
+//! The states are projected onto the decoder's width, a learned mask token takes the place of each masked patch, fixed sines and
+//! cosines of rows and columns are added, and blocks with a final norm and a linear map follow. The blocks are pre-norm; their
+//! norms, biases and activation are those of the encoder. A class token passes through with position
+//! zero, and its output is not read. The decoder belongs to the task; it is not part of the network that is used afterwards.
 
 use super::vision::{HiddenPatches, Masks};
 use super::{ModelInputs, VisionConfig};
@@ -23,27 +23,27 @@ use crate::stack::{Stack, StackConfig, StackContext, StackShape};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
-/// The field of a task that holds it, and its name in draws and readings.
+/// Name of the decoder: as a field of a task, in keys of random draws, and in readings.
 pub const NAME: &str = "pixel_decoder";
 
-/// Standard deviation of the vector of hidden patches before training (He et al. 2022, released code).
+/// Standard deviation of the mask token before training (He et al. 2022, released code).
 const MASK_STD: f32 = 0.02;
 
-/// The shape of a decoder beside a network that reads visible patches.
+/// The shape of a decoder beside an encoder of visible patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PixelDecoderShape {
-    /// Blocks.
+    /// Number of blocks.
     pub n_layers: usize,
-    /// Width of its stream, a multiple of 4 and of the heads.
+    /// Width of its residual stream, a multiple of 4 and of the number of heads.
     pub d_model: usize,
-    /// Heads of its attention.
+    /// Number of attention heads.
     pub n_heads: usize,
-    /// Inner width of its feed-forward layers.
+    /// Hidden width of its feed-forward layers.
     pub d_ff: usize,
 }
 
 impl PixelDecoderShape {
-    /// The blocks as a network of their own over all patches, for plans too.
+    /// Returns the blocks as the config of a separate vision network over all patches, also for plans.
     pub fn config(&self, encoder: &VisionConfig) -> VisionConfig {
         let (stack, depth) = (&encoder.stack, encoder.depth());
         let heads = stack.attention_of(&depth).heads();
@@ -85,7 +85,7 @@ impl PixelDecoderShape {
         }
     }
 
-    /// Multiplications of a forward pass over an image `[channels, height, width]`; hidden patches alone become pixels.
+    /// Multiplications of a forward pass over an image `[channels, height, width]`; only masked patches are mapped to pixels.
     pub fn products(
         &self,
         encoder: &VisionConfig,
@@ -105,8 +105,8 @@ impl PixelDecoderShape {
         blocks as f64 + (projected + pixels) * wide
     }
 
-    /// Builds it for a network that reads the patches of images `[channels, height, width]`; its parameters are drawn when they
-    /// are first used. `None` beside a network that reads images otherwise.
+    /// Builds the decoder for an encoder that reads patches of images `[channels, height, width]`; its parameters are drawn at
+    /// their first use. `None` if the encoder does not read patches.
     pub fn init(
         &self,
         encoder: &VisionConfig,
@@ -151,7 +151,7 @@ impl PixelDecoderShape {
     }
 }
 
-/// The roles of the parameters of [`PixelDecoder`].
+/// Places of the parameters of [`PixelDecoder`].
 pub const ROLES: Roles = Roles::new(
     "PixelDecoder",
     &[
@@ -163,24 +163,24 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// Blocks that make pixels of the states of visible patches.
+/// The blocks that reconstruct pixels from the states of visible patches.
 #[derive(Module, Debug)]
 pub struct PixelDecoder {
-    /// From the width of the states to that of the blocks, `[d_model, d_encoder]`.
+    /// Projection from the states' width to the blocks', `[d_model, d_encoder]`.
     pub projection: Linear,
-    /// `[d_model]`, stands in the place of hidden patches.
+    /// Mask token, `[d_model]`; takes the place of masked patches.
     pub mask_token: Param<Tensor<1>>,
     /// Fixed sines and cosines of rows and columns.
     pub position: Position,
-    /// The blocks, and the last norm.
+    /// The blocks with the final norm.
     pub stack: Stack,
-    /// The pixels of a patch, `[size·size·channels, d_model]`, by row, column and channel.
+    /// Map to a patch's pixels, `[size·size·channels, d_model]`, ordered by row, column and channel.
     pub head: Linear,
 }
 
 impl PixelDecoder {
-    /// The states of all patches `[batch, patches, d_model]` of those of the tokens before them and of the visible ones `[batch,
-    /// tokens + visible, d_encoder]`.
+    /// Computes the states of all patches, `[batch, patches, d_model]`, from those of the visible patches and the tokens before
+    /// them, `[batch, tokens + visible, d_encoder]`.
     pub fn forward(&self, seen: Tensor<3>, masks: &Masks, pass: &Pass) -> Tensor<3> {
         pass.within(NAME, || {
             let x = self.projection.forward(seen);
@@ -208,7 +208,8 @@ impl PixelDecoder {
         })
     }
 
-    /// The pixels of some patches `[batch, n, size·size·channels]`, by row, column and channel, of their states.
+    /// Computes the pixels of some patches from their states: `[batch, n, size·size·channels]`, ordered by row, column and
+    /// channel.
     pub fn pixels(&self, states: Tensor<3>) -> Tensor<3> {
         self.head.forward(states)
     }

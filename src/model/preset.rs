@@ -1,8 +1,8 @@
 //! Named models: fragments of experiment files with published shapes.
 //!
-//! A preset is one TOML file beside this one: the `[model]` table of an experiment, and what is published about
-//! the model: its vocabulary and context or its image, its parameters as the reference implementation counts
-//! them. Adding one is adding a file and its line in [`PRESETS`].
+//! A preset is one TOML file beside this one. It holds the `[model]` table of an experiment and published facts about
+//! the model: its vocabulary and context or its image, and its parameter count in the reference
+//! implementation. To add a preset, add a file and its line in [`PRESETS`].
 
 use super::ModelConfig;
 use crate::data::{Shape, SpeechShape};
@@ -14,28 +14,28 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Preset {
-    /// Where the numbers come from, and what was decided where the source is silent.
+    /// The origin of the numbers, and decisions on points that the source leaves open.
     pub source: String,
-    /// Tokens of the published vocabulary; 0 where images are read.
+    /// Number of tokens in the published vocabulary; 0 for a model that only reads images.
     #[serde(default)]
     pub vocab_size: usize,
-    /// Longest input of the published model in tokens; 0 where images are read.
+    /// Longest input of the published model in tokens; 0 for a model that only reads images.
     #[serde(default)]
     pub context: usize,
     /// Channels, height and width of the published model's images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<[usize; 3]>,
-    /// Mel bands and frames of the published model's recordings.
+    /// Mel bands and frames of the published model's audio clips.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speech: Option<SpeechShape>,
-    /// Parameters, tied matrices counted once, a task's classifier not counted.
+    /// Number of parameters; tied matrices count once, a task's classifier does not count.
     pub params: u64,
-    /// `[model]`.
+    /// The `[model]` table.
     pub model: ModelConfig,
 }
 
 impl Preset {
-    /// What the published model knew of its data.
+    /// Returns the data shape of the published model.
     pub fn shape(&self) -> Shape {
         Shape {
             image: self.image,
@@ -44,7 +44,7 @@ impl Preset {
         }
     }
 
-    /// Its inputs in words.
+    /// Describes the model's inputs in words.
     pub fn inputs(&self) -> String {
         let texts = format!("vocabulary {}, context {}", self.vocab_size, self.context);
         if let Some(speech) = self.speech {
@@ -69,7 +69,7 @@ macro_rules! presets {
     };
 }
 
-/// Names and texts.
+/// Names and TOML texts of all presets.
 const PRESETS: &[(&str, &str)] = presets![
     "nano",
     "openai-gpt",
@@ -292,15 +292,15 @@ const PRESETS: &[(&str, &str)] = presets![
     "hubert-large",
 ];
 
-/// The names, small families first.
+/// Returns the names of all presets, small families first.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     PRESETS.iter().map(|(name, _)| *name)
 }
 
-/// Names that begin with a word, of which a message has all.
+/// Maximum number of names with a common prefix that a message lists.
 const MOST_BEGUN: usize = 12;
 
-/// What is said of a name that is not known: the nearest one, those that begin with it, or all.
+/// Suggestion for an unknown name: the nearest name, the names that begin with it, or all names.
 pub fn near(name: &str) -> String {
     let begun: Vec<String> = names()
         .filter(|known| !name.is_empty() && known.starts_with(name))
@@ -316,7 +316,7 @@ pub fn near(name: &str) -> String {
     }
 }
 
-/// The presets of a name in several sizes, `name-small` say, as keys; none where there are many.
+/// Returns the presets that add a size to a name (`name-small`), as `preset = …` keys; none if there are more than 12.
 pub fn sizes(name: &str) -> Vec<String> {
     let sized = |known: &&str| {
         let size = known.strip_prefix(name);
@@ -332,16 +332,16 @@ pub fn sizes(name: &str) -> Vec<String> {
     }
 }
 
-/// The text of a preset.
+/// Returns the TOML text of a preset.
 pub fn text(name: &str) -> Option<&'static str> {
     let preset = PRESETS.iter().find(|(known, _)| *known == name);
     preset.map(|(_, text)| *text)
 }
 
-/// A preset by name.
+/// Parses a preset by name.
 ///
 /// # Errors
-/// A name that is not known, with the nearest one.
+/// If there is no preset of this name; the error suggests the nearest one.
 pub fn parse_preset(name: &str) -> Result<Preset> {
     let text = text(name)
         .ok_or_else(|| Error::usage(format!("there is no preset `{name}`{}", near(name))))?;

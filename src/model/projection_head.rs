@@ -1,12 +1,12 @@
-//! The head of self-distillation (Caron et al. 2021, DINO, section 3.1 and appendix C): from the vector of an image to scores of
-//! classes that nothing names.
+//! The head of self-distillation (Caron et al. 2021, DINO, section 3.1 and appendix C): from an image's vector to scores of
+//! unnamed classes.
 //!
 //! ```text
 //! z = W₃·gelu(W₂·gelu(W₁x + b₁) + b₂) + b₃        s_k = (z / ‖z‖)·(v_k / ‖v_k‖)
 //! ```
 //!
-//! The last map has weight normalisation (Salimans and Kingma 2016) whose gains stay 1, so that scores are cosines. The head is a
-//! parameter of the task, and is left behind when the network is used.
+//! The last map has weight normalisation (Salimans and Kingma 2016) whose gains stay 1, so that scores are cosines. The head
+//! belongs to the task; it is not part of the network that is used afterwards.
 
 use super::ModelInputs;
 use crate::kernel;
@@ -16,22 +16,22 @@ use crate::nn::role::{Place, Roles, Says, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
-/// The field of a task that holds it, and its name in draws.
+/// Name of the head: as a field of a task, and in keys of random draws.
 pub const NAME: &str = "projection_head";
 
-/// Square of the least length that a vector is divided by (PyTorch's `normalize`).
+/// Square of the least norm that a vector is divided by (PyTorch's `normalize`).
 const LEAST: f64 = 1e-24;
 
 /// The widths of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProjectionHeadShape {
-    /// Of its input.
+    /// Width of the head's input.
     pub d_in: usize,
-    /// Of both inner layers.
+    /// Width of both hidden layers.
     pub d_hidden: usize,
-    /// Of the vector that is normalised.
+    /// Width of the vector that is normalised.
     pub d_bottleneck: usize,
-    /// Scores.
+    /// Number of scores.
     pub d_out: usize,
 }
 
@@ -49,7 +49,7 @@ impl ProjectionHeadShape {
         pairs.map(|(a, b)| *a as f64 * *b as f64).sum()
     }
 
-    /// Builds it; its parameters are drawn when they are first used.
+    /// Builds the head; its parameters are drawn at their first use.
     pub fn init(&self, initial: Initial, inputs: &ModelInputs) -> ProjectionHead {
         let init = Init::of_heads(inputs.device, inputs.seed, initial).of(NAME);
         let map = |name: &str, from: usize, to: usize| {
@@ -65,7 +65,7 @@ impl ProjectionHeadShape {
     }
 }
 
-/// The roles of the parameters of [`ProjectionHead`].
+/// Places of the parameters of [`ProjectionHead`].
 pub const ROLES: Roles = Roles::new(
     "ProjectionHead",
     &[
@@ -77,21 +77,21 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// Three maps, a norm, and the directions of classes.
+/// The self-distillation head: three linear maps, normalisation, and class directions.
 #[derive(Module, Debug)]
 pub struct ProjectionHead {
-    /// `[d_hidden, d_in]`.
+    /// First map, `[d_hidden, d_in]`.
     pub first: Linear,
-    /// `[d_hidden, d_hidden]`.
+    /// Second map, `[d_hidden, d_hidden]`.
     pub second: Linear,
-    /// `[d_bottleneck, d_hidden]`.
+    /// Map onto the bottleneck, `[d_bottleneck, d_hidden]`.
     pub bottleneck: Linear,
-    /// `[d_out, d_bottleneck]`; the length of a row has no effect.
+    /// Directions of the classes, `[d_out, d_bottleneck]`; the length of a row has no effect.
     pub last: Param<Tensor<2>>,
 }
 
 impl ProjectionHead {
-    /// Scores `[rows, d_out]` of vectors `[rows, d_in]`, in single precision. `rests` keeps the last map from learning.
+    /// Computes scores `[rows, d_out]` of vectors `[rows, d_in]`, in float32. `rests` freezes the last map.
     pub fn forward(&self, x: Tensor<2>, rests: bool) -> Tensor<2> {
         let gelu = kernel::Activation::Gelu;
         let x = self.first.activated(x.unsqueeze_dim::<3>(0), gelu);
@@ -106,7 +106,7 @@ impl ProjectionHead {
     }
 }
 
-/// Rows of length 1.
+/// Scales rows to length 1.
 fn normalised(x: Tensor<2>) -> Tensor<2> {
     let squares = (x.clone() * x.clone()).sum_dim(1);
     x / squares.clamp_min(LEAST).sqrt()

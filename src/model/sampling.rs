@@ -1,4 +1,4 @@
-//! How the next token is drawn from its scores.
+//! Sampling of the next token from its logits.
 
 mod ranked;
 
@@ -6,20 +6,20 @@ use ranked::Ranked;
 
 use crate::rng::{Purpose, Stream};
 
-/// The rules of a draw, applied in this order, which is that of transformers: repetition penalty, temperature, top-k, top-p,
-/// min-p.
+/// The rules for sampling a token, applied in the order of Hugging Face Transformers: repetition penalty, temperature, top-k,
+/// top-p, min-p.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampling {
-    /// Divides the scores; 0 takes the likeliest token.
+    /// Divides the logits; 0 takes the most likely token.
     pub temperature: f64,
-    /// Keeps the k likeliest tokens.
+    /// Keeps the k most likely tokens.
     pub top_k: Option<usize>,
-    /// Keeps the likeliest tokens that together reach this probability (Holtzman et al. 2020).
+    /// Keeps the most likely tokens whose probabilities together reach this value (Holtzman et al. 2020).
     pub top_p: Option<f64>,
-    /// Keeps the tokens that are at least this share as likely as the likeliest one (Nguyen et al., arXiv:2407.01082, section
-    /// 3).
+    /// Keeps the tokens whose probability is at least this fraction of the most likely token's (Nguyen et al., arXiv:2407.01082,
+    /// section 3).
     pub min_p: Option<f64>,
-    /// Divides positive scores of tokens already present, multiplies negative ones (Keskar et al. 2019).
+    /// Divides positive logits of tokens already present, and multiplies negative ones (Keskar et al. 2019).
     pub repetition_penalty: f64,
     /// Seed of the draws: token n of row r draws from (seed, sampling, n, r).
     pub seed: u64,
@@ -39,8 +39,8 @@ impl Default for Sampling {
 }
 
 impl Sampling {
-    /// The token that follows `tokens` in row `row`, given the scores of all tokens. A score that is not a number is
-    /// never chosen; when none is, the answer is token 0.
+    /// Samples the token that follows `tokens` in row `row`, given the logits of all tokens. A token whose logit is NaN is
+    /// never chosen; if all are, the result is token 0.
     pub fn draw(&self, logits: &[f32], tokens: &[u32], row: usize) -> u32 {
         self.draw_by(logits, tokens, || {
             let at = (tokens.len() as u64, row as u64, 0);
@@ -48,7 +48,7 @@ impl Sampling {
         })
     }
 
-    /// [`Self::draw`] by a number in [0, 1), which is asked for where something is drawn.
+    /// Samples like [`Self::draw`] with a given number in [0, 1); `uniform` is only called if a random number is needed.
     pub fn draw_by(&self, logits: &[f32], tokens: &[u32], uniform: impl FnOnce() -> f32) -> u32 {
         if self.temperature <= 0.0 && self.repetition_penalty == 1.0 {
             return highest(logits);
@@ -70,8 +70,8 @@ impl Sampling {
         ranked.at(count - 1).0
     }
 
-    /// [`Self::draw_by`] by a number that is drawn already, which among all tokens takes them in the order of their ids: nothing is
-    /// sorted. The probabilities are the same; a number stands for another token.
+    /// Samples like [`Self::draw_by`], but without sorting if no rule needs it: the given random number then selects among tokens
+    /// in order of their ids. The probabilities are the same; the same number may select another token.
     pub fn draw_unsorted(&self, logits: &[f32], tokens: &[u32], uniform: f32) -> u32 {
         let cuts = self.top_k.is_some() || self.top_p.is_some() || self.min_p.is_some();
         let best = logits[highest(logits) as usize];
@@ -92,9 +92,9 @@ impl Sampling {
         drawn.or_else(last).unwrap_or(0) as u32
     }
 
-    /// The tokens that may follow `tokens` by the rules, the likeliest first, each with its weight, and the sum of weights: a
-    /// probability is a weight over the sum. At a temperature of 0 all tokens with their scores, in the order of their ids;
-    /// there are none where no score is a number.
+    /// Returns the tokens that the rules allow after `tokens`, most likely first, each with its weight, and the sum of the
+    /// weights: a probability is a weight divided by the sum. At a temperature of 0 it returns all tokens with their logits, in
+    /// order of their ids. The list is empty if all logits are NaN.
     pub fn kept(&self, logits: &[f32], tokens: &[u32]) -> (Vec<(u32, f64)>, f64) {
         let scores = self.scored(logits, tokens);
         if self.temperature <= 0.0 || scores.is_empty() {
@@ -105,7 +105,7 @@ impl Sampling {
         ((0..count).map(|place| ranked.at(place)).collect(), total)
     }
 
-    /// The scores that are numbers, in the order of the tokens, behind the repetition penalty.
+    /// Applies the repetition penalty and returns the logits that are not NaN, in order of the tokens.
     fn scored(&self, logits: &[f32], tokens: &[u32]) -> Vec<(u32, f64)> {
         let each = logits.iter().enumerate();
         let mut scores: Vec<(u32, f64)> = each
@@ -116,7 +116,7 @@ impl Sampling {
         scores
     }
 
-    /// How many of the likeliest tokens may be drawn, one at least, and the sum of their weights.
+    /// Returns how many of the most likely tokens may be drawn (at least one), and the sum of their weights.
     fn cut(&self, ranked: &mut Ranked) -> (usize, f64) {
         let most = self
             .top_k
@@ -130,7 +130,7 @@ impl Sampling {
             (count, total) = first(ranked, count, |sum, _| sum < mass);
         }
         if let Some(p) = self.min_p {
-            // The weight of the likeliest token is 1.
+            // The weight of the most likely token is 1.
             (count, total) = first(ranked, count, |_, next| next >= p);
         }
         (count, total)
@@ -148,7 +148,7 @@ impl Sampling {
     }
 }
 
-/// The tokens of a text, each once.
+/// Returns the tokens of a text, each once.
 pub(crate) fn present(tokens: &[u32]) -> Vec<u32> {
     let mut present = tokens.to_vec();
     present.sort_unstable();
@@ -156,7 +156,7 @@ pub(crate) fn present(tokens: &[u32]) -> Vec<u32> {
     present
 }
 
-/// The score of a token that is already there (Keskar et al. 2019, section 4.1).
+/// The penalised logit of a token that is already present (Keskar et al. 2019, section 4.1).
 pub(crate) fn penalised(score: f64, penalty: f64) -> f64 {
     if score > 0.0 {
         score / penalty
@@ -165,8 +165,8 @@ pub(crate) fn penalised(score: f64, penalty: f64) -> f64 {
     }
 }
 
-/// The first of the highest scores. Sixteen running maxima, which the compiler keeps in one register: the choice is
-/// made for every row of every step.
+/// Returns the first token with the highest logit. It keeps sixteen running maxima, which the compiler holds in one register,
+/// because it runs for every row of every step.
 fn highest(logits: &[f32]) -> u32 {
     let larger = |best: f32, score: f32| if score > best { score } else { best };
     let mut best = [f32::NEG_INFINITY; 16];
@@ -182,7 +182,7 @@ fn highest(logits: &[f32]) -> u32 {
     first.unwrap_or(0) as u32
 }
 
-/// The first of the highest scores of some tokens.
+/// Returns the first of some tokens with the highest logit.
 fn likeliest(scores: &[(u32, f64)]) -> u32 {
     scores
         .iter()
@@ -193,8 +193,8 @@ fn likeliest(scores: &[(u32, f64)]) -> u32 {
         .0
 }
 
-/// The first of `count` weights, one at least, with their sum: `takes` says by the sum so far and the next weight whether that is one
-/// of them.
+/// Returns how many of the first `count` weights are taken (at least one), and their sum: `takes` decides from the sum so far and
+/// the next weight.
 fn first(ranked: &mut Ranked, count: usize, takes: impl Fn(f64, f64) -> bool) -> (usize, f64) {
     let mut sum = 0.0;
     for place in 0..count {

@@ -1,4 +1,5 @@
-//! One of the two stacks of an encoder-decoder with what comes before it; and how both are drawn, whatever the encoder reads.
+//! One of the two stacks of an encoder-decoder with its position scheme and norm, and how both sides are built for any input of
+//! the encoder.
 
 use super::source::Source;
 use crate::nn::attention::{AttentionConfig, Visibility};
@@ -13,7 +14,7 @@ use crate::stack::{
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-/// What the parameters of [`Side`] are.
+/// Places of the parameters of [`Side`].
 pub const ROLES: Roles = Roles::new(
     "Side",
     &[
@@ -22,18 +23,18 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// One of the two stacks with what comes before it.
+/// One of the two stacks of an encoder-decoder, with its position scheme and embedding norm.
 #[derive(Module, Debug)]
 pub struct Side {
-    /// How it knows where a token stands.
+    /// The position scheme.
     pub position: Position,
-    /// On the sum of token and position vectors.
+    /// The norm of the sum of token and position vectors.
     pub embedding_norm: Option<Norm>,
     /// The blocks.
     pub stack: Stack,
 }
 
-/// The blocks of an encoder, by the keys of an encoder-decoder.
+/// The depth of an encoder, with the keys of an encoder-decoder.
 pub(super) fn reads(n_layers: Option<usize>, groups: &[LayerGroup]) -> Depth<'_> {
     Depth {
         key: "n_encoder_layers",
@@ -46,7 +47,7 @@ pub(super) fn reads(n_layers: Option<usize>, groups: &[LayerGroup]) -> Depth<'_>
     }
 }
 
-/// The blocks of a decoder that looks at what an encoder read, by the keys of an encoder-decoder.
+/// The depth of a decoder that attends to an encoder's output, with the keys of an encoder-decoder.
 pub(super) fn writes<'a>(
     n_layers: Option<usize>,
     groups: &'a [LayerGroup],
@@ -63,7 +64,7 @@ pub(super) fn writes<'a>(
     }
 }
 
-/// The two stacks of an encoder-decoder before they are drawn.
+/// The settings from which both sides of an encoder-decoder are built.
 pub(super) struct Sides<'a> {
     pub stack: &'a StackConfig,
     pub encoder: Depth<'a>,
@@ -72,14 +73,14 @@ pub(super) struct Sides<'a> {
 }
 
 impl Sides<'_> {
-    /// What reads up to `context` positions, a part of `model`.
+    /// Builds the encoder, for up to `context` positions; `model` draws its parameters.
     pub fn encoder(&self, positions: &PositionConfig, context: usize, model: &Init) -> Side {
         let [(alpha, beta), _] = self.alpha_beta();
         let init = model.of("encoder").scaled(2 * self.encoder.blocks(), beta);
         self.side(self.encoder, (positions, context), alpha, &init)
     }
 
-    /// What writes up to `context` positions, a part of `model`.
+    /// Builds the decoder, for up to `context` positions; `model` draws its parameters.
     pub fn decoder(&self, positions: &PositionConfig, context: usize, model: &Init) -> Side {
         let [_, (alpha, beta)] = self.alpha_beta();
         let init = model.of("decoder").scaled(3 * self.decoder.blocks(), beta);
@@ -117,7 +118,7 @@ impl Sides<'_> {
 }
 
 impl Side {
-    /// Hidden states `[batch, seq, d_model]` of a decoder's embedded tokens, each seeing those before it and the source.
+    /// Computes hidden states `[batch, seq, d_model]` of a decoder's embedded tokens; each sees those before it and the source.
     pub(super) fn decode(
         &self,
         x: Tensor<3>,
@@ -134,7 +135,7 @@ impl Side {
         })
     }
 
-    /// Hidden states of embedded tokens `x` `[batch, seq, d_model]`.
+    /// Computes hidden states of embedded tokens `x` `[batch, seq, d_model]`.
     pub(super) fn forward(
         &self,
         x: Tensor<3>,

@@ -1,24 +1,24 @@
-//! The source that an encoder-decoder read. Its rows can be reordered, as beam search does with its hypotheses.
+//! The encoded source of an encoder-decoder. Its rows can be reordered, as beam search does with its hypotheses.
 
 use crate::nn::attention::Visibility;
 use burn::tensor::{Int, Tensor};
 
-/// A source that was read.
+/// An encoded source.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// The encoder's output `[batch, source, d_model]`.
     pub states: Tensor<3>,
-    /// Tokens of each source, when some are filled up.
+    /// Number of tokens of each source, if some are padded.
     pub lengths: Option<Vec<usize>>,
 }
 
 impl Source {
-    /// Each of its tokens by all that look at it, without what fills it up.
+    /// Returns the mask of the source's tokens without padding.
     pub(super) fn visible(&self) -> Visibility {
         visible(self.lengths.as_deref())
     }
 
-    /// The same sources in other rows: row i becomes `rows[i]`.
+    /// Selects rows: row i becomes `rows[i]`.
     pub fn select(&self, rows: &[usize]) -> Self {
         let numbers: Vec<i32> = rows.iter().map(|row| *row as i32).collect();
         let device = self.states.device();
@@ -33,7 +33,7 @@ impl Source {
     }
 }
 
-/// Every token of a row sees those of this many that the row has.
+/// Returns the mask in which every query of a row sees the row's tokens, without padding.
 pub(super) fn visible(lengths: Option<&[usize]>) -> Visibility {
     lengths.map(Visibility::of_lengths).unwrap_or_default()
 }

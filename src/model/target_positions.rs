@@ -1,12 +1,12 @@
-//! The positions of an encoder-decoder whose targets are shorter than its sources (LED: 16,384 tokens that are read, 1,024
-//! that are written; Beltagy et al. 2020, section 7).
+//! The positions of an encoder-decoder whose targets are shorter than its sources (LED: 16,384 source tokens, 1,024 target
+//! tokens; Beltagy et al. 2020, section 7).
 
 use super::{Demand, EncoderDecoderConfig};
 use crate::faults::{LONGEST, TableFaults};
 use crate::nn::position::PositionConfig;
 
 impl EncoderDecoderConfig {
-    /// Faults of the rows of the decoder's positions.
+    /// Checks `target_max_len`, the rows of the decoder's table of learned positions.
     pub(super) fn target_faults(&self, demand: &Demand, at: &mut TableFaults) {
         let Some(rows) = self.target_max_len else {
             return;
@@ -30,15 +30,15 @@ impl EncoderDecoderConfig {
         }
     }
 
-    /// Rows of the tables of learned positions of sources and of targets, for texts of up to so many tokens; `None` where
-    /// positions are not learned ones.
+    /// Returns the number of rows of the learned position tables of sources and of targets, for texts of up to `context` tokens;
+    /// `None` if positions are not learned.
     pub fn position_rows(&self, context: usize) -> Option<[usize; 2]> {
         let learned = self.stack.position.learned()?;
         let rows = learned.max_len.unwrap_or(context + learned.first);
         Some([rows, self.target_max_len.unwrap_or(rows)])
     }
 
-    /// The positions of the decoder.
+    /// The decoder's position scheme.
     pub(super) fn target_position(&self) -> PositionConfig {
         self.stack.position.with_rows(self.target_max_len)
     }

@@ -1,4 +1,4 @@
-//! The networks that read whole texts, as one type.
+//! The networks that read whole texts, in one enum.
 
 use super::convolutional::Convolutional;
 use super::decoder::{Decoder, DecoderInput};
@@ -16,16 +16,16 @@ use burn::tensor::{Bool, Device, Tensor, TensorData};
 pub enum TextModel {
     /// A bidirectional encoder.
     Encoder(Encoder),
-    /// Recurrent cells.
+    /// A recurrent network.
     Recurrent(RecurrentReader),
-    /// Convolutions over tokens.
+    /// A convolutional network over tokens.
     Convolutional(Convolutional),
-    /// A causal stack (Radford et al. 2018, section 3.2).
+    /// A decoder-only transformer (Radford et al. 2018, section 3.2).
     Decoder(Decoder),
 }
 
 impl TextModel {
-    /// The network of a config; `None` when the config is of another kind.
+    /// Builds the network of a config; `None` if the config is of another kind.
     pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
         match model {
             ModelConfig::Encoder(c) => Some(Self::Encoder(c.init(inputs))),
@@ -36,7 +36,7 @@ impl TextModel {
         }
     }
 
-    /// Hidden states `[batch, seq, d_model]`.
+    /// Computes hidden states `[batch, seq, d_model]`.
     pub fn forward(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         match self {
             Self::Encoder(network) => network.forward(input, pass),
@@ -51,9 +51,9 @@ impl TextModel {
         }
     }
 
-    /// The vector that stands for each text of these lengths where nothing else is said, `[batch, d_model]`, from its
-    /// hidden states: an encoder's first or last position or the mean of all, through its pooler when it has one; of convolutions
-    /// the largest value of each feature; else the state after the last token.
+    /// Returns the network's default vector of each text, `[batch, d]`, from its hidden states. An encoder takes the first or last
+    /// position or the mean of all, through its pooler if it has one; a convolutional network the maximum of each feature; other
+    /// networks the hidden state of the last token.
     pub fn pooled(&self, hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
         match self {
             Self::Encoder(network) => network.pooled(hidden, lengths),
@@ -63,7 +63,7 @@ impl TextModel {
         }
     }
 
-    /// What heads of single tokens read, `[batch, seq, d]`, from hidden states: these, or an encoder's transform of them.
+    /// Returns the input of token-level heads, `[batch, seq, d]`: the hidden states, or an encoder's transform of them.
     pub fn for_tokens(&self, hidden: Tensor<3>) -> Tensor<3> {
         match self {
             Self::Encoder(network) => network.for_tokens(hidden),
@@ -71,7 +71,7 @@ impl TextModel {
         }
     }
 
-    /// What stands for a text where nothing else is said.
+    /// Returns the network's default pooling of a text.
     pub fn stands(&self) -> Stands {
         match self {
             Self::Encoder(network) => match network.pooler_input() {
@@ -84,7 +84,7 @@ impl TextModel {
         }
     }
 
-    /// Where its parameters live.
+    /// Returns the device of its parameters.
     pub fn device(&self) -> Device {
         match self {
             Self::Encoder(network) => network.embedding.weight.val().device(),
@@ -95,20 +95,20 @@ impl TextModel {
     }
 }
 
-/// What stands for a text among the states of a network.
+/// The pooling of a text's hidden states into one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stands {
     /// The state of the first position.
     First,
     /// The mean of all states.
     Mean,
-    /// That of the last one.
+    /// The state of the last position.
     Last,
-    /// The largest of each number over all positions.
+    /// The maximum of each feature over all positions.
     Largest,
 }
 
-/// The mean of each text's hidden states `[batch, seq, d]` over its positions, `[batch, d]`.
+/// Averages hidden states `[batch, seq, d]` over each text's positions: `[batch, d]`.
 pub fn mean(hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
     let ([rows, cols, d], device) = (hidden.dims(), hidden.device());
     let weights: Vec<f32> = (0..rows)
@@ -122,7 +122,7 @@ pub fn mean(hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
     (hidden * weights).sum_dim(1).reshape([rows, d])
 }
 
-/// The largest of each number of the hidden states `[batch, seq, d]` over the positions of each text, `[batch, d]`.
+/// Takes the maximum of each feature of hidden states `[batch, seq, d]` over each text's positions: `[batch, d]`.
 pub fn largest(hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
     let [batch, seq, d] = hidden.dims();
     let padded = |lengths: &&[usize]| lengths.iter().any(|length| *length < seq);
@@ -142,7 +142,7 @@ pub fn largest(hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
     hidden.max_dim(1).reshape([batch, d])
 }
 
-/// The hidden states `[batch, d]` of the last token of each text.
+/// Returns the hidden state of each text's last token, `[batch, d]`.
 pub fn last(hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
     let ([batch, seq, d], device) = (hidden.dims(), hidden.device());
     let place = |row: usize| {

@@ -1,25 +1,25 @@
-//! A model as far as it is a transformer: what checks and plans ask of all of them alike.
+//! A transformer's facts, as checks and plans read them for all kinds of transformers alike.
 
 use crate::stack::{BlockConfig, Depth, StackConfig};
 
-/// A model as far as it is a transformer, borrowed from its config.
+/// A model's transformer facts, borrowed from its config.
 #[derive(Clone, Copy, Debug)]
 pub struct Transformer<'a> {
-    /// What all its blocks have in common.
+    /// The settings that all its blocks share.
     pub stack: &'a StackConfig,
-    /// Its stacks: one, or that which reads and that which writes.
+    /// The depths of its stacks: one, or those of encoder and decoder.
     pub stacks: [Option<Depth<'a>>; 2],
     /// Whether the embeddings are normalised.
     pub embedding_norm: bool,
 }
 
 impl<'a> Transformer<'a> {
-    /// Its stacks.
+    /// Returns the depths of its stacks.
     pub fn depths(&self) -> impl Iterator<Item = Depth<'a>> {
         self.stacks.into_iter().flatten()
     }
 
-    /// Parameters that a token does not use; those of shared layers count once.
+    /// Number of parameters that a single token does not use; shared layers count once.
     pub(super) fn unused(&self) -> usize {
         let stack = self.stack;
         let blocks = self.depths().flat_map(move |depth| {
@@ -34,7 +34,7 @@ impl<'a> Transformer<'a> {
         })
     }
 
-    /// The layers of its blocks, stack after stack.
+    /// Returns the layers of all blocks, stack after stack.
     pub fn blocks(&self) -> impl Iterator<Item = BlockConfig<'a>> {
         let stack = self.stack;
         self.depths().flat_map(move |depth| {
@@ -43,8 +43,8 @@ impl<'a> Transformer<'a> {
         })
     }
 
-    /// The blocks that differ, stack after stack: one of each group. What asks whether some block is so asks these, however many
-    /// there are.
+    /// Returns the layers of each distinct kind of block, stack after stack: one for each group. Checks of whether some block has
+    /// a property use these, independent of the number of blocks.
     pub fn sorts(&self) -> impl Iterator<Item = BlockConfig<'a>> {
         let stack = self.stack;
         self.depths().flat_map(move |depth| stack.sorts(depth))

@@ -1,13 +1,13 @@
-//! Two towers: a network that reads images and one that reads texts, each with a map onto one width, where they are compared
-//! by direction (Radford et al. 2021, CLIP, figure 3).
+//! Two towers: an image network and a text network, each projected onto one shared width, in which they are compared
+//! by cosine similarity (Radford et al. 2021, CLIP, figure 3).
 //!
 //! ```text
 //! u = W_image · image(pixels)      v = W_text · text(ids)      score(u, v) = exp(t) · cos(u, v)
 //! ```
 //!
-//! t is a parameter, `logit_scale`, which begins at −ln(temperature) and stays at ln 100 or below (section 2.5). Scores of a loss
-//! that tells pairs one by one have a bias as well ([`sigmoid`]). Not here: what stands for a text among its states, which a task
-//! says, and the loss.
+//! t is a parameter, `logit_scale`, which starts at −ln(temperature) and is kept at most ln 100 (section 2.5). Scores for a loss
+//! that classifies each pair separately also have a bias ([`sigmoid`]). The task chooses how a text's hidden states are pooled,
+//! and the loss.
 
 mod facts;
 pub mod sigmoid;
@@ -27,7 +27,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sigmoid::SigmoidScale;
 
-/// Its row of the family's table.
+/// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "two_towers",
     summary: "a network for images and one for texts, compared by direction: CLIP, SigLIP",
@@ -35,40 +35,40 @@ pub const KIND: Kind = Kind {
     example: "kind = \"two_towers\"\nd_joint = 128\nimage = { kind = \"vision\", n_layers = 4, d_model = 128 }\ntext = { kind = \"decoder\", n_layers = 4, d_model = 128 }",
 };
 
-/// The uses that it serves.
+/// The uses that two towers serve.
 pub(super) const USES: &[Use] = &[Use::ImageText];
 
-/// Draws of the text tower are those of another seed, since its parts have the names of the image tower's.
+/// Name of the text tower's seed. The tower draws from a separate seed because its parts have the same names as the image tower's.
 const TEXT: &str = "text";
-/// What the exponential of `logit_scale` stays below. Source: Radford et al. 2021, section 2.5.
+/// Upper bound of exp(`logit_scale`). Source: Radford et al. 2021, section 2.5.
 const MOST_SCALE: f32 = 100.0;
 
-/// The knobs of two towers.
+/// The settings of two towers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TwoTowersConfig {
-    /// The network that reads images: `vision`, `resnet` or `swin`.
+    /// The image network: `vision`, `resnet` or `swin`.
     pub image: Box<ModelConfig>,
-    /// The network that reads texts: `decoder`, `encoder`, `recurrent` or `convolutional`.
+    /// The text network: `decoder`, `encoder`, `recurrent` or `convolutional`.
     pub text: Box<ModelConfig>,
-    /// Width of the vectors that are compared.
+    /// Width of the embeddings that are compared.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     #[serde(default = "d_joint")]
     pub d_joint: usize,
-    /// Whether a matrix maps the vector of an image onto `d_joint`. Without one it is compared as it is, and `d_joint` is its width
-    /// (SigLIP).
+    /// Whether a matrix projects the image's vector onto `d_joint`. Without it the vector is compared unchanged, and its width
+    /// must be `d_joint` (SigLIP).
     #[serde(default = "projected", skip_serializing_if = "is_true")]
     pub image_projection: bool,
-    /// Whether these maps have a bias (SigLIP).
+    /// Whether the projections have a bias (SigLIP).
     #[serde(default, skip_serializing_if = "is_usual")]
     pub projection_bias: bool,
-    /// What cosines are divided by when training begins; a parameter from then on, which stays at 0.01 or more with
-    /// `loss = "softmax"`. SigLIP begins with 0.1.
+    /// Divisor of cosines at the start of training; a learned parameter from then on, which stays at 0.01 or more with
+    /// `loss = "softmax"`. SigLIP starts at 0.1.
     /// Source: Radford et al. 2021, section 2.5; Zhai et al. 2023, section 3.2.
     #[schemars(range(min = 0.01))]
     #[serde(default = "temperature")]
     pub temperature: f64,
-    /// Of `loss = "sigmoid"`: what is added to all scores when training begins; a parameter from then on. Default −10.
+    /// For `loss = "sigmoid"`: the bias of all scores at the start of training; a learned parameter from then on. Default −10.
     /// Source: Zhai et al. 2023, section 3.2.
     #[schemars(range(min = -100.0, max = 100.0))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,7 +88,7 @@ fn temperature() -> f64 {
 }
 
 impl TwoTowersConfig {
-    /// The network; `None` where a tower is of a kind that does not serve, or the inputs have no image.
+    /// Builds the towers; `None` if a tower's kind does not serve, or the inputs have no image.
     pub fn init(&self, inputs: &ModelInputs) -> Option<TwoTowers> {
         let of_texts = ModelInputs {
             seed: rng::part(inputs.seed, TEXT),
@@ -120,7 +120,7 @@ impl TwoTowersConfig {
     }
 }
 
-/// What the parameters of [`TwoTowers`] are.
+/// Places of the parameters of [`TwoTowers`].
 pub const ROLES: Roles = Roles::new(
     "TwoTowers",
     &[
@@ -132,34 +132,34 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// The range of `logit_scale`.
+/// The bounds of `logit_scale`.
 pub const BOUNDS: Bounds = Bounds {
     holder: "TwoTowers",
     field: "logit_scale",
-    // Whatever cosines are divided by may grow.
+    // The divisor of cosines may grow without bound.
     least: f32::MIN,
     most: 4.605_170_2, // ln 100
 };
 
-/// A network that reads images and one that reads texts.
+/// An image network and a text network.
 #[derive(Module, Debug)]
 pub struct TwoTowers {
-    /// Reads images.
+    /// The image network.
     pub image: ImageModel,
-    /// Reads texts.
+    /// The text network.
     pub text: TextModel,
-    /// `[d_joint, features]`.
+    /// Projection of the image's pooled vector, `[d_joint, features]`.
     pub image_projection: Option<Linear>,
-    /// `[d_joint, features]`.
+    /// Projection of the text's pooled vector, `[d_joint, features]`.
     pub text_projection: Linear,
-    /// The logarithm of what cosines are multiplied by, `[1]`, where nothing is added to them.
+    /// Logarithm of the factor on cosines, `[1]`, if scores have no bias.
     pub logit_scale: Option<Param<Tensor<1>>>,
-    /// What makes scores of cosines where they have a bias.
+    /// Factor and bias of scores, if they have a bias.
     pub sigmoid: Option<SigmoidScale>,
 }
 
 impl TwoTowers {
-    /// The networks of a config; `None` when the config is of another kind, or the inputs have no image.
+    /// Builds the towers of a config; `None` if the config is of another kind, or the inputs have no image.
     pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
         match model {
             ModelConfig::TwoTowers(c) => c.init(inputs),
@@ -167,7 +167,7 @@ impl TwoTowers {
         }
     }
 
-    /// Vectors `[rows, d_joint]` of images `[rows, channels, height, width]`.
+    /// Computes embeddings `[rows, d_joint]` of images `[rows, channels, height, width]`.
     pub fn of_images(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<2> {
         let pooled = self.image.pooled(pixels, pass);
         match &self.image_projection {
@@ -176,12 +176,12 @@ impl TwoTowers {
         }
     }
 
-    /// Vectors `[rows, d_joint]` of texts, from what stands for each of them among its states, `[rows, features]`.
+    /// Computes embeddings `[rows, d_joint]` of texts from their pooled vectors, `[rows, features]`.
     pub fn of_pooled_texts(&self, pooled: Tensor<2>) -> Tensor<2> {
         onto(&self.text_projection, pooled)
     }
 
-    /// Scores `[images, texts]` of cosines.
+    /// Computes scores `[images, texts]` from cosines.
     pub fn scores(&self, cosines: Tensor<2>) -> Tensor<2> {
         let dtype = cosines.dtype();
         let number = |x: Tensor<1>| -> Tensor<2> { x.cast(dtype).reshape([1, 1]) };
@@ -196,7 +196,7 @@ impl TwoTowers {
     }
 }
 
-/// `[rows, features]` → `[rows, d_joint]`.
+/// Projects pooled vectors: `[rows, features]` → `[rows, d_joint]`.
 fn onto(projection: &Linear, x: Tensor<2>) -> Tensor<2> {
     let [rows, width] = x.dims();
     let projected = projection.forward(x.reshape([1, rows, width]));

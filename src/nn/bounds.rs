@@ -1,22 +1,22 @@
-//! Parameters that stay within a range: after each update those that left it are put back to its end.
+//! Parameters that stay within a range: after each update, values outside it are clamped to its ends.
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::Tensor;
 
-/// The range of one parameter.
+/// The allowed range of one parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// The struct that holds it.
+    /// Name of the struct that holds the parameter.
     pub holder: &'static str,
-    /// Its field.
+    /// Name of the parameter's field in that struct.
     pub field: &'static str,
-    /// The least that an element may be.
+    /// Smallest value that an element may have.
     pub least: f32,
-    /// The most.
+    /// Largest value that an element may have.
     pub most: f32,
 }
 
-/// A model whose parameters are within their ranges.
+/// Returns the model with each bounded parameter clamped to its range.
 pub fn within<M: Module>(model: M, bounds: &[Bounds]) -> M {
     model.map(&mut Within {
         bounds,
@@ -26,7 +26,7 @@ pub fn within<M: Module>(model: M, bounds: &[Bounds]) -> M {
 
 struct Within<'a> {
     bounds: &'a [Bounds],
-    /// Of the parameter that comes next.
+    /// The range of the next parameter that is visited, if it has one.
     range: Option<[f32; 2]>,
 }
 

@@ -1,13 +1,13 @@
-//! The sizes of what layers add to their streams, measured on an untrained network: Admin's profile
+//! Sizes of the layers' contributions to their residual streams, measured on an untrained network: the profiling pass of Admin
 //! ([`crate::stack::residual_scale::admin`]).
 //!
-//! Numbers are added on the host in 64 bits and in one order, so that they are the same for any number of threads.
+//! Sums are accumulated on the host in 64 bits and in a fixed order, so that they do not depend on the number of threads.
 
 use crate::kernel;
 use burn::module::ParamId;
 use burn::tensor::Tensor;
 
-/// The sums that a variance is made of.
+/// Running count, sum and sum of squares, from which a variance is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moments {
     count: f64,
@@ -26,21 +26,21 @@ impl Moments {
         self.count += data.num_elements() as f64;
     }
 
-    /// The variance of all elements so far; not a number before the first one.
+    /// Returns the variance of all elements so far; NaN before the first one.
     pub fn variance(&self) -> f64 {
         let mean = self.sum / self.count;
         self.squares / self.count - mean * mean
     }
 }
 
-/// A residual connection.
+/// The measurements of one residual connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Branch {
-    /// The scale of its skip.
+    /// The scale parameter of the connection's skip path.
     pub skip: ParamId,
-    /// Of the stream that its stack begins with; empty but in the first connection.
+    /// Moments of the stream that enters the stack; measured at the stack's first connection only, empty in all others.
     pub stream: Moments,
-    /// Of its layer's result.
+    /// Moments of the output of the connection's layer.
     pub result: Moments,
 }
 
@@ -51,13 +51,13 @@ pub struct Branches {
 }
 
 impl Branches {
-    /// The stacks.
+    /// Returns the connections of each stack, stack by stack.
     pub fn stacks(&self) -> impl Iterator<Item = &[Branch]> {
         self.stacks.iter().map(|(_, branches)| branches.as_slice())
     }
 
-    /// Adds the `stream` that a connection of the block at `place` reads and its layer's `result`. Connections are known by their skips: a
-    /// second pass over the same stack adds to the first.
+    /// Adds the `stream` that a connection of the block at `place` reads and the `result` of its layer. Connections are
+    /// identified by their skips: a second pass over the same stack adds to the measurements of the first.
     pub(super) fn note(
         &mut self,
         place: &str,
@@ -117,7 +117,7 @@ mod tests {
                     .collect()
             })
             .collect();
-        // x and y together: mean 2, squares 1, 1, 1, 1, 4, 4, 4, 4 around it.
+        // x and y together: mean 2; the squared deviations are 1, 1, 1, 1, 4, 4, 4, 4 (for `b`).
         assert_eq!(found, [vec![(a, 4.0), (b, 2.5)], vec![(c, 4.0)]]);
         let streams: Vec<f64> = branches.stacks().map(|s| s[0].stream.variance()).collect();
         assert_eq!(streams, [1.0, 4.0]);

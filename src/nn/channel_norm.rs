@@ -1,10 +1,10 @@
-//! Normalisation of the planes of an image, each with its own scale and shift.
+//! Normalisation of the planes of an image, with a learned scale and shift for each plane.
 //!
-//! Batch norm (Ioffe and Szegedy 2015): by mean and variance over the batch and the image in training, by running
-//! averages of them in use: r ← (1 − m)r + m·s, where s is the batch's unbiased variance. The averages are state:
-//! checkpoints hold them, optimizers do not move them. A micro-batch is normalised by itself, so that cutting a
-//! step into micro-batches is not the same as one batch. Group norm (Wu and He 2018): by the mean and variance of
-//! a group of planes of one image, which depends on no other image and has no state.
+//! Batch norm (Ioffe and Szegedy 2015) normalises by mean and variance over the batch and the image in training, and by running
+//! averages of them in evaluation: r ← (1 − m)r + m·s, where s is the batch's statistic (for the variance, the unbiased one). The
+//! averages are state: checkpoints hold them, optimizers do not update them. Each micro-batch is normalised by its own
+//! statistics, so a step that is split into micro-batches does not equal one whole batch. Group norm (Wu and He 2018) normalises
+//! by the mean and variance of a group of planes of one image; it depends on no other image and has no state.
 
 use super::Kind;
 use super::init::Init;
@@ -34,7 +34,7 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
-/// Which normalisation planes have.
+/// The normalisation of the planes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ChannelNormConfig {
@@ -45,7 +45,7 @@ pub enum ChannelNormConfig {
 }
 
 impl ChannelNormConfig {
-    /// Faults of its keys, in a network whose first planes are `width`, when that is sound.
+    /// Reports faults of the keys; `width` is the network's first number of planes, `None` if that is itself invalid.
     pub fn faults(&self, width: Option<usize>, at: &mut TableFaults) {
         match self {
             Self::Batch(norm) => {
@@ -81,7 +81,7 @@ impl Default for ChannelNormConfig {
     }
 }
 
-/// Batch norm's knobs.
+/// Settings of batch norm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BatchNormConfig {
@@ -102,7 +102,7 @@ impl Default for BatchNormConfig {
     }
 }
 
-/// Group norm's knobs.
+/// Settings of group norm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GroupNormConfig {
@@ -124,7 +124,7 @@ impl Default for GroupNormConfig {
 }
 
 impl ChannelNormConfig {
-    /// A norm of `planes` planes.
+    /// Builds a norm for `planes` planes.
     pub fn init(&self, planes: usize, init: &Init) -> ChannelNorm {
         let (gamma, beta) = (init.vector(planes, 1.0), init.vector(planes, 0.0));
         match self {
@@ -146,7 +146,7 @@ impl ChannelNormConfig {
     }
 }
 
-/// A normalisation of planes with its parameters.
+/// A normalisation of planes and its parameters.
 #[derive(Module, Debug)]
 pub enum ChannelNorm {
     /// Batch norm.
@@ -156,7 +156,7 @@ pub enum ChannelNorm {
 }
 
 impl ChannelNorm {
-    /// `[batch, planes, height, width]` → the same shape.
+    /// Normalises `x` `[batch, planes, height, width]`; the shape stays the same.
     pub fn forward(&self, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
         match self {
             Self::Batch(norm) if pass.trains() && norm.learns() => norm.forward_training(x),
@@ -166,7 +166,7 @@ impl ChannelNorm {
     }
 }
 
-/// The roles of the parameters of [`BatchNorm`].
+/// Roles of the parameters of [`BatchNorm`].
 pub const ROLES: Roles = Roles::new(
     "BatchNorm",
     &[
@@ -177,35 +177,35 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// γ, β and the running averages of a batch norm.
+/// Parameters γ and β and the running averages of a batch norm.
 #[derive(Module, Debug)]
 pub struct BatchNorm {
-    /// `[planes]`, starts at 1.
+    /// γ `[planes]`, initially 1.
     pub gamma: Param<Tensor<1>>,
-    /// `[planes]`, starts at 0.
+    /// β `[planes]`, initially 0.
     pub beta: Param<Tensor<1>>,
-    /// `[planes]`, starts at 0; no parameter.
+    /// Running mean `[planes]`, initially 0; not a parameter.
     pub running_mean: RunningState<Tensor<1>>,
-    /// `[planes]`, starts at 1; no parameter.
+    /// Running variance `[planes]`, initially 1; not a parameter.
     pub running_var: RunningState<Tensor<1>>,
     eps: f64,
     momentum: f64,
 }
 
 impl BatchNorm {
-    /// Whether it is not frozen: a frozen norm keeps its averages too.
+    /// Whether the norm is trained; a frozen norm keeps its running averages, too.
     fn learns(&self) -> bool {
         self.gamma.val().is_require_grad()
     }
 
-    /// By the running averages.
+    /// Normalises by the running averages.
     fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         let scale = self.gamma.val() / (self.running_var.value() + self.eps).sqrt();
         let shift = self.beta.val() - self.running_mean.value() * scale.clone();
         affine(x, scale, shift)
     }
 
-    /// By the batch, whose statistics move the running averages.
+    /// Normalises by the batch's statistics and updates the running averages with them.
     fn forward_training(&self, x: Tensor<4>) -> Tensor<4> {
         let [batch, _, height, width] = x.dims();
         let count = (batch * height * width) as f64;
@@ -216,32 +216,32 @@ impl BatchNorm {
         result.output
     }
 
-    /// Moves a running average towards a batch's statistic; one that is not finite (a step that will not be
-    /// taken) leaves it.
+    /// Moves a running average towards a batch's statistic. Elements that would become non-finite (in a step that will be
+    /// skipped) keep their old value.
     fn follow(&self, average: &RunningState<Tensor<1>>, statistic: Tensor<1>) {
         let old = average.value();
         let new = old.clone() * (1.0 - self.momentum) + statistic * self.momentum;
         let wrong = new.clone().is_finite().bool_not();
         average.update(new.mask_where(wrong, old));
-        // Burn keeps an update aside until the next one; visitors are to see it now.
+        // Burn defers an update until the next one; module visitors must see it now.
         average.value_sync();
     }
 }
 
-/// Whether a field of this name is a batch norm's state, which is saved but not trained.
+/// Whether a field of this name is the state of a batch norm, which is saved but not trained.
 pub fn is_state(name: &str) -> bool {
     matches!(name, "running_mean" | "running_var")
 }
 
-/// The roles of the parameters of [`GroupNorm`].
+/// Roles of the parameters of [`GroupNorm`].
 pub const GROUPNORM_ROLES: Roles = Roles::new("GroupNorm", &[("gamma", NORM), ("beta", NORM)]);
 
-/// γ and β of a group norm.
+/// Parameters γ and β of a group norm.
 #[derive(Module, Debug)]
 pub struct GroupNorm {
-    /// `[planes]`, starts at 1.
+    /// γ `[planes]`, initially 1.
     pub gamma: Param<Tensor<1>>,
-    /// `[planes]`, starts at 0.
+    /// β `[planes]`, initially 0.
     pub beta: Param<Tensor<1>>,
     groups: usize,
     eps: f64,
@@ -261,7 +261,7 @@ impl GroupNorm {
     }
 }
 
-/// scale·x + shift, plane by plane.
+/// Computes scale·x + shift, plane by plane.
 fn affine(x: Tensor<4>, scale: Tensor<1>, shift: Tensor<1>) -> Tensor<4> {
     let planes = x.dims()[1];
     x * scale.reshape([1, planes, 1, 1]) + shift.reshape([1, planes, 1, 1])

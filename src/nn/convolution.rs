@@ -1,9 +1,11 @@
-//! The 2-D convolution of residual networks: no bias (a norm follows), padding that keeps an image's size at
-//! stride 1: the same on both sides (PyTorch's networks), or only as much as the last kernel needs, the odd pixel behind
-//! (TensorFlow's SAME, as the hybrids of Dosovitskiy et al. 2021 were trained).
+//! The 2-D convolution of residual networks, without bias (a norm follows).
 //!
-//! Weights are drawn as in He et al. 2015: normal with variance 2/(outputs·size²), so that what comes back keeps
-//! its size. They may be standardised (Qiao et al. 2019): every output's weights have mean 0 and variance 1, which
+//! The padding keeps the image's size at stride 1. It is either the same on both sides (as in PyTorch's networks) or only as much
+//! as the last kernel position needs, with the odd pixel at the end (TensorFlow's SAME, with which the hybrids of Dosovitskiy et
+//! al. 2021 were trained).
+//!
+//! Weights are drawn as in He et al. 2015: normal with variance 2/(outputs·size²), which preserves the size of gradients in the
+//! backward pass. They may be standardised (Qiao et al. 2019): the weights of every output then have mean 0 and variance 1, which
 //! goes with group norm.
 
 use super::init::Init;
@@ -18,19 +20,19 @@ use serde::{Deserialize, Serialize};
 /// Added to the variance of standardised weights.
 const EPS: f64 = 1e-8;
 
-/// Where zeros stand around an image. At stride 1 both are alike.
+/// Placement of the zeros around an image. At stride 1 all placements agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Padding {
     /// Half of the kernel on every side (PyTorch).
     #[default]
     Symmetric,
-    /// As many as the kernels reach beyond the image, the odd one behind it (TensorFlow's SAME).
+    /// As many zeros as the kernels reach beyond the image, the odd one at the end (TensorFlow's SAME).
     Same,
 }
 
 impl Padding {
-    /// Zeros before and behind a side of the image, for kernels of this size and stride.
+    /// Returns the numbers of zeros before and after a side of the image, for kernels of this size and stride.
     pub fn pair(self, side: usize, size: usize, stride: usize) -> (usize, usize) {
         match self {
             Self::Symmetric => (size / 2, size / 2),
@@ -46,35 +48,35 @@ impl Padding {
 /// The shapes of a convolution's input and output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvolutionShape {
-    /// Planes that it reads.
+    /// Number of input planes.
     pub inputs: usize,
-    /// Planes that it makes.
+    /// Number of output planes.
     pub outputs: usize,
-    /// Side of the kernel, odd.
+    /// Side of the kernel in pixels, odd.
     pub size: usize,
-    /// Step of the kernel.
+    /// Step of the kernel in pixels.
     pub stride: usize,
 }
 
 impl ConvolutionShape {
-    /// Side of the result for a side of the image.
+    /// Returns the output's side for an image of this side.
     pub fn side(&self, side: usize) -> usize {
         side.div_ceil(self.stride)
     }
 
-    /// Number of weights.
+    /// Returns the number of weights.
     pub fn weights(&self) -> usize {
         self.inputs * self.outputs * self.size * self.size
     }
 }
 
-/// The roles of the parameters of [`Convolution`].
+/// Roles of the parameters of [`Convolution`].
 pub const ROLES: Roles = Roles::new("Convolution", &[("weight", WEIGHT)]);
 
 /// A convolution over the planes of an image.
 #[derive(Module, Debug)]
 pub struct Convolution {
-    /// `[outputs, inputs, rows, columns]`.
+    /// `[outputs, inputs, kernel rows, kernel columns]`.
     pub weight: Param<Tensor<4>>,
     stride: usize,
     size: usize,
@@ -84,7 +86,7 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// A convolution of this shape; `standardized` weights are brought to mean 0 and variance 1 on the way.
+    /// Builds a convolution of this shape. If `standardized`, each forward pass brings the weights to mean 0 and variance 1.
     pub fn new(
         shape: &ConvolutionShape,
         padding: Padding,
@@ -101,7 +103,7 @@ impl Convolution {
         }
     }
 
-    /// `[batch, inputs, height, width]` → `[batch, outputs, ⌈height/stride⌉, ⌈width/stride⌉]`.
+    /// Convolves `[batch, inputs, height, width]` to `[batch, outputs, ⌈height/stride⌉, ⌈width/stride⌉]`.
     pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         let weight = self.weight.val();
         let weight = if self.standardized {
@@ -126,7 +128,7 @@ impl Convolution {
     }
 }
 
-/// Each output's weights with mean 0 and variance 1.
+/// Returns the weights standardised: those of each output have mean 0 and variance 1.
 fn standardized(weight: Tensor<4>) -> Tensor<4> {
     let [outputs, inputs, rows, columns] = weight.dims();
     let flat = weight.reshape([outputs, inputs * rows * columns]);

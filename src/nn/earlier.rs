@@ -1,30 +1,30 @@
 //! Hidden states of earlier segments: the memory of segment recurrence (Dai et al. 2019, section 3.2).
 //!
-//! A row that begins its text remembers nothing: states of another text stay where they are and are hidden, since states
-//! of zero would be looked at. The same holds behind the end of a document.
+//! A row that begins a new text has an empty memory: states left from another text stay in the tensor but are masked, because
+//! zeroed states would still receive attention. The same holds after the end of a document.
 
 use crate::kernel;
 use crate::kernel::Visibility;
 use burn::tensor::{Int, Tensor, TensorData};
 use std::ops::Range;
 
-/// The newest hidden states that a layer read before this segment.
+/// The most recent hidden states that a layer read before the current segment.
 #[derive(Clone, Debug, Default)]
 pub struct Earlier {
-    /// `[batch, positions, d_model]`, the newest last; `None` before the first segment.
+    /// `[batch, positions, d_model]`, the most recent last; `None` before the first segment.
     pub states: Option<Tensor<3>>,
-    /// How many of the newest positions of each row belong to the text that the row reads; the others are hidden.
+    /// For each row, how many of its most recent positions belong to the text that the row is reading; the others are masked.
     pub open: Vec<usize>,
 }
 
 impl Earlier {
-    /// Positions of a row.
+    /// Returns the number of remembered positions per row.
     pub fn positions(&self) -> usize {
         self.states.as_ref().map_or(0, |states| states.dims()[1])
     }
 
-    /// Reads a segment `[batch, seq, d_model]`, whose positions see each other so: the newest `most` positions are kept,
-    /// without gradients.
+    /// Appends a segment `[batch, seq, d_model]` whose positions see each other as `visible` says. The most recent `most`
+    /// positions are kept, without gradients.
     pub fn read(&mut self, x: &Tensor<3>, visible: &Visibility, most: usize) {
         let [batch, seq, d_model] = x.dims();
         let before = self.positions();
@@ -53,7 +53,7 @@ impl Earlier {
             (Some(lengths), states) => {
                 let all = Tensor::cat(states.into_iter().chain([x]).collect(), 1);
                 let total = before + seq;
-                // A row with fewer positions repeats its first one in front, which is hidden.
+                // A row with fewer positions repeats its first one in front; the repetitions are masked.
                 let places = lengths.iter().enumerate().flat_map(|(row, length)| {
                     let end = before + length.min(&seq);
                     (0..kept).map(move |at| (row * total + (end + at).saturating_sub(kept)) as i32)
@@ -66,7 +66,7 @@ impl Earlier {
         };
     }
 
-    /// The memory of other rows: row i becomes that of `rows[i]`.
+    /// Reorders the rows: row i becomes the former row `rows[i]`.
     pub(super) fn select(&mut self, rows: &Tensor<1, Int>) {
         if let Some(states) = self.states.take() {
             let numbers = kernel::read(rows.clone());
@@ -76,7 +76,7 @@ impl Earlier {
         }
     }
 
-    /// The memory of some consecutive rows.
+    /// Returns the memory of some consecutive rows.
     pub(super) fn rows(&self, rows: Range<usize>) -> Self {
         match &self.states {
             None => Self::default(),
@@ -87,7 +87,7 @@ impl Earlier {
         }
     }
 
-    /// The memory of several groups of rows as that of all of them.
+    /// Concatenates the memories of several groups of rows.
     pub(super) fn joined<'a>(parts: impl Iterator<Item = &'a Self>) -> Self {
         let (mut states, mut open) = (Vec::new(), Vec::new());
         for part in parts {
@@ -100,7 +100,7 @@ impl Earlier {
         }
     }
 
-    /// Hides the memory of the rows where `kept` is false.
+    /// Masks the whole memory of the rows for which `kept` is false.
     pub(super) fn reset(&mut self, kept: &[bool]) {
         for (open, kept) in self.open.iter_mut().zip(kept) {
             *open = if *kept { *open } else { 0 };

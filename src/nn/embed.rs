@@ -1,4 +1,4 @@
-//! Token embeddings: a table of vectors, optionally scaled and normalised.
+//! Token embeddings: an embedding table whose vectors are optionally scaled and normalised.
 
 use super::init::Init;
 use super::norm::{Norm, NormConfig};
@@ -7,10 +7,10 @@ use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 
-/// The roles of the parameters of [`Embedding`].
+/// Roles of the parameters of [`Embedding`].
 pub const ROLES: Roles = Roles::new("Embedding", &[("weight", TABLE)]);
 
-/// The table of token vectors and what happens to them on the way in.
+/// The token embedding table, with the scale and the norm applied after the lookup.
 #[derive(Module, Debug)]
 pub struct Embedding {
     /// `[vocab, d_model]`.
@@ -21,7 +21,7 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    /// A table for `vocab` tokens; `scale` multiplies the vectors (√d_model in the 2017 Transformer).
+    /// Builds a table for `vocab` tokens; `scale` multiplies the vectors (√d_model in the 2017 Transformer).
     pub fn new(
         vocab: usize,
         d_model: usize,
@@ -36,12 +36,12 @@ impl Embedding {
         }
     }
 
-    /// Vectors of `ids` `[batch, seq]` as `[batch, seq, d_model]`.
+    /// Looks up the vectors of `ids` `[batch, seq]` as `[batch, seq, d_model]`.
     pub fn forward(&self, ids: Tensor<2, Int>) -> Tensor<3> {
         self.scaled(kernel::embedding(self.weight.val(), ids))
     }
 
-    /// [`Self::forward`] of the sum of this table and another one, to which no gradient goes.
+    /// Like [`Self::forward`] for the sum of this table and `other`, which receives no gradient.
     pub fn forward_with(&self, other: &Self, ids: Tensor<2, Int>) -> Tensor<3> {
         let fixed = kernel::untracked(other.weight.val());
         let fixed = kernel::embedding(fixed, ids.clone().inner());
@@ -61,7 +61,7 @@ impl Embedding {
         }
     }
 
-    /// The table as a head: scores of tokens by their vectors.
+    /// Returns the table as an LM head (tied weights): a token's logit is the product with its vector.
     pub fn head(&self) -> kernel::Head {
         kernel::Head {
             weight: self.weight.val(),
@@ -70,7 +70,7 @@ impl Embedding {
     }
 }
 
-/// Segment vectors `[batch, seq, d]`. A table of one row has one vector for all tokens, whatever their segment.
+/// Returns the segment vectors `[batch, seq, d]`. A table with one row gives all tokens the same vector, whatever their segment.
 pub fn segment_vectors(
     table: Tensor<2>,
     segments: Option<Tensor<2, Int>>,
@@ -79,7 +79,7 @@ pub fn segment_vectors(
 ) -> Tensor<3> {
     let [rows, d] = table.dims();
     match segments {
-        // A further segment counts as the last.
+        // A segment number beyond the table counts as the last segment.
         Some(ids) if rows > 1 => kernel::embedding(table, ids.clamp_max(rows as i64 - 1)),
         Some(_) | None => table
             .slice([0..1, 0..d])

@@ -1,13 +1,13 @@
-//! The value residual (Zhou et al. 2024, arXiv:2410.17897), as RWKV-7 has it: the first layer of a stack that has values for it keeps
-//! them here, and later layers mix them into their own.
+//! The value residual (Zhou et al. 2024, arXiv:2410.17897), as in RWKV-7: the first layer of a stack that supports it stores its
+//! values here, and later layers mix them into their own.
 //!
-//! They live as long as one pass through one stack, whose blocks see them through their contexts. A block that is computed once more on
-//! the way back is given those that it had the first time.
+//! The values live as long as one pass through one stack; its blocks reach them through their contexts. A block that is
+//! recomputed in the backward pass is given the values of its first computation.
 
 use burn::tensor::Tensor;
 use std::cell::RefCell;
 
-/// The values of the first layer, as one pass through a stack finds them.
+/// The first layer's values, shared by the layers during one pass through a stack.
 #[derive(Debug, Default)]
 pub struct FirstValues {
     given: Option<Tensor<3>>,
@@ -15,7 +15,7 @@ pub struct FirstValues {
 }
 
 impl FirstValues {
-    /// Those of an earlier block, when there are some.
+    /// Starts with the values of an earlier block, if there are any.
     pub fn of(given: Option<Tensor<3>>) -> Self {
         Self {
             given,
@@ -23,12 +23,12 @@ impl FirstValues {
         }
     }
 
-    /// The values `[batch, seq, d_model]`, once a layer has made them.
+    /// Returns the values `[batch, seq, d_model]`, once a layer has stored them.
     pub fn get(&self) -> Option<Tensor<3>> {
         self.given.clone().or_else(|| self.made())
     }
 
-    /// Keeps the values of a layer `[batch, seq, d_model]` for later ones, where no earlier one has made some.
+    /// Stores a layer's values `[batch, seq, d_model]` for later layers, unless an earlier layer has already done so.
     pub fn put(&self, values: &Tensor<3>) {
         let mut made = self.made.borrow_mut();
         if self.given.is_none() && made.is_none() {
@@ -36,7 +36,7 @@ impl FirstValues {
         }
     }
 
-    /// Those that were made here, and not given.
+    /// Returns the values that were stored here, as opposed to given at the start.
     pub fn made(&self) -> Option<Tensor<3>> {
         self.made.borrow().clone()
     }

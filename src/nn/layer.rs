@@ -10,82 +10,82 @@ use burn::tensor::Tensor;
 
 /// A layer of a block.
 pub trait Layer {
-    /// `x` `[batch, seq, d_model]` → the same shape.
+    /// Maps `x` `[batch, seq, d_model]` to the same shape.
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3>;
 
-    /// The state of the layer before the first call. A layer that keeps one for segments drops it where a document of a row
-    /// begins, and continues in the document of number [`crate::kernel::Sequences::OPEN`] alone.
+    /// Returns the state of the layer before its first call. A layer that keeps a state between segments drops it where a row
+    /// begins a document, and continues it only in the document numbered [`crate::kernel::Sequences::OPEN`].
     fn empty_state(&self, _of: StateUse) -> LayerState {
         LayerState::None
     }
 
-    /// Positions before a new one of which decoding keeps something; `None` when it keeps all of them.
+    /// Returns how many positions before a new one decoding has to keep; `None` if it keeps all of them.
     fn reach(&self) -> Option<usize> {
         None
     }
 
-    /// The longest input that it can read, when it has a limit.
+    /// Returns the longest input that the layer can read, if there is a limit.
     fn max_len(&self) -> Option<usize> {
         None
     }
 
-    /// The matrix that the first layer of a stack with some keys lends to the others with the same keys.
+    /// Returns the matrix that the first layer of a stack with given settings lends to the other layers with the same settings.
     fn lent(&self) -> Option<Tensor<2>> {
         None
     }
 }
 
-/// The block that a layer is built for.
+/// Shape of the block that a layer is built for, and its place in the stack.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockShape {
     /// Width of the layer's input and output.
     pub d_model: usize,
     /// Number of the block in its stack, from 0.
     pub layer: usize,
-    /// Blocks of the stack.
+    /// Number of blocks in the stack.
     pub blocks: usize,
-    /// Whether its mixer is the first of the stack that hands its values to later ones
+    /// Whether the block's mixer is the first of the stack that passes its values to later mixers
     /// ([`super::recurrent::MixerConfig::has_value_residual`]).
     pub makes_first_values: bool,
 }
 
-/// The surroundings of a layer's input.
+/// Everything that a layer can read beside its input.
 pub struct LayerContext<'a> {
     /// Number of the block in its stack, from 0.
     pub layer: usize,
-    /// Number of the block whose parameters the layer has: another one's where layers share them.
+    /// Number of the block that owns the layer's parameters; differs from `layer` if layers share parameters.
     pub owner: usize,
     /// Positions of the queries and keys of this pass.
     pub span: Span,
-    /// Which keys a query may see.
+    /// Visibility: which keys each query may see.
     pub visible: &'a Visibility,
-    /// The position scheme, for what depends on queries, keys and layer.
+    /// The position scheme, for the parts that depend on queries, keys and layer.
     pub position: &'a dyn PositionScheme,
-    /// Rotation and biases, which all layers of this pass share.
+    /// Rotation and biases that all layers of this pass share.
     pub prepared: &'a Prepared,
-    /// The memory of cross-attention, `[batch, keys, d_model]`; `None` in a layer that looks at its own input.
+    /// The memory of cross-attention, `[batch, keys, d_model]`; `None` in self-attention.
     pub memory: Option<&'a Tensor<3>>,
-    /// The rotations of queries and of a memory's keys, where the memory has positions.
+    /// Rotations of the queries and of the memory's keys, if the memory has positions.
     pub turned: Option<[&'a Rotation; 2]>,
-    /// Hidden states of earlier segments as the layer reads them, `[batch, earlier, d_model]`: positions before those of its
-    /// input, which `span` and `visible` count, and whose states are looked at alone.
+    /// Hidden states of earlier segments as the layer reads them, `[batch, earlier, d_model]`. Their positions precede those of
+    /// the input and are counted by `span` and `visible`; they serve only as keys and values.
     pub earlier: Option<Tensor<3>>,
-    /// States `[batch, keys, d_model]` that keys and values are made of in place of the layer's input, as the layer reads them,
-    /// each at its own position: `span`, `visible` and `position` hold as they do for the input.
+    /// States `[batch, keys, d_model]` from which keys and values are computed in place of the layer's input, as the layer reads
+    /// them, each at its own position: `span`, `visible` and `position` hold as they do for the input.
     pub sources: Option<Tensor<3>>,
-    /// The matrix that the first block whose attention has the same keys lends ([`Layer::lent`]).
+    /// The matrix lent by the first block whose attention has the same settings ([`Layer::lent`]).
     pub lent: Option<Tensor<2>>,
-    /// The values that the first layer of the stack hands to later ones; `None` outside of a stack.
+    /// The values that the first layer of the stack passes to later ones; `None` outside a stack.
     pub first_values: Option<&'a FirstValues>,
-    /// The state that the layer kept at the last call, and keeps for the next one.
+    /// The state that the layer kept at its previous call and updates for the next one.
     pub state: Option<&'a mut LayerState>,
-    /// Draws of dropout, added losses, readings.
+    /// The current pass: dropout draws, added losses and readings.
     pub pass: &'a Pass,
 }
 
 /// Every position sees every other one.
 static ALL: Visibility = Visibility::ALL;
-/// Nothing is rotated, no score biased.
+/// No rotation and no score bias.
 static NOTHING: Prepared = Prepared {
     rotation: None,
     score_bias: ScoreBias::None,
@@ -94,7 +94,7 @@ static NOTHING: Prepared = Prepared {
 };
 
 impl<'a> LayerContext<'a> {
-    /// The context of a layer outside of a stack: `length` positions that have no order and all see each other.
+    /// Returns the context of a layer outside a stack: `length` positions without order that all see each other.
     pub fn alone(length: usize, pass: &'a Pass) -> Self {
         Self {
             layer: 0,

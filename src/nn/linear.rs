@@ -8,7 +8,7 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use std::collections::BTreeSet;
 
-/// The roles of the parameters of [`Linear`].
+/// Roles of the parameters of [`Linear`].
 pub const ROLES: Roles = Roles::new("Linear", &[("weight", WEIGHT), ("bias", BIAS)]);
 
 /// An affine map of the last dimension.
@@ -21,7 +21,7 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// A map from `d_in` to `d_out`.
+    /// Builds a map from `d_in` to `d_out`.
     pub fn new(d_in: usize, d_out: usize, bias: bool, role: Role, init: &Init) -> Self {
         Self {
             weight: init.linear(d_in, d_out, role),
@@ -29,7 +29,7 @@ impl Linear {
         }
     }
 
-    /// The map as a head that scores classes or tokens.
+    /// Returns the map as an output head that scores classes or tokens.
     pub fn head(&self) -> kernel::Head {
         kernel::Head {
             weight: self.weight.val(),
@@ -37,27 +37,27 @@ impl Linear {
         }
     }
 
-    /// `[batch, seq, d_in]` → `[batch, seq, d_out]`.
+    /// Maps `[batch, seq, d_in]` to `[batch, seq, d_out]`.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         self.of(kernel::Operand::new(x))
     }
 
-    /// The activation of [`Self::forward`]'s results.
+    /// Applies `activation` to the result of [`Self::forward`].
     pub fn activated(&self, x: Tensor<3>, activation: kernel::Activation) -> Tensor<3> {
         let bias = self.bias.as_ref().map(Param::val);
         kernel::Operand::new(x).activated(self.weight.val(), bias, activation)
     }
 
-    /// [`Self::forward`] of an input that several maps read.
+    /// Like [`Self::forward`], for an input that several maps read.
     pub fn of(&self, x: kernel::Operand) -> Tensor<3> {
         x.linear(self.weight.val(), self.bias.as_ref().map(Param::val))
     }
 }
 
-/// The names of the fields of a [`Linear`] in Burn's traversals.
+/// The container name of a [`Linear`]'s fields in Burn's traversals.
 const CONTAINER: &str = "Struct:Linear";
 
-/// The paths of the weights of a module's linear maps.
+/// Returns the paths of the weights of all linear maps in a module.
 pub fn weights<M: Module>(module: &M) -> BTreeSet<String> {
     let mut linear = Weights::default();
     module.visit(&mut linear);
@@ -88,20 +88,21 @@ impl ModuleVisitor for Weights {
     }
 }
 
-/// The model with the weights of its affine maps stored as [`kernel::stored`] says, for decoding on a CPU: it can be used,
-/// but neither trained nor saved. Its results are the same up to the order of sums. Adapters are merged into the weights.
+/// Returns the model with the weights of its affine maps in the layout of [`kernel::stored`], for decoding on a CPU. The model
+/// can then be used, but neither trained nor saved. Its results are the same up to the order of sums. Adapters are merged into
+/// the weights.
 pub fn stored_for_decoding<M: Module>(model: M) -> M {
     model.materialize().map(&mut Stored::default())
 }
 
-/// Affine maps whose weights decoding multiplies from both sides, as their module and its field: these stay as they are.
+/// Affine maps whose weights decoding multiplies from both sides, as (container of the module, field). They keep their layout.
 const FROM_BOTH_SIDES: [(&str, &str); 2] = [("Struct:Latent", "key"), ("Struct:Latent", "value")];
 
 #[derive(Default)]
 struct Stored {
-    /// Whether the parameter that comes next is an affine map's.
+    /// Whether the next parameter belongs to an affine map.
     affine: bool,
-    /// Whether it stands in one of [`FROM_BOTH_SIDES`].
+    /// Whether the traversal is inside one of [`FROM_BOTH_SIDES`].
     stays: bool,
 }
 

@@ -1,8 +1,8 @@
-//! The parts of a transformer: norms, activations, feed-forward layers, attention, positions, embeddings.
+//! Building blocks of transformers: norms, activations, feed-forward layers, attention, positions, embeddings.
 //!
-//! A part is a config (plain data, strict), a Burn module, and nothing else's code. No part does I/O or
-//! knows a loss. Families (norms, positions …) are enums that own the parameters and hand out one trait
-//! object that acts.
+//! Each part consists of a config (plain data that rejects unknown keys) and a Burn module, and depends on no other part's
+//! internals. No part does I/O or knows a loss. Families (norms, positions …) are enums that own the parameters and expose the
+//! behaviour of their variant as one trait object.
 
 pub mod attention;
 pub mod bounds;
@@ -33,7 +33,7 @@ pub mod vocabulary;
 pub use crate::kind::Kind;
 use role::Roles;
 
-/// The roles of the parameters of the parts.
+/// Roles of the parameters of all parts.
 pub const ROLES: &[Roles] = &[
     attention::adaptive_span::ROLES,
     attention::differential::ROLES,

@@ -1,25 +1,26 @@
-//! Neighbours: texts of a database that a retrieval-enhanced language model reads beside its own (Borgeaud et al. 2022, RETRO).
+//! Neighbours: texts from a database that a retrieval-enhanced language model reads beside its own input (Borgeaud et al. 2022,
+//! RETRO).
 //!
-//! A text is cut into chunks of m tokens. Once a chunk is read, the k chunks of the database that are nearest to it, each with
-//! its continuation, are at hand for the tokens after it.
+//! A text is cut into chunks of m tokens. After a chunk has been read, the k database chunks nearest to it, each with its
+//! continuation, are available to the tokens that follow.
 
-/// The neighbours of some chunks of the rows of a batch, which lie row after row, chunk after chunk.
+/// The neighbours of chunks of a batch, stored row by row and, within a row, chunk by chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Neighbours {
-    /// Tokens of a chunk: m.
+    /// Tokens per chunk: m.
     pub chunk: usize,
-    /// Places for neighbours of a chunk: k.
+    /// Neighbour slots per chunk: k.
     pub count: usize,
-    /// Places for tokens of a neighbour: r = 2m.
+    /// Token slots per neighbour: r = 2m.
     pub width: usize,
-    /// Token ids, `[rows, chunks, count, width]`; what stands behind a neighbour's last token is not read.
+    /// Token ids, `[rows, chunks, count, width]`; ids after a neighbour's last token are padding and never read.
     pub ids: Vec<i32>,
-    /// Tokens of each neighbour, `[rows, chunks, count]`; 0 where there is none.
+    /// Number of tokens of each neighbour, `[rows, chunks, count]`; 0 for an empty slot.
     pub lengths: Vec<usize>,
 }
 
 impl Neighbours {
-    /// Of no chunk yet.
+    /// Creates an empty set of neighbours, with no chunk yet.
     pub fn none(chunk: usize, count: usize) -> Self {
         Self {
             chunk,
@@ -30,7 +31,8 @@ impl Neighbours {
         }
     }
 
-    /// Adds a neighbour to the last chunk or begins another: its tokens, none of a place without a neighbour.
+    /// Adds the tokens of a neighbour to the last chunk, or to a new one if the last is full; an empty slice fills a slot without
+    /// a neighbour.
     pub fn push(&mut self, tokens: &[i32]) {
         let tokens = &tokens[..tokens.len().min(self.width)];
         self.lengths.push(tokens.len());
@@ -38,24 +40,24 @@ impl Neighbours {
         self.ids.resize(self.lengths.len() * self.width, 0);
     }
 
-    /// Adds those of other chunks, cut alike.
+    /// Appends the neighbours of other chunks, which must have the same sizes.
     pub fn append(&mut self, others: &Self) {
         self.ids.extend(&others.ids);
         self.lengths.extend(&others.lengths);
     }
 
-    /// The number of chunks that end in the next `tokens` tokens of a row of which `seen` were read.
+    /// Returns how many chunks end within the next `tokens` tokens of a row of which `seen` tokens have been read.
     pub fn ended(chunk: usize, seen: usize, tokens: usize) -> usize {
         (seen + tokens) / chunk - seen / chunk
     }
 }
 
-/// Something that finds neighbours.
+/// A source of neighbours.
 pub trait Retrieves: Send + Sync {
-    /// Tokens of a chunk.
+    /// Tokens per chunk.
     fn chunk(&self) -> usize;
 
-    /// Neighbours of a chunk at most.
+    /// Maximum number of neighbours per chunk.
     fn count(&self) -> usize;
 
     /// Appends the neighbours of a chunk of token ids.

@@ -1,6 +1,7 @@
-//! Rows that are filled up to the longest one.
+//! Masks for rows that are padded to the longest one.
 
-/// 1 at the tokens of rows of these lengths and 0 behind them, row by row; `None` where all rows are `seq` long.
+/// Returns a mask, row by row, that is 1 at the tokens of rows of these lengths and 0 at the padding; `None` if all rows are
+/// `seq` long.
 pub fn tokens(lengths: Option<&[usize]>, seq: usize) -> Option<Vec<f32>> {
     let filled = |lengths: &&[usize]| lengths.iter().any(|length| *length < seq);
     let lengths = lengths.filter(filled)?;

@@ -1,9 +1,8 @@
-//! A forward pass beside its inputs: whether it trains, where its random draws come from, and what is read of it.
+//! The circumstances of a forward pass: whether it trains, where its random draws come from, and what is read from it.
 //!
-//! A dropout is keyed by the part of the network that it stands in and by its name there (`blocks.3`, `attention`), as
-//! initial weights are drawn by part. Its mask is a function of (seed, step, row of the batch, part, name): the same for
-//! every split into micro-batches, after a resume and on every device, and the same in two networks that differ in other
-//! parts.
+//! A dropout is keyed by the part of the network that contains it and by its name there (`blocks.3`, `attention`), as are initial
+//! weights. Its mask is a function of (seed, step, row of the batch, part, name): the same for every split into micro-batches,
+//! after a resume and on every device, and the same in two networks that differ in other parts.
 
 mod dropout;
 mod hashed;
@@ -26,11 +25,11 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct Pass {
     draws: Option<Draws>,
-    /// Coordinates of an evaluation's samples.
+    /// Coordinates of the samples that an evaluation draws.
     samples: Option<Draws>,
-    /// The part of the network at work, as [`part`] folds its path.
+    /// The current part of the network: the hash that [`part`] makes of its path.
     part: Cell<u64>,
-    /// Rows that the work at hand makes of each row of the batch.
+    /// Number of rows that the current work derives from each row of the batch.
     of_row: Cell<u64>,
     probe: Option<Probe>,
     record: Option<Record>,
@@ -41,21 +40,21 @@ pub struct Pass {
     tables: tables::Tables,
 }
 
-/// The streams that a task reads beside the last hidden states.
+/// Outputs of inner layers that a task reads beside the last hidden states.
 #[derive(Debug, Default)]
 struct Layers {
     wanted: Range<usize>,
     found: Vec<Tensor<3>>,
 }
 
-/// A loss that a layer adds to the task's: the balance of experts, say.
+/// A loss that a layer adds to the task's loss, for example for the load balance of experts.
 #[derive(Clone, Debug)]
 pub struct AddedLoss {
-    /// Its name in journals; layers that add the same one share it.
+    /// Name of the loss in journals; layers that add the same loss share it.
     pub name: &'static str,
-    /// Its mean over what it is measured on, tokens or heads.
+    /// Mean of the loss over the tokens or heads that it is measured on.
     pub mean: Tensor<1>,
-    /// The training loss grows by this times the mean; 0 where it is measured only.
+    /// The training loss grows by this times the mean; 0 if the loss is only measured.
     pub coefficient: f64,
 }
 
@@ -66,12 +65,12 @@ pub struct Draws {
     pub seed: u64,
     /// Optimizer step, from 0.
     pub step: u64,
-    /// Row of the step's batch that this micro-batch begins with.
+    /// Row of the step's batch at which this micro-batch begins.
     pub first_row: u64,
 }
 
 impl Pass {
-    /// A pass without randomness: dropout does nothing.
+    /// Creates a pass without randomness: dropout does nothing.
     pub fn evaluation() -> Self {
         Self {
             draws: None,
@@ -88,7 +87,7 @@ impl Pass {
         }
     }
 
-    /// A training pass whose dropout draws from these coordinates.
+    /// Creates a training pass whose dropout draws from these coordinates.
     pub fn training(draws: Draws) -> Self {
         Self {
             draws: Some(draws),
@@ -96,24 +95,24 @@ impl Pass {
         }
     }
 
-    /// Whether it is a training pass.
+    /// Whether this is a training pass.
     pub fn trains(&self) -> bool {
         self.draws.is_some()
     }
 
-    /// The same pass, in which blocks keep their input alone and compute all else anew on the way back.
+    /// Returns the same pass, in which blocks keep only their input and recompute the rest in the backward pass.
     #[must_use]
     pub fn recomputing(mut self) -> Self {
         self.recomputes = true;
         self
     }
 
-    /// Whether blocks compute their activations anew on the way back.
+    /// Whether blocks recompute their activations in the backward pass.
     pub fn recomputes(&self) -> bool {
         self.recomputes
     }
 
-    /// A pass that does the present part's work once more: with the same draws, and without what is read on the way.
+    /// Returns a pass that repeats the work of the current part with the same draws, but without probe, record and added losses.
     #[must_use]
     pub fn again(&self) -> Self {
         Self {
@@ -127,84 +126,83 @@ impl Pass {
         }
     }
 
-    /// The optimizer step that it is part of, from 0; `None` in an evaluation.
+    /// Returns the optimizer step of the pass, from 0; `None` in an evaluation.
     pub fn step(&self) -> Option<u64> {
         replay::draws();
         self.draws.map(|draws| draws.step)
     }
 
-    /// The same pass, of which this is read; attention in one row of the batch.
+    /// Returns the same pass with a probe that takes the `wanted` readings; attention is read in one row of the batch.
     pub fn watched(mut self, wanted: Wanted, sample: Sample) -> Self {
         self.probe = Some(Probe::new(wanted, sample));
         self
     }
 
-    /// The probe that reads the pass, when the step is measured.
+    /// Returns the probe that reads the pass, if the step is measured.
     pub fn probe(&self) -> Option<&Probe> {
         self.probe.as_ref()
     }
 
-    /// The same pass, of which scaled residual connections are measured and added to these.
+    /// Returns the same pass, which also measures scaled residual connections and adds them to `branches`.
     #[must_use]
     pub fn measuring(mut self, branches: Branches) -> Self {
         self.probe = Some(Probe::of_branches(branches));
         self
     }
 
-    /// Notes the stream and the result of a residual connection with this scale, where they are measured.
+    /// Notes the stream and the result of the residual connection with this scale, if connections are measured.
     pub fn note_branch(&self, skip: ParamId, stream: &Tensor<3>, result: &Tensor<3>) {
         if let Some(probe) = &self.probe {
             probe.note_branch(skip, stream, result);
         }
     }
 
-    /// Takes the residual connections that were measured.
+    /// Takes out the measurements of the residual connections.
     pub fn take_branches(&self) -> Branches {
         let probe = self.probe.as_ref();
         probe.map(Probe::take_branches).unwrap_or_default()
     }
 
-    /// The same pass, whose last hidden states are recorded, and what else is kept.
+    /// Returns the same pass, which records its last hidden states and what `keep` asks for.
     #[must_use]
     pub fn recorded(mut self, keep: Keep) -> Self {
         self.record = Some(Record::new(keep));
         self
     }
 
-    /// Its record, when it is recorded.
+    /// Returns the record, if the pass is recorded.
     pub fn record(&self) -> Option<&Record> {
         self.record.as_ref()
     }
 
-    /// Takes what was recorded of it.
+    /// Takes out the recorded values.
     pub fn take_recorded(&self) -> Recorded {
         self.record.as_ref().map(Record::take).unwrap_or_default()
     }
 
-    /// Records the stream of the network at work: number 0 is what its first block reads, n what block n − 1 gives.
+    /// Records a hidden state of the current network: number 0 is the input of its first block, n the output of block n − 1.
     pub fn note_hidden<const D: usize>(&self, number: usize, x: &Tensor<D>) {
         if let Some(record) = &self.record {
             record.note_hidden(number, x);
         }
     }
 
-    /// Records the last hidden states of the network at work.
+    /// Records the last hidden states of the current network.
     pub fn note_last<const D: usize>(&self, x: &Tensor<D>) {
         if let Some(record) = &self.record {
             record.note_last(x);
         }
     }
 
-    /// The readings of it.
+    /// Returns the readings of the probe, if there is one.
     pub fn readings(&self) -> Option<Readings> {
         self.probe.as_ref().map(Probe::readings)
     }
 
-    /// Adds `coefficient·mean` to the training loss and has the mean shown under this name.
+    /// Adds `coefficient·mean` to the training loss and reports the mean under this name.
     ///
-    /// In training the task multiplies it by the share of the step's tokens (or images) that are this micro-batch's, so
-    /// that the sum over micro-batches is a weighted mean of their means: that of the whole batch where the mean is one
-    /// over tokens.
+    /// In training the task multiplies it by this micro-batch's share of the step's tokens (or images), so that the sum over
+    /// micro-batches is a weighted mean of their means. If the mean is one over tokens, that is the mean of the whole batch.
     pub fn add_loss(&self, name: &'static str, mean: Tensor<1>, coefficient: f64) {
         self.losses.borrow_mut().push(AddedLoss {
             name,
@@ -213,18 +211,18 @@ impl Pass {
         });
     }
 
-    /// The losses that layers have added so far, in the order of the computation.
+    /// Returns the losses that layers have added so far, in the order of the computation.
     pub fn losses(&self) -> Vec<AddedLoss> {
         self.losses.borrow().clone()
     }
 
-    /// Takes back the losses that layers have added after the first `kept`.
+    /// Removes and returns the losses that layers have added after the first `kept`.
     pub fn take_losses(&self, kept: usize) -> Vec<AddedLoss> {
         self.losses.borrow_mut().split_off(kept)
     }
 
-    /// Does the work of a network and gives, beside what it gives, the streams that leave the `wanted` layers, counted
-    /// from 1, in their order and with their gradients.
+    /// Does the work of a network and returns its result together with the outputs of the `wanted` layers, counted from 1, in
+    /// their order and with their gradients.
     pub fn with_layers<T>(
         &self,
         wanted: Range<usize>,
@@ -235,7 +233,7 @@ impl Pass {
         (done, self.layers.take().found)
     }
 
-    /// Keeps the stream that leaves layer `number`, counted from 1, where a task reads it.
+    /// Keeps the output of layer `number`, counted from 1, if a task reads it.
     pub fn note_layer(&self, number: usize, x: &Tensor<3>) {
         let mut layers = self.layers.borrow_mut();
         if layers.wanted.contains(&number) {
@@ -243,7 +241,8 @@ impl Pass {
         }
     }
 
-    /// Does the work of a network inside the whole, `encoder` say: dropout draws, readings and records belong to it.
+    /// Does the work of a network inside the whole model, for example `encoder`: its dropout draws, readings and records belong
+    /// to it.
     pub fn within<T>(&self, name: impl Display, work: impl FnOnce() -> T) -> T {
         let name = name.to_string();
         match &self.record {
@@ -262,7 +261,7 @@ impl Pass {
         done
     }
 
-    /// Does the work of one layer of a block, `attention` say: dropout draws belong to it, readings to its block.
+    /// Does the work of one layer of a block, for example `attention`: dropout draws belong to it, readings to its block.
     pub fn part<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
         let outer = self.part.replace(part(self.part.get(), name));
         let done = work();
@@ -270,8 +269,8 @@ impl Pass {
         done
     }
 
-    /// Does work over `rows` rows that are made of each row of the batch, one after the other: they draw apart, and
-    /// alike for every size of micro-batch.
+    /// Does work over `rows` consecutive rows that are derived from each row of the batch. Each of them has its own draws, which
+    /// do not depend on the size of micro-batches.
     pub fn in_rows<T>(&self, rows: usize, work: impl FnOnce() -> T) -> T {
         let outer = self.of_row.replace(self.of_row.get() * rows as u64);
         let done = work();
@@ -279,7 +278,7 @@ impl Pass {
         done
     }
 
-    /// Does the work of a block, `blocks.3`, and has the stream that leaves it read.
+    /// Does the work of a block, for example `blocks.3`, and lets the probe read its output.
     pub fn block<const D: usize>(
         &self,
         name: impl Display,
@@ -294,16 +293,16 @@ impl Pass {
         })
     }
 
-    /// The same evaluation, whose samples ([`Self::stream`]) draw from these coordinates.
+    /// Returns the same evaluation, whose samples ([`Self::stream`]) draw from these coordinates.
     #[must_use]
     pub fn sampling(mut self, draws: Draws) -> Self {
         self.samples = Some(draws);
         self
     }
 
-    /// The draws of a sample that is taken inside the pass, for a row of the batch: a function of (seed, step, row of the
-    /// step's batch, part of the network), whatever the micro-batches. Dropout rests in an evaluation; samples are drawn
-    /// there too.
+    /// Returns the random stream of a sample that is taken inside the pass, for a row of the batch. It is a function of (seed,
+    /// step, row of the step's batch, part of the network), whatever the micro-batches. Evaluations draw samples, too, although
+    /// dropout is off.
     pub fn stream(&self, purpose: Purpose, row: usize) -> Stream {
         replay::draws();
         let draws = self.draws.or(self.samples).unwrap_or_default();
@@ -311,7 +310,8 @@ impl Pass {
         Stream::new(draws.seed, purpose, (draws.step, row, self.part.get()))
     }
 
-    /// The draws of all rows of a training step together: a function of (seed, step, part of the network); `None` in an evaluation.
+    /// Returns the random stream shared by all rows of a training step: a function of (seed, step, part); `None` in an
+    /// evaluation.
     pub fn stream_of_step(&self, purpose: Purpose) -> Option<Stream> {
         replay::draws();
         let Draws { seed, step, .. } = self.draws?;
@@ -323,7 +323,7 @@ impl Pass {
 mod tests {
     use super::*;
 
-    /// A network with more dropouts in other parts draws the same mask in this one, so that arms of one seed stay pairs.
+    /// A network with more dropouts in other parts draws the same mask in this one, so that runs with one seed stay paired.
     #[test]
     fn a_dropout_is_keyed_by_its_part() {
         let pass = || {

@@ -1,25 +1,25 @@
-//! Paths of parameters: the names of the fields from the root of a module, joined by dots.
+//! Parameter paths: the field names from the root of a module, joined by dots.
 //!
-//! Variants of enums are no part of a path, so that a path says which part of a model a parameter belongs to and not
-//! which kind of part it is: `stack.blocks.0.attention.query.weight`, whatever the attention. In Burn's traversals the
-//! container of a variant's name is `Enum:` and the name of the enum.
+//! Names of enum variants are left out, so that a path says which part of a model a parameter belongs to and not which kind of
+//! part it is: `stack.blocks.0.attention.query.weight`, whatever the attention. In Burn's traversals the container of a variant's
+//! name is `Enum:` followed by the name of the enum.
 
 use super::role::{Role, Roles};
 
-/// Where a traversal of a module stands.
+/// The current position of a traversal of a module.
 #[derive(Clone, Debug, Default)]
 pub struct Path {
     fields: Vec<String>,
-    /// The holder of each of them.
+    /// The container of each field.
     holders: Vec<String>,
-    /// With the names of variants among them.
+    /// The field names together with the variant names.
     all: Vec<String>,
 }
 
 impl Path {
-    /// A traversal goes into a field, with the arguments of `enter_module`.
+    /// Enters a field; takes the arguments of `enter_module`.
     pub fn enter(&mut self, name: &str, container: &str) {
-        // What came after version 1 is not in its paths; the empty name keeps the depth.
+        // Enums added after version 1 are not in its paths; the empty name keeps the depth.
         let later = LATER.contains(&container);
         self.all.push(if later { "" } else { name }.to_string());
         if !is_enum(container) {
@@ -28,7 +28,7 @@ impl Path {
         }
     }
 
-    /// A traversal leaves a field, with the arguments of `exit_module`.
+    /// Leaves a field; takes the container that `exit_module` is given.
     pub fn exit(&mut self, container: &str) {
         self.all.pop();
         if !is_enum(container) {
@@ -37,12 +37,12 @@ impl Path {
         }
     }
 
-    /// The path of the parameter that is visited.
+    /// Returns the path of the current parameter.
     pub fn joined(&self) -> String {
         self.fields.join(".")
     }
 
-    /// The path with the names of variants in it: what checkpoints of version 1 called the parameter.
+    /// Returns the path with variant names included: the parameter's name in checkpoints of version 1.
     pub fn with_variants(&self) -> String {
         let names = self.all.iter().map(String::as_str);
         names
@@ -51,20 +51,20 @@ impl Path {
             .join(".")
     }
 
-    /// The role of the parameter that is visited, by these declarations.
+    /// Returns the role of the current parameter by these declarations.
     pub fn role(&self, roles: &[&'static [Roles]]) -> Role {
         let fields = self.fields.iter().map(String::as_str);
         let holders = self.holders.iter().map(String::as_str);
         Role::of(fields.zip(holders), roles)
     }
 
-    /// The names from the root.
+    /// Returns the field names from the root.
     pub fn names(&self) -> &[String] {
         &self.fields
     }
 }
 
-/// Enums of networks that checkpoints of version 1 did not have.
+/// Enums of networks that checkpoints of version 1 did not know.
 const LATER: [&str; 5] = [
     "Enum:AnyLanguageModel",
     "Enum:PairModel",

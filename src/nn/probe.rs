@@ -1,7 +1,7 @@
-//! Readings of a forward pass for `[diagnostics]`: the size of the stream after each block, the entropy of attention.
+//! Readings of a forward pass for `[diagnostics]`: the size of the residual stream after each block and the entropy of attention.
 //!
-//! Readings are taken from tensors without gradients and leave the pass as it was, to the last bit. A pass without a
-//! probe pays one comparison a block.
+//! Readings are taken from tensors without gradients and leave the pass unchanged, bit for bit. A pass without a probe pays one
+//! comparison per block.
 
 use super::branches::Branches;
 use crate::kernel;
@@ -10,7 +10,7 @@ use burn::tensor::Tensor;
 use std::cell::RefCell;
 use std::fmt::Display;
 
-/// The readings that are wanted.
+/// The readings that are requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Root mean square of the stream after each block.
@@ -19,27 +19,27 @@ pub struct Wanted {
     pub attention: bool,
 }
 
-/// Where attention is looked at.
+/// The part of the batch in which attention is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// A row of the batch.
+    /// Row of the batch.
     pub row: usize,
-    /// Its positions before those that fill it up, where masks do not tell them from others.
+    /// Number of the row's positions before its padding, if masks do not tell padding apart.
     pub length: Option<usize>,
-    /// The stack that `length` is about, as readings name it; the whole network when empty.
+    /// The stack that `length` applies to, by its name in readings; the whole network if empty.
     pub within: &'static str,
 }
 
-/// The readings: parts of the model in the order of the computation, each with its number.
+/// The readings: names of parts of the model in the order of the computation, each with its value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Readings {
-    /// Root mean square of the stream after the block, over all positions, filling included.
+    /// Root mean square of the stream after the block, over all positions, padding included.
     pub activation_rms: Vec<(String, f64)>,
     /// Mean entropy of the layer's attention weights in nats, over heads and some queries of one row.
     pub attention_entropy: Vec<(String, f64)>,
 }
 
-/// Readings in the making.
+/// Collector of the readings of one pass.
 #[derive(Debug)]
 pub struct Probe {
     wanted: Wanted,
@@ -50,7 +50,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Nothing read yet.
+    /// Creates a probe without readings.
     pub(super) fn new(wanted: Wanted, sample: Sample) -> Self {
         Self {
             wanted,
@@ -61,7 +61,7 @@ impl Probe {
         }
     }
 
-    /// Nothing read but residual connections, which are added to these.
+    /// Creates a probe that only measures residual connections and adds them to `branches`.
     pub(super) fn of_branches(branches: Branches) -> Self {
         Self {
             branches: Some(RefCell::new(branches)),
@@ -69,7 +69,7 @@ impl Probe {
         }
     }
 
-    /// Notes a residual connection of the present part.
+    /// Notes a residual connection of the current part.
     pub(super) fn note_branch(&self, skip: ParamId, stream: &Tensor<3>, result: &Tensor<3>) {
         if let Some(branches) = &self.branches {
             let place = self.place.borrow();
@@ -77,7 +77,7 @@ impl Probe {
         }
     }
 
-    /// Takes the residual connections.
+    /// Takes out the measurements of residual connections.
     pub(super) fn take_branches(&self) -> Branches {
         self.branches
             .as_ref()
@@ -85,7 +85,7 @@ impl Probe {
             .unwrap_or_default()
     }
 
-    /// Where attention is looked at; `None` when it is not.
+    /// Returns the sample in which attention is read; `None` if it is not read.
     pub fn sample(&self) -> Option<Sample> {
         let concerned = self.place.borrow().starts_with(self.sample.within);
         let length = self.sample.length.filter(|_| concerned);
@@ -96,7 +96,7 @@ impl Probe {
         self.wanted.attention.then_some(sample)
     }
 
-    /// Notes the entropy of the attention of the present part.
+    /// Notes the attention entropy of the current part; `crossed` marks cross-attention.
     pub fn note_entropy(&self, entropy: f64, crossed: bool) {
         let end = if crossed { ".cross" } else { "" };
         let part = format!("{}{end}", self.place.borrow());
@@ -104,7 +104,7 @@ impl Probe {
         readings.attention_entropy.push((part, entropy));
     }
 
-    /// Reads the stream that leaves the present part.
+    /// Reads the output of the current part.
     pub(super) fn read_stream<const D: usize>(&self, x: &Tensor<D>) {
         if self.wanted.activations {
             let squares = kernel::sum_of_squares(&kernel::untracked(x.clone()));
@@ -115,12 +115,12 @@ impl Probe {
         }
     }
 
-    /// The readings.
+    /// Returns the readings so far.
     pub(super) fn readings(&self) -> Readings {
         self.readings.borrow().clone()
     }
 
-    /// Does `work`, in which readings belong to this part of the present one.
+    /// Does `work`, whose readings belong to `part` of the current part.
     pub(super) fn within<T>(&self, part: impl Display, work: impl FnOnce() -> T) -> T {
         let outer = self.place.borrow().clone();
         let inner = match &outer[..] {

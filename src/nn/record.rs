@@ -1,22 +1,22 @@
-//! The inner values of a pass that `infer` writes out and `inspect` looks at: hidden states and attention weights, whole,
-//! and the part of the position scheme by itself.
+//! The internal values of a pass that `infer` writes out and `inspect` examines: complete hidden states and attention weights,
+//! and the contribution of the position scheme by itself.
 //!
-//! As with a probe, tensors are read without gradients and the pass is left as it was, to the last bit. A pass without a
-//! record pays one comparison a block.
+//! As with a probe, tensors are read without gradients and the pass is left unchanged, bit for bit. A pass without a record pays
+//! one comparison per block.
 
 use crate::kernel::{self, ScoreBias};
 use burn::tensor::{Tensor, TensorData};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// The values that a record keeps beside the last hidden states.
+/// Selection of the values that a record keeps beside the last hidden states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
-    /// The stream before the first block and after each.
+    /// The residual stream before the first block and after each block.
     pub hidden_states: bool,
-    /// The weights of each attention, before dropout.
+    /// The weights of each attention layer, before dropout.
     pub attentions: bool,
-    /// Vectors of positions and biases of distances.
+    /// Position vectors and biases by distance.
     pub positions: bool,
 }
 
@@ -26,38 +26,38 @@ pub struct Keep {
 pub struct Recorded {
     /// The last hidden states of each network, after its last norm.
     pub last: BTreeMap<String, TensorData>,
-    /// By network and number: 0 for the embeddings, then after each block, before any last norm.
+    /// Hidden states by network and number: 0 for the embeddings, then one after each block, before any last norm.
     pub hidden_states: BTreeMap<(String, usize), TensorData>,
-    /// `[batch, heads, queries, keys]`.
+    /// Attention weights `[batch, heads, queries, keys]`.
     pub attentions: BTreeMap<Attended, TensorData>,
-    /// By network.
+    /// Contribution of the position scheme, by network.
     pub positions: BTreeMap<String, Placed>,
 }
 
-/// The part of a position scheme in a pass, by itself: as the first row of the batch has it.
+/// The contribution of a position scheme to a pass, as in the first row of the batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Placed {
-    /// Added to the embeddings, `[positions, width]`.
+    /// Vectors added to the embeddings, `[positions, width]`.
     pub vectors: Option<TensorData>,
-    /// Added to the input of a layer, `[positions, d_model]`, by the number of the layer.
+    /// Vectors added to the input of a layer, `[positions, d_model]`, by layer number.
     pub of_layers: BTreeMap<usize, TensorData>,
-    /// Added to the scores of a layer by distance, `[heads, queries + keys − 1]`, by the number of the layer, with the
-    /// number of queries.
+    /// Biases added to the scores of a layer by distance, `[heads, queries + keys − 1]`, together with the number of queries, by
+    /// layer number.
     pub biases: BTreeMap<usize, (usize, TensorData)>,
 }
 
-/// One attention of a network.
+/// Identifies one attention layer of a network.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attended {
-    /// The network.
+    /// Name of the network.
     pub network: String,
-    /// Whether its keys are a memory's.
+    /// Whether it is cross-attention.
     pub crossed: bool,
-    /// The block, from 0.
+    /// Number of the block, from 0.
     pub layer: usize,
 }
 
-/// A record in the making. What a network computes position by position is noted in parts, which are joined.
+/// A record under construction. Values of a network that computes position by position are noted in parts, which are joined.
 #[derive(Debug)]
 pub struct Record {
     keep: Keep,
@@ -74,7 +74,7 @@ const POSITIONS: usize = 1;
 const QUERIES: usize = 2;
 
 impl Record {
-    /// Nothing noted yet.
+    /// Creates an empty record.
     pub(super) fn new(keep: Keep) -> Self {
         Self {
             keep,
@@ -91,13 +91,13 @@ impl Record {
         self.keep.attentions
     }
 
-    /// Whether the parts of position schemes are kept.
+    /// Whether the contributions of position schemes are kept.
     pub fn keeps_positions(&self) -> bool {
         self.keep.positions
     }
 
-    /// Notes what a scheme adds to the embeddings of the present network, or to the input of a layer: `[1, positions,
-    /// width]`. What adds nothing is not noted.
+    /// Notes the vectors `[1, positions, width]` that a scheme adds to the embeddings of the current network, or to the input of
+    /// a layer. Vectors that are all zero are not noted.
     pub fn note_vectors(&self, layer: Option<usize>, vectors: Tensor<3>) {
         let [_, positions, width] = vectors.dims();
         let vectors = floats(vectors.narrow(0, 0, 1).reshape([positions, width]));
@@ -114,7 +114,7 @@ impl Record {
         }
     }
 
-    /// Notes the numbers that a scheme adds to the scores of a layer by distance.
+    /// Notes the biases that a scheme adds to the scores of a layer by distance.
     pub fn note_bias(&self, layer: usize, queries: usize, bias: &ScoreBias) {
         if let ScoreBias::ByDistance(bias) = bias {
             let mut all = self.positions.borrow_mut();
@@ -124,7 +124,7 @@ impl Record {
         }
     }
 
-    /// Notes the weights of an attention of the present network.
+    /// Notes the weights of an attention layer of the current network.
     pub fn note_attention(&self, layer: usize, crossed: bool, weights: Tensor<4>) {
         let place = Attended {
             network: self.network.borrow().clone(),
@@ -135,7 +135,7 @@ impl Record {
         all.entry(place).or_default().push(floats(weights));
     }
 
-    /// Notes the stream of the present network: number 0 is what its first block reads.
+    /// Notes a hidden state of the current network: number 0 is the input of its first block.
     pub(super) fn note_hidden<const D: usize>(&self, number: usize, x: &Tensor<D>) {
         if self.keep.hidden_states {
             let place = (self.network.borrow().clone(), number);
@@ -144,14 +144,14 @@ impl Record {
         }
     }
 
-    /// Notes the last hidden states of the present network.
+    /// Notes the last hidden states of the current network.
     pub(super) fn note_last<const D: usize>(&self, x: &Tensor<D>) {
         let network = self.network.borrow().clone();
         let mut all = self.last.borrow_mut();
         all.entry(network).or_default().push(floats(x.clone()));
     }
 
-    /// Does `work`, in which notes belong to this network inside the present one.
+    /// Does `work`, whose notes belong to network `name` inside the current one.
     pub(super) fn within<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
         let outer = self.network.borrow().clone();
         let inner = match &outer[..] {
@@ -164,7 +164,7 @@ impl Record {
         done
     }
 
-    /// The recorded values; the record is empty afterwards.
+    /// Takes out the recorded values and leaves the record empty.
     pub(super) fn take(&self) -> Recorded {
         Recorded {
             last: all_joined(&self.last, POSITIONS),
@@ -189,7 +189,7 @@ fn all_joined<K: Ord>(
         .collect()
 }
 
-/// Arrays of floats next to each other in one of their dimensions; there is at least one, and they fit.
+/// Concatenates arrays of floats along one dimension; there is at least one, and their other dimensions agree.
 fn joined(mut parts: Vec<TensorData>, dim: usize) -> TensorData {
     if parts.len() == 1 {
         return parts.swap_remove(0);

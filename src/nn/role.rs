@@ -1,120 +1,120 @@
-//! The kind of a parameter and its place in a network, as the modules that hold it declare.
+//! The kind of each parameter and its place in a network, as declared by the modules that hold it.
 //!
-//! Each module's file has a [`Roles`] for the fields that say something: a linear map its weight and bias, a network its
-//! embedding, its blocks, its head. Checks of vocabularies, learning rates by layer and plans ask these declarations, so
-//! that a new module is found or refused by a test, and no rule reads the text of a path.
+//! Each module's file has a [`Roles`] table for the fields that declare something: a linear map for its weight and bias, a
+//! network for its embedding, its blocks, its head. Vocabulary checks, layer-wise learning rates and plans query these
+//! declarations, so that a test finds or rejects a new module, and no rule parses the text of a path.
 
 /// The kind of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterKind {
-    /// It multiplies vectors.
+    /// A weight that multiplies vectors.
     Weight,
-    /// It is added to the products of a weight.
+    /// A vector added to the products of a weight.
     Bias,
-    /// A norm's gain or shift.
+    /// Gain or shift of a norm.
     Norm,
-    /// Vectors that are looked up.
+    /// A table whose vectors are looked up.
     Table,
-    /// It is kept beside the parameters and moves with what is seen; no optimizer moves it.
+    /// State that is kept beside the parameters and follows the data; no optimizer updates it.
     State,
-    /// It stays as it is.
+    /// A constant that never changes.
     Fixed,
 }
 
 impl ParameterKind {
-    /// Whether no optimizer moves it.
+    /// Whether no optimizer updates the parameter.
     pub fn is_untrained(self) -> bool {
         matches!(self, Self::State | Self::Fixed)
     }
 }
 
-/// Where a parameter stands.
+/// The place of a parameter in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Vectors of tokens that are read and, in a network with one vocabulary, written.
+    /// Token embeddings of the input and, in a network with one vocabulary, of the output.
     Tokens,
-    /// Vectors of a source's tokens, in a network with two vocabularies.
+    /// Embeddings of the source tokens, in a network with two vocabularies.
     SourceTokens,
-    /// Before the first block, beside the tokens' vectors.
+    /// Parts before the first block other than token embeddings.
     Input,
     /// The position scheme.
     Position,
     /// The blocks.
     Blocks,
-    /// In a block, the layer that mixes positions, or looks at a memory.
+    /// In a block, the layer that mixes positions or attends to a memory.
     Mixer,
     /// The recurrent cells.
     Recurrence,
-    /// In a block, the layer that sees each position by itself.
+    /// In a block, the layer that processes each position by itself.
     FeedForward,
-    /// After the last block, without a row for each token.
+    /// Parts after the last block that have no row for each token.
     Head,
-    /// The scores of tokens: a row for each of them.
+    /// The LM head: one row for each token.
     TokenHead,
-    /// Scores of tokens that training alone uses.
+    /// A head with scores of tokens that is used only in training.
     Auxiliary,
 }
 
-/// Which stack of a network with two a parameter stands in.
+/// The stack that a parameter belongs to, in a network with two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// That which reads the source.
+    /// The stack that reads the source.
     Reads,
-    /// That which writes the target.
+    /// The stack that writes the target.
     Writes,
-    /// That of a generator, which training alone uses.
+    /// The generator, used only in training.
     Generates,
-    /// That of a decoder of hidden pixels, which training alone uses.
+    /// The decoder of masked pixels, used only in training.
     Reconstructs,
-    /// That of a head of self-distillation, which training alone uses.
+    /// The self-distillation head, used only in training.
     Projects,
 }
 
-/// The statement of a field about the parameters in it.
+/// What a field declares about the parameters in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Says {
-    /// Their kind.
+    /// The kind of the parameters.
     Is(ParameterKind),
-    /// Where they stand.
+    /// The place of the parameters.
     Stands(Place),
-    /// They are stages of blocks.
+    /// The field holds stages of blocks.
     Stages,
-    /// Which stack they stand in.
+    /// The stack that the parameters belong to.
     In(Side),
 }
 
-/// The statements of the fields of one struct.
+/// The declarations of the fields of one struct.
 #[derive(Clone, Copy, Debug)]
 pub struct Roles {
     /// The struct's name.
     pub holder: &'static str,
-    /// Its fields that say something.
+    /// The fields that declare something, with their declarations.
     pub fields: &'static [(&'static str, Says)],
 }
 
 impl Roles {
-    /// A table of a struct's fields.
+    /// Builds the table of a struct's fields.
     pub const fn new(holder: &'static str, fields: &'static [(&'static str, Says)]) -> Self {
         Self { holder, fields }
     }
 }
 
-/// A parameter's role; what no field on the way to it says is absent.
+/// The role of a parameter; an entry is `None` if no field on the parameter's path declares it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Role {
-    /// Its kind.
+    /// Kind of the parameter.
     pub kind: Option<ParameterKind>,
-    /// Where it stands.
+    /// Place of the parameter.
     pub place: Option<Place>,
-    /// The number of its stage, of those that stand in stages.
+    /// Number of the stage, if the parameter is in a stage.
     pub stage: Option<usize>,
-    /// The number of its block, of those that stand in blocks; in stages the number within the stage.
+    /// Number of the block, if the parameter is in a block; in stages the number within the stage.
     pub block: Option<usize>,
-    /// Its stack, in a network with two.
+    /// The stack of the parameter, in a network with two.
     pub side: Option<Side>,
 }
 
-/// The meaning of a number in a way.
+/// What a number in a path counts.
 #[derive(Clone, Copy)]
 enum Counted {
     Blocks,
@@ -122,7 +122,7 @@ enum Counted {
 }
 
 impl Role {
-    /// The role at the end of a way of (field, container) from the root, by the tables of `roles`.
+    /// Returns the role of the parameter at the end of `way`, pairs (field, container) from the root, by the tables of `roles`.
     pub fn of<'p>(
         way: impl Iterator<Item = (&'p str, &'p str)>,
         roles: &[&'static [Roles]],
@@ -146,7 +146,7 @@ impl Role {
                 match says {
                     Says::Is(kind) => role.kind = Some(*kind),
                     Says::In(side) => role.side = Some(*side),
-                    // A network inside of another one's input is all input.
+                    // A network inside another network's input counts entirely as input.
                     Says::Stands(_) | Says::Stages if role.place == Some(Place::Input) => {}
                     Says::Stands(place) => {
                         role.place = Some(*place);
@@ -162,7 +162,7 @@ impl Role {
         role
     }
 
-    /// Whether a row or column of it belongs to each token of a vocabulary.
+    /// Whether the parameter has a row or column for each token of a vocabulary.
     pub fn is_of_tokens(self) -> bool {
         let tokens = [
             Place::Tokens,
@@ -177,7 +177,7 @@ impl Role {
         rows && self.place.is_some_and(|place| tokens.contains(&place))
     }
 
-    /// Whether it stands before the first block.
+    /// Whether the parameter comes before the first block.
     pub fn is_input(self) -> bool {
         match self.place {
             Some(Place::Tokens | Place::SourceTokens | Place::Input | Place::Position) => true,

@@ -1,8 +1,8 @@
 //! The state of a layer between two calls, as a value that the caller owns.
 //!
-//! Decoding keeps keys and values, segment recurrence (Dai et al. 2019, section 3.2) hidden states of earlier segments,
-//! recurrent cells, state spaces and layers that look back the vectors that they carry. All are selected by row, cut off
-//! from their gradients and emptied alike.
+//! Decoding keeps keys and values. Segment recurrence (Dai et al. 2019, section 3.2) keeps hidden states of earlier segments.
+//! Recurrent cells, state-space layers and layers that look back keep the vectors that they carry. All kinds of state can be
+//! selected by row, detached from their gradients and reset in the same way.
 
 use super::attention::LayerCache;
 use super::earlier::Earlier;
@@ -12,16 +12,16 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::ops::Range;
 
-/// What a layer keeps of the tokens already read while it decodes: keys and values in a form of its kind's own. It has
-/// no gradients and is in no checkpoint.
+/// What a layer keeps of the tokens already read during decoding: keys and values, in a form specific to the kind of layer. It
+/// has no gradients and is not saved in checkpoints.
 pub trait Kept: Any + Debug + Send + Sync {
-    /// The same for other rows: row i becomes that of `rows[i]`.
+    /// Reorders the rows: row i becomes the former row `rows[i]`.
     fn select(&mut self, rows: &Tensor<1, Int>);
 
-    /// The next growth makes room for so many positions in all at least.
+    /// Makes the next growth reserve room for at least `positions` positions in total.
     fn reserve(&mut self, positions: usize);
 
-    /// A copy of it.
+    /// Returns a boxed copy.
     fn cloned(&self) -> Box<dyn Kept>;
 }
 
@@ -41,26 +41,26 @@ pub enum LayerState {
     /// The layer keeps nothing.
     #[default]
     None,
-    /// The tokens already read, in decoding.
+    /// The tokens already read, during decoding.
     Kept(Box<dyn Kept>),
     /// Hidden states of earlier segments.
     Segment(Earlier),
-    /// The vectors that a layer carries from position to position, each `[batch, width]` with a width of its own; none before the
-    /// first position, which is the same as zeros.
+    /// The vectors that a layer carries from position to position, each `[batch, width]` with its own width. The list is empty
+    /// before the first position, which is equivalent to zeros.
     Recurrent(Vec<Tensor<2>>),
 }
 
-/// The use of a state.
+/// The purpose of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateUse {
-    /// Texts are continued token by token.
+    /// Decoding: texts are continued token by token.
     Decoding,
-    /// Long texts are read segment by segment, in training or evaluation.
+    /// Segment recurrence: long texts are read segment by segment, in training or evaluation.
     Segments,
 }
 
-/// Runs a layer from the vectors that were kept, if some are kept, and keeps those after it, which the layer gives when it is
-/// asked for them.
+/// Runs a recurrent layer from the vectors kept in `state`, if any, and stores the vectors after its last position. `layer` takes
+/// the vectors and whether it must return the new ones.
 pub(super) fn advanced(
     state: Option<&mut LayerState>,
     layer: impl FnOnce(Option<Vec<Tensor<2>>>, bool) -> (Tensor<3>, Option<Vec<Tensor<2>>>),
@@ -78,31 +78,31 @@ pub(super) fn advanced(
 }
 
 impl LayerState {
-    /// A state of decoding.
+    /// Creates a decoding state.
     pub fn keeping(kept: impl Kept) -> Self {
         Self::Kept(Box::new(kept))
     }
 
-    /// What it keeps in decoding, when it is of this type.
+    /// Returns what the layer keeps during decoding, if it is of type `T`.
     pub fn kept<T: Kept>(&self) -> Option<&T> {
         let Self::Kept(kept) = self else { return None };
         let kept: &dyn Any = &**kept;
         kept.downcast_ref()
     }
 
-    /// What it keeps in decoding, when it is of this type.
+    /// Returns what the layer keeps during decoding, if it is of type `T`, for changes.
     pub fn kept_mut<T: Kept>(&mut self) -> Option<&mut T> {
         let Self::Kept(kept) = self else { return None };
         let kept: &mut dyn Any = &mut **kept;
         kept.downcast_mut()
     }
 
-    /// The keys and values that it keeps in decoding, when it does.
+    /// Returns the KV cache, if the layer keeps one.
     pub fn cache(&mut self) -> Option<&mut LayerCache> {
         self.kept_mut()
     }
 
-    /// The state of other rows: row i becomes that of `rows[i]`.
+    /// Reorders the rows: row i becomes the former row `rows[i]`.
     pub fn select(&mut self, rows: &Tensor<1, Int>) {
         match self {
             Self::None => {}
@@ -116,7 +116,7 @@ impl LayerState {
         }
     }
 
-    /// The state of some consecutive rows.
+    /// Returns the state of some consecutive rows; a decoding state is returned whole.
     #[must_use]
     pub fn rows(&self, rows: Range<usize>) -> Self {
         match self {
@@ -129,7 +129,8 @@ impl LayerState {
         }
     }
 
-    /// The states of one layer for several groups of rows as that of all rows. A cache of decoding is not joined.
+    /// Concatenates the states of one layer for several groups of rows. Decoding states cannot be joined: the first one is
+    /// returned.
     pub fn joined<'a>(parts: impl Iterator<Item = &'a Self>) -> Self {
         let parts: Vec<&Self> = parts.collect();
         let vectors = |number: usize| -> Vec<Tensor<2>> {
@@ -156,7 +157,7 @@ impl LayerState {
         }
     }
 
-    /// Whether every value is a finite number; a cache of decoding is not looked at.
+    /// Whether every value is finite; decoding states are not checked.
     pub fn is_finite(&self) -> bool {
         fn finite<const D: usize>(x: &Tensor<D>) -> bool {
             kernel::read(x.clone()).iter::<f32>().all(f32::is_finite)
@@ -168,10 +169,10 @@ impl LayerState {
         }
     }
 
-    /// Cuts the state off from the gradients of the steps that made it.
+    /// Detaches the state from the gradients of the steps that computed it.
     pub fn detach(&mut self) {
         match self {
-            // Earlier segments are kept without gradients.
+            // Earlier segments are kept without gradients anyway.
             Self::None | Self::Kept(_) | Self::Segment(_) => {}
             Self::Recurrent(vectors) => {
                 for x in vectors {
@@ -181,8 +182,8 @@ impl LayerState {
         }
     }
 
-    /// Empties the state of a row where `kept` is false: carried vectors are zero, hidden states of earlier segments are hidden. A
-    /// cache of decoding is not reset by row.
+    /// Resets the state of each row for which `kept` is false: carried vectors become zero, hidden states of earlier segments are
+    /// masked. Decoding states are not reset.
     pub fn reset(&mut self, kept: &[bool]) {
         let factors = |device: &burn::tensor::Device| {
             let values: Vec<f32> = kept.iter().map(|kept| f32::from(u8::from(*kept))).collect();

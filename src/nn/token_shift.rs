@@ -9,28 +9,28 @@ use crate::kernel::short_convolution::{ShortConvolution, reaches, short_convolut
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// Where a block stands: 0 for the first one, 1 for the last.
+/// Returns the relative depth of a block: 0 for the first one, 1 for the last.
 pub(super) fn depth(shape: &BlockShape) -> f32 {
     shape.layer as f32 / (shape.blocks.max(2) - 1) as f32
 }
 
-/// The power of the first μ: 1 for the first block, almost 0 for the last.
+/// Returns the exponent of the initial μ: 1 for the first block, almost 0 for the last.
 pub(super) fn power(shape: &BlockShape) -> f32 {
     1.0 - shape.layer as f32 / shape.blocks.max(1) as f32
 }
 
-/// What the parameters of [`Mix`] are.
+/// Roles of the parameters of [`Mix`].
 pub const ROLES: Roles = Roles::new("Mix", &[("share", WEIGHT)]);
 
 /// A mix of each position with the one before it: μ⊙x_t + (1 − μ)⊙x_{t−1} (equations 11 to 15).
 #[derive(Module, Debug)]
 pub struct Mix {
-    /// μ, `[d_model]`: the share of the position itself.
+    /// μ, `[d_model]`: the weight of the position itself.
     pub share: Param<Tensor<1>>,
 }
 
 impl Mix {
-    /// (i/d)^power + more for element i of d.
+    /// Builds a mix over `d` channels; the initial μ of channel i is (i/d)^power + more.
     pub fn new(d: usize, power: f32, more: f32, init: &Init) -> Self {
         let share = move |i: usize| (i as f32 / d as f32).powf(power) + more;
         Self {
@@ -38,14 +38,14 @@ impl Mix {
         }
     }
 
-    /// `x` `[batch, seq, d]` → the same shape; `before` `[batch, d]` is the position before the first one.
+    /// Mixes `x` `[batch, seq, d]`; the shape stays the same. `before` `[batch, d]` is the position before the first one.
     pub fn forward(
         &self,
         x: Tensor<3>,
         before: Option<Tensor<2>>,
         sequences: &Sequences,
     ) -> Tensor<3> {
-        // The parameter is read once, so that the shares of its gradient are added in one order.
+        // The parameter is read once, so that the parts of its gradient are added in one order.
         let share = self.share.val().unsqueeze_dim::<2>(1);
         let earlier = share.clone().neg() + 1.0;
         let mix = ShortConvolution {
@@ -59,8 +59,8 @@ impl Mix {
     }
 }
 
-/// The newest `count` positions of each row of `x` `[batch, seq, d]`, oldest first, `[batch, count·d]`; where a row has fewer,
-/// those of `before` stand in front, and zeros in place of what is of another sequence than the newest one.
+/// Returns the newest `count` positions of each row of `x` `[batch, seq, d]`, oldest first, as `[batch, count·d]`. A row with
+/// fewer positions is preceded by those of `before`; positions of another sequence than the newest are zero.
 pub fn newest(
     x: &Tensor<3>,
     before: Option<Tensor<2>>,
@@ -106,7 +106,7 @@ pub fn newest(
     last.reshape([batch, count * d])
 }
 
-/// 1 for the newest so many of `count` positions of each row, else 0: `[batch, count, 1]`.
+/// Returns factors `[batch, count, 1]`: 1 for the newest `seen` of each row's `count` positions, else 0.
 fn factors(seen: impl Iterator<Item = usize>, count: usize, device: &Device) -> Tensor<3> {
     let of_row = |seen: usize| (0..count).map(move |i| f32::from(u8::from(count - i <= seen)));
     let factors: Vec<f32> = seen.flat_map(of_row).collect();

@@ -1,4 +1,4 @@
-//! The parameters of a model by part, counted without being drawn.
+//! Counts of a model's parameters by part, without drawing them.
 
 use crate::nn::path::Path;
 use crate::nn::role::{ParameterKind, Place, Role, Side};
@@ -10,44 +10,44 @@ use burn::module::{ModuleVisitor, Param, ParamGroup};
 use burn::tensor::Tensor;
 use std::collections::BTreeMap;
 
-/// Parameters by part, those that learn, and those of them in matrices that the optimizer orthogonalises.
+/// Counts of parameters by part, of trainable ones, and of trainable ones in matrices that the optimizer orthogonalises.
 #[derive(Default)]
 pub(super) struct Count<'a> {
     path: Path,
-    /// The adapters, when these learn and other parameters do not.
+    /// The adapters, if only adapters (and parameters that they train in full) are trainable.
     pub in_full: Option<&'a LoraConfig>,
-    /// Where parameters are frozen.
+    /// The groups of frozen parameters.
     pub frozen: Vec<ParamGroup>,
-    /// Parameters that learn.
+    /// Number of trainable parameters.
     pub trained: usize,
-    /// Parameters by part.
+    /// Number of parameters in each part.
     pub parts: BTreeMap<&'static str, usize>,
-    /// Where the optimizer orthogonalises matrices.
+    /// The group of matrices that the optimizer orthogonalises.
     pub matrices: Option<ParamGroup>,
-    /// Those that learn in these.
+    /// Number of trainable parameters in these matrices.
     pub orthogonal: usize,
-    /// The largest parameters that learn.
+    /// Sizes of the largest trainable parameters.
     pub largest: Largest,
-    /// The longest dimension that the optimizer has a preconditioner of.
+    /// The maximum length of a dimension for which the optimizer keeps a preconditioner.
     pub max_precond_dim: usize,
-    /// Values of preconditioners and their bases.
+    /// Number of values in preconditioners and their bases.
     pub preconditioners: usize,
 }
 
-/// Values of the largest parameter of each kind.
+/// Number of values of the largest parameter of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Largest {
-    /// Of the matrices that the optimizer orthogonalises.
+    /// Among the matrices that the optimizer orthogonalises.
     pub matrices: usize,
-    /// Of every other one.
+    /// Among all other parameters.
     pub others: usize,
-    /// Of the preconditioners and bases of one parameter.
+    /// In the preconditioners and bases of a single parameter.
     pub preconditioners: usize,
 }
 
 impl Largest {
-    /// Bytes of the moments of the largest parameter that an optimizer moves as a whole; 0 where it moves each value by
-    /// itself.
+    /// Bytes of the moments of the largest parameter that an optimizer updates as a whole; 0 if it updates each value
+    /// separately.
     pub fn kept_together(&self, moments: Moments, together: Together) -> u64 {
         let beside = self.preconditioners as u128;
         let of = |together: bool, largest: usize, moments: usize| match together {
@@ -62,13 +62,13 @@ impl Largest {
     }
 }
 
-/// The parts of a plan that are left behind when the model is used.
+/// The parts of a plan that only training has.
 pub(super) const AUXILIARY: &str = "auxiliary";
 pub(super) const GENERATOR: &str = "generator";
 pub(super) const PIXEL_DECODER: &str = "pixel_decoder";
 pub(super) const PROJECTION_HEAD: &str = "projection_head";
 
-/// The part of a plan that a parameter of this role is counted in.
+/// Returns the part of a plan in which a parameter of this role is counted.
 fn part(role: Role) -> &'static str {
     match (role.place, role.kind) {
         (Some(Place::Position), _) => "position",

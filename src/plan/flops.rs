@@ -1,29 +1,29 @@
-//! FLOPs of a training step for each item, from what layers, networks and tasks say that they multiply.
+//! FLOPs of a training step per item, from the multiplications that layers, networks and tasks report.
 
 use super::Question;
 use super::kept::row;
 use crate::model::{Demand, ItemOf, Use};
 use crate::task::TaskConfig;
 
-/// Forward passes that a training step costs.
+/// Cost of a training step in forward passes.
 pub const FORWARDS: f64 = 3.0;
 
-/// FLOPs of a forward pass over one example: a text, both texts of a pair, an image, or a recording with its text.
+/// FLOPs of a forward pass over one example: a text, both texts of a pair, an image, or an audio clip with its text.
 pub fn forward_flops(question: &Question) -> f64 {
     let (model, shape) = (question.model, question.shape);
     let products = match question.task {
         Some(task) => task.facts().products(model, shape),
-        // As a language model where it writes, without heads elsewhere.
+        // Without a task, count as a language model if the network is one, otherwise without heads.
         None => model.products(&Demand::of(Use::NextTokens), shape),
     };
     2.0 * products
 }
 
-/// FLOPs of a training step for each item: a token of any side, an image or a recording.
+/// FLOPs of a training step per item: a token of either side, an image or an audio clip.
 pub(super) fn flops(question: &Question) -> f64 {
     let items = match question.model.item() {
         ItemOf::Token => row(question),
-        // Both sides are counted.
+        // Tokens of both sides count as items.
         ItemOf::Pair => {
             let context = question.shape.context;
             context.saturating_add(written(question.task, context).unwrap_or(context))
@@ -34,13 +34,13 @@ pub(super) fn flops(question: &Question) -> f64 {
     (FORWARDS * forward + 2.0 * computed_again(question)) / items.max(1) as f64
 }
 
-/// Multiplications of a pass that one example would cost and an example among others does not: a pass makes them once.
+/// Multiplications per example that are saved because a pass does them only once for all its examples.
 fn spared(question: &Question) -> f64 {
     let once = question.model.facts().products_once(question.shape);
     once * (1.0 - 1.0 / question.micro_batch_size.max(1) as f64)
 }
 
-/// Multiplications of an example that the way back makes once more: of all blocks, or of feed-forward layers in chunks.
+/// Multiplications per example that the backward pass repeats: of all blocks, or of chunked feed-forward layers.
 fn computed_again(question: &Question) -> f64 {
     if question.model.parts().is_some() {
         let networks = question.model.networks().into_iter();
@@ -74,7 +74,7 @@ fn computed_again(question: &Question) -> f64 {
     again.sum::<u128>() as f64
 }
 
-/// Tokens of the longest text that a task writes for one of `context` tokens, which the journal counts beside it.
+/// Length of the longest text that a task generates for an input of `context` tokens; the journal counts these tokens too.
 pub fn written(task: Option<&TaskConfig>, context: usize) -> Option<usize> {
     task.and_then(|task| task.facts().written(context))
 }

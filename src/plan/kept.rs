@@ -1,13 +1,13 @@
-//! What training keeps in memory of a batch, estimated from the layers' own counts.
+//! Estimate of the activation memory that training keeps for a batch, from the layers' own counts.
 
 use super::{Question, written};
 use crate::model::{ItemOf, ModelConfig};
 use crate::task::TaskConfig;
 
-/// Bytes kept for the backward pass: in each layer the inputs of its products and of its norms (where activations are
-/// computed anew, its input alone, or nothing, and the most that one layer keeps); at the end
-/// the logits and their gradient; in each row the hidden states of earlier segments; once a pass what positions make of
-/// distances. Of a convolution its result, that normalised, and that rectified.
+/// Bytes kept for the backward pass. In each layer these are the inputs of its products and norms. With recomputation, it is only
+/// the layer's input (for reversible stacks, nothing), plus the maximum that one layer keeps. In addition: the logits and their
+/// gradient; in each row, the hidden states of earlier segments; once per pass, the tensors of distances of a position scheme.
+/// For a convolution: its output, the normalised output, and the rectified output.
 pub(super) fn activations(question: &Question) -> u128 {
     let shape = question.shape;
     let maps = 3.0 * question.model.convolutions(shape).values * question.value_bytes as f64;
@@ -43,7 +43,7 @@ pub(super) fn activations(question: &Question) -> u128 {
             let again = runs_again(question);
             let layers = match (model.stack.reversible, question.recompute) {
                 (Some(_), _) => {
-                    // Both streams at the end, side by side and as the join reads them, and one layer at a time.
+                    // Both final streams, concatenated and as the join reads them, and one layer at a time.
                     4 * width + layers.max().unwrap_or(0)
                 }
                 (None, true) => {
@@ -63,7 +63,7 @@ pub(super) fn activations(question: &Question) -> u128 {
             (layers, remembered.sum::<u128>(), shared)
         }
     };
-    // Each factor is below 2²⁴ or a tensor's length; their products pass 2⁶⁴ and may pass 2¹²⁸.
+    // Each factor is below 2²⁴ or a tensor's length; their products exceed 2⁶⁴ and may exceed 2¹²⁸.
     let tokens = question.micro_batch_size as u128 * row(question) as u128;
     let width = question.model.d_output() as u128;
     let token = kept + 2 * (width + shape.vocab_size as u128);
@@ -77,7 +77,8 @@ pub(super) fn activations(question: &Question) -> u128 {
         .saturating_add(shared)
 }
 
-/// The same of a network that is trained beside the planned one: it reads all positions, where the other may read some.
+/// Bytes kept by a network that is trained beside the planned one; it reads all positions, even if the planned one reads only
+/// some.
 pub(super) fn beside(question: &Question, model: &ModelConfig) -> u128 {
     let reads_all = |task: &&TaskConfig| {
         let seen = task.facts().seen(question.model, question.shape);
@@ -90,7 +91,7 @@ pub(super) fn beside(question: &Question, model: &ModelConfig) -> u128 {
     })
 }
 
-/// Positions that see each other: a decoder reads both sides of a pair in one row, each as long as it may be.
+/// Number of positions that see each other: a decoder reads both sides of a pair in one row, each at its maximum length.
 pub(super) fn row(question: &Question) -> usize {
     let (model, shape) = (question.model, question.shape);
     let seen = question
@@ -103,8 +104,8 @@ pub(super) fn row(question: &Question) -> usize {
     }
 }
 
-/// How often blocks like the last one run beyond once each: for each step of a mask decoder but one, and for each block but one
-/// where a stream of queries goes through them as well.
+/// Number of additional runs of blocks like the last one: one for each step of a mask decoder except the first, and one for each
+/// block except one if a query stream goes through them as well.
 fn runs_again(question: &Question) -> u128 {
     let demand = question.task.map(|task| task.facts().demand());
     let model = demand.as_ref().map(|demand| question.model.under(demand));

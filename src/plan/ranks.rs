@@ -1,60 +1,61 @@
-//! The cost of a step that ranks share: bytes that they exchange, memory of a rank, expected efficiency.
+//! The cost of a training step on several ranks: bytes exchanged, memory per rank, expected efficiency.
 //!
-//! Gradients of `G` bytes are exchanged as an all-reduce in two halves: each rank sends every other one the chunk that it
+//! Gradients of `G` bytes are exchanged as an all-reduce in two halves: each rank sends every other one the chunk that the other
 //! adds (all-to-all), then its own sum (all-gather), so `2 (N - 1) / N · G` bytes leave each rank and as many arrive
-//! (Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms": no all-reduce sends less). They go bucket by bucket,
-//! with `2 (N - 1)` messages of a rank in each. With sharded moments (Rajbhandari et al. 2020, ZeRO, section 5.1) each rank
-//! sends the weights that it has moved, too: half as many bytes again. It keeps `1 / N` of the moments, and at least those of
-//! the largest parameter that moves as a whole, where the optimizer has such ones.
+//! (Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms": no all-reduce sends less). They are exchanged in buckets,
+//! each with `2 (N - 1)` messages per rank. With a sharded optimizer (Rajbhandari et al. 2020, ZeRO, section 5.1), each rank also
+//! sends the weights that it has updated: half as many bytes again. It keeps `1 / N` of the moments, but at least those of
+//! the largest parameter that is updated as a whole, if the optimizer has such parameters.
 //!
-//! A step of `N` ranks is its share of the work, `T / N`, and the exchange after it, `X = bytes / bandwidth + messages ·
-//! latency`; efficiency is `T / (N · (T / N + X))`. Sums, evaluations and the wait for the slowest rank are not in it.
+//! A step on `N` ranks is its share of the work, `T / N`, followed by the exchange,
+//! `X = bytes / bandwidth + messages · latency`; efficiency is `T / (N · (T / N + X))`. Adding, evaluations and the wait for the
+//! slowest rank are not included.
 
 use super::ModelCost;
 use serde::Serialize;
 
-/// Bytes of gradients that are exchanged at once.
+/// Size of a bucket: bytes of gradients that are exchanged at once.
 const BUCKET: u64 = 1 << 25;
 
-/// Copies of a bucket that an exchange holds: what is sent, the chunks of all ranks, the sums.
+/// Number of copies of a bucket that an exchange holds: the bytes sent, the chunks of all ranks, the sums.
 const COPIES: u64 = 3;
 
-/// What joins two ranks.
+/// The network link between two ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
-    /// Bytes a second that a rank sends while it receives as many.
+    /// Bytes per second that a rank sends while it receives as many.
     pub bytes_per_s: f64,
-    /// Seconds that a message takes beside its bytes.
+    /// Seconds that a message takes in addition to the transfer of its bytes.
     pub latency_s: f64,
 }
 
-/// The cost of a run on one number of ranks.
+/// The cost of a run on a number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct OnRanks {
-    /// Ranks.
+    /// Number of ranks.
     pub ranks: usize,
     /// Bytes that a rank sends in a step; it receives as many.
     pub sent_bytes: u64,
-    /// The same with `train.shard_optimizer`: weights are sent beside gradients.
+    /// Bytes sent with `train.shard_optimizer`, which sends weights in addition to gradients.
     pub sharded_sent_bytes: u64,
-    /// Bytes of memory of a rank.
+    /// Bytes of memory per rank.
     pub memory_bytes: u64,
-    /// The same with `train.shard_optimizer`: the optimizer's moments are shared out.
+    /// Bytes of memory per rank with `train.shard_optimizer`, which divides the optimizer's moments among ranks.
     pub sharded_memory_bytes: u64,
-    /// Milliseconds of the exchange; none without a link.
+    /// Milliseconds of the exchange; absent without a link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exchange_ms: Option<f64>,
-    /// Milliseconds of a step; none without a link or the time of a step on one rank.
+    /// Milliseconds of a step; absent without a link or the step time on one rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_ms: Option<f64>,
-    /// The share of all ranks' time that is not exchange; none where there is no `step_ms`.
+    /// Fraction of all ranks' time that is not spent on exchanges; absent without `step_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub efficiency: Option<f64>,
 }
 
-/// The cost of a run of this model on `ranks` ranks, where a step takes one rank `step_ms` milliseconds.
+/// Computes the cost of a run on `ranks` ranks, if a step takes one rank `step_ms` milliseconds.
 ///
-/// `together` are the bytes of moments that one rank keeps all of ([`super::Largest::kept_together`]).
+/// `together` is the number of bytes of moments that one rank keeps undivided ([`super::Largest::kept_together`]).
 pub fn on_ranks(
     cost: &ModelCost,
     together: u64,
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!(one.sharded_memory_bytes, 17_000_000);
     }
 
-    /// By hand: of 4 MB a rank of 4 sends three quarters twice, 6 MB: 6 ms at 1 GB/s, and 6 messages of 0.5 ms.
+    /// By hand: of 4 MB, a rank of 4 sends three quarters twice, 6 MB: 6 ms at 1 GB/s, and 6 messages of 0.5 ms.
     #[test]
     fn four_ranks_by_hand() {
         let link = Link {
@@ -156,12 +157,12 @@ mod tests {
         assert!((step - 34.0).abs() < 1e-9, "{step}");
         let efficiency = four.efficiency.unwrap();
         assert!((efficiency - 25.0 / 34.0).abs() < 1e-12, "{efficiency}");
-        // A bucket of all gradients, three times, and of 8 MB of moments a quarter.
+        // A bucket of all gradients, three times; and a quarter of 8 MB of moments.
         assert_eq!(four.memory_bytes, 29_000_000);
         assert_eq!(four.sharded_memory_bytes, 23_000_000);
     }
 
-    /// Of 8 MB of moments one rank keeps 3.2 MB, those of the largest parameter.
+    /// Of 8 MB of moments, one rank keeps 3.2 MB, those of the largest parameter.
     #[test]
     fn a_parameter_that_moves_as_a_whole_bounds_the_share() {
         let moments = Moments {
@@ -179,7 +180,7 @@ mod tests {
         assert_eq!([sharded(2), sharded(4)], [25_000_000, 24_200_000]);
     }
 
-    /// 70 MB of gradients go in three buckets of up to 33,554,432 bytes.
+    /// 70 MB of gradients are sent in three buckets of up to 33,554,432 bytes.
     #[test]
     fn buckets_bound_memory_and_count_messages() {
         let mut large = cost();

@@ -1,8 +1,8 @@
-//! One block of a transformer: attention, cross-attention where there is a memory, and a feed-forward layer, each
+//! One block of a transformer: attention, cross-attention if there is a memory, and a feed-forward layer, each
 //! in its residual connection, or all in one (parallel).
 //!
-//! Where layers share parameters a [`Block`] lacks the parts that another block has for it; [`Wired`] is a block with all of
-//! its parts, its own or others', which computes.
+//! If layers share parameters, a [`Block`] lacks the parts that another block holds for it. [`Wired`] is a block with all of
+//! its parts, its own or others'; it computes.
 
 use super::layers::BlockConfig;
 use super::residual::{NormPlacement, Residual, ResidualConfig};
@@ -24,7 +24,7 @@ use crate::nn::state::LayerState;
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-/// Where the parameters of a [`Block`] stand.
+/// Places of the parameters of a [`Block`].
 pub const ROLES: Roles = Roles::new(
     "Block",
     &[
@@ -41,84 +41,84 @@ pub const ROLES: Roles = Roles::new(
 /// The parameters of a block of a stack.
 #[derive(Module, Debug)]
 pub struct Block {
-    /// Positions look at each other.
+    /// Self-attention.
     pub attention: Option<Attention>,
-    /// In place of attention: a state is carried from position to position.
+    /// The layer in place of attention: a recurrence or a Fourier transform.
     pub mixer: Option<Mixer>,
-    /// Around attention or what stands in its place; around both layers when they are parallel. It is shared with attention.
+    /// The residual connection around attention or the mixer; around all layers if they are parallel. It is shared with attention.
     pub attention_residual: Option<Residual>,
-    /// Each position by itself, or with the one before it.
+    /// The feed-forward layer, which reads each position by itself, or with the one before it.
     pub feed_forward: Option<FeedForward>,
-    /// Around the feed-forward layer, and shared with it; absent when parallel.
+    /// The residual connection around the feed-forward layer, and shared with it; absent if layers are parallel.
     pub feed_forward_residual: Option<Residual>,
-    /// The feed-forward layer's own norm, when parallel layers do not share one.
+    /// The feed-forward layer's own norm, if parallel layers do not share one.
     pub parallel_norm: Option<Norm>,
-    /// Positions look at a memory, with the residual connection around that (none when parallel).
+    /// Cross-attention to a memory, with its residual connection.
     pub cross: Option<Cross>,
     #[module(skip)]
     pub(super) segments: Option<SegmentMemory>,
-    /// The position scheme of its attention, where it is not the model's.
+    /// The position scheme of its attention, if it is not the model's.
     #[module(skip)]
     pub(super) position: Option<OwnPosition>,
     #[module(skip)]
     drop_path: f64,
-    /// The first block whose attention has the keys of this one's.
+    /// Number of the first block whose attention has the same config; it lends this block a matrix that layers share.
     #[module(skip)]
     pub(super) lender: usize,
 }
 
-/// A block as it computes.
+/// A block with all of its parts, ready to compute.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wired<'a> {
-    /// It has what mixes positions and looks at a memory.
+    /// The block that holds attention (or the mixer) and cross-attention.
     pub mixing: &'a Block,
-    /// It has the feed-forward layer.
+    /// The block that holds the feed-forward layer.
     pub feeding: &'a Block,
-    /// Its number in the stack, from 0.
+    /// Number of the block in the stack, from 0.
     pub layer: usize,
-    /// That of `mixing`.
+    /// Number of the block `mixing`.
     pub owner: usize,
-    /// The first block whose attention has the keys of this one's.
+    /// The first block whose attention has the same config; it lends a matrix that layers share.
     pub lender: &'a Block,
-    /// Probability that a row skips a layer of it.
+    /// Probability that a row skips one of the block's layers.
     pub drop_path: f64,
 }
 
 /// Cross-attention of a block.
 #[derive(Module, Debug)]
 pub struct Cross {
-    /// Queries from the block, keys and values from the memory.
+    /// Attention with queries from the block, keys and values from the memory.
     pub attention: Attention,
-    /// Around it; absent when parallel.
+    /// The residual connection around it; absent if layers are parallel.
     pub residual: Option<Residual>,
 }
 
-/// What a block gets beside its input.
+/// The arguments of a block's forward pass besides its input.
 pub struct BlockContext<'a> {
     /// Positions of the queries and keys of this pass.
     pub span: Span,
-    /// Which of the block's own positions a query may see, earlier ones included.
+    /// Which of the block's own positions a query may see, including earlier ones.
     pub visible: &'a Visibility,
-    /// Which positions of this pass a query may see, where the block remembers them for the next one.
+    /// Which positions of this pass a query may see, if the block remembers them for the next pass.
     pub of_segment: Option<&'a Visibility>,
     /// The position scheme.
     pub position: &'a Position,
     /// Rotation and biases of this pass.
     pub prepared: &'a Prepared,
-    /// What cross-attention looks at.
+    /// What cross-attention attends to.
     pub memory: Option<Memory<'a>>,
-    /// The stream that keys and values are made of, `[batch, keys, d_model]`, in place of the block's own.
+    /// The stream that keys and values are computed from, `[batch, keys, d_model]`, in place of the block's own.
     pub sources: Option<&'a Tensor<3>>,
-    /// The values that the first layer of the stack hands to later ones, in a stack that passes them on.
+    /// The values of the stack's first layer, in a stack that passes them on to later layers.
     pub first_values: Option<&'a FirstValues>,
-    /// What the block kept from the last call.
+    /// The block's state from the last call.
     pub state: Option<&'a mut BlockState>,
-    /// Dropout's draws.
+    /// The forward pass with its random draws.
     pub pass: &'a Pass,
 }
 
 impl Block {
-    /// Block number `layer` of a stack, with the parameters that it shares with no block before it.
+    /// Builds block number `layer` of a stack, with only the parameters that it shares with no block before it.
     pub fn new(shape: &StackShape, config: BlockConfig, layer: usize, init: &Init) -> Self {
         let (stack, dropout, blocks) =
             (shape.config, shape.config.dropouts(), shape.depth.blocks());
@@ -192,14 +192,14 @@ impl Block {
         }
     }
 
-    /// Probability that a row skips a layer of the block.
+    /// Probability that a row skips one of the block's layers.
     pub(super) fn drop_path(&self) -> f64 {
         self.drop_path
     }
 }
 
 impl<'a> Wired<'a> {
-    /// The layer that mixes positions.
+    /// Returns the layer that mixes positions: attention or the mixer.
     pub(super) fn mixer(&self) -> &'a dyn Layer {
         match (&self.mixing.attention, &self.mixing.mixer) {
             (Some(attention), _) => attention.layer(),
@@ -210,7 +210,7 @@ impl<'a> Wired<'a> {
         }
     }
 
-    /// The residual connection around it.
+    /// Returns the residual connection around the layer that mixes positions.
     pub(super) fn mixer_residual(&self) -> &'a Residual {
         match &self.mixing.attention_residual {
             Some(residual) => residual,
@@ -218,7 +218,7 @@ impl<'a> Wired<'a> {
         }
     }
 
-    /// Its name.
+    /// Name of the layer that mixes positions: `"attention"` or `"mixer"`.
     pub(super) fn mixed(&self) -> &'static str {
         match &self.mixing.mixer {
             Some(_) => "mixer",
@@ -226,7 +226,7 @@ impl<'a> Wired<'a> {
         }
     }
 
-    /// `[batch, seq, d_model]` → the same shape.
+    /// Runs the block: `[batch, seq, d_model]` → the same shape.
     pub fn forward(&self, x: Tensor<3>, context: BlockContext) -> Tensor<3> {
         let (layer, owner, drop_path) = (self.layer, self.owner, self.drop_path);
         let mut feeding = self.surroundings(&context);
@@ -273,7 +273,7 @@ impl<'a> Wired<'a> {
         };
         let crossing = self.mixing.cross.as_ref();
         let states = memory.and_then(Memory::states);
-        // Without a memory the layer is passed over, as where no neighbours are retrieved.
+        // Without a memory, cross-attention is skipped.
         let mut look = crossing.zip(states).map(|(cross, memory)| {
             let mut cx = LayerContext::alone(memory.states.dims()[1], pass);
             (cx.layer, cx.owner) = (layer, owner);
@@ -327,7 +327,7 @@ impl<'a> Wired<'a> {
         }
     }
 
-    /// The context of a layer that looks at the block's own stream, without a state.
+    /// Builds the context of a layer that reads the block's own stream, without a state.
     pub(super) fn surroundings<'c>(&self, context: &BlockContext<'c>) -> LayerContext<'c> {
         LayerContext {
             layer: self.layer,

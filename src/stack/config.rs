@@ -1,4 +1,4 @@
-//! The keys that all transformers have.
+//! The keys that all transformers share.
 
 use super::layers::{BlockConfig, Depth};
 use super::view::OwnPosition;
@@ -15,46 +15,47 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ops::Range;
 
-/// The knobs of a stack of transformer blocks.
+/// The settings of a stack of transformer blocks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct StackConfig {
     /// Width of the residual stream.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub d_model: usize,
-    /// Every norm.
+    /// Settings of every norm layer.
     pub norm: NormConfig,
-    /// Where norms stand. Source: Xiong et al. 2020, section 3 (pre, post); Liu et al. 2022, section 3.2 (res_post); Wang et al. 2022,
-    /// section 4 (deepnorm).
+    /// Norm placement in a block. Source: Xiong et al. 2020, section 3 (pre, post); Liu et al. 2022, section 3.2 (res_post); Wang
+    /// et al. 2022, section 4 (deepnorm).
     pub norm_placement: NormPlacement,
-    /// By which learned numbers a layer's result is multiplied before it joins the stream, or the stream before that.
+    /// Learned scale on each layer's output, or on the stream, before the residual addition.
     #[serde(skip_serializing_if = "ResidualScaleConfig::is_none")]
     pub residual_scale: ResidualScaleConfig,
-    /// Whether the first layer reads the stream through a norm, where each other one does; false where a norm of the embeddings
-    /// stands right before it. Default: it does. Source: Warner et al. 2024, ModernBERT, section 2.1.1.
+    /// Whether the first layer reads the stream through a norm, as every other layer does; false if a norm of the embeddings
+    /// comes right before it. Default: it does. Source: Warner et al. 2024, ModernBERT, section 2.1.1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_norm: Option<bool>,
-    /// Whether a norm follows the last block; as the placement wants it when absent.
+    /// Whether a norm follows the last block; set by the norm placement when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_norm: Option<bool>,
     /// Whether parallel layers share one norm (Falcon-7B, GPT-J) or have one each (GPT-NeoX).
     /// Source: Black et al. 2022, section 2.1.2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared_parallel_norm: Option<bool>,
-    /// The layers that compute with the same parameters. Source: Lan et al. 2020, section 3.1.
+    /// Sharing of parameters among layers. Source: Lan et al. 2020, section 3.1.
     #[serde(skip_serializing_if = "ShareConfig::is_none")]
     pub share_layers: ShareConfig,
-    /// Two streams in place of one, from whose last values training computes all earlier ones anew.
+    /// Two residual streams in place of one; training recomputes all earlier values of the streams from the last ones.
     /// Source: Gomez et al. 2017, section 3; Kitaev et al. 2020, section 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reversible: Option<ReversibleConfig>,
-    /// How the model knows where a token stands.
+    /// Position scheme: how token positions are encoded.
     pub position: PositionConfig,
-    /// Every attention, where layers do not stand in groups.
+    /// The attention of every block, if there are no layer groups.
     pub attention: AttentionConfig,
-    /// Every feed-forward layer, where layers do not stand in groups.
+    /// The feed-forward layer of every block, if there are no layer groups.
     pub feed_forward: FeedForwardConfig,
-    /// Every dropout that has no key of its own. Source: Srivastava et al. 2014; Vaswani et al. 2017, section 5.4.
+    /// The probability of every dropout that has no key of its own. Source: Srivastava et al. 2014; Vaswani et al. 2017, section
+    /// 5.4.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub dropout: f64,
     /// Dropout on the embeddings; `dropout` when absent. Source: Vaswani et al. 2017, section 5.4.
@@ -65,23 +66,23 @@ pub struct StackConfig {
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout_attention: Option<f64>,
-    /// Dropout on each layer's result; `dropout` when absent. Source: Vaswani et al. 2017, section 5.4.
+    /// Dropout on each layer's output; `dropout` when absent. Source: Vaswani et al. 2017, section 5.4.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout_residual: Option<f64>,
-    /// Dropout inside feed-forward layers, after the nonlinearity (T5, BART, ViT); 0 when absent.
+    /// Dropout inside feed-forward layers, after the activation (T5, BART, ViT); 0 when absent.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout_feed_forward: Option<f64>,
-    /// Dropout on the result of the stack, after its last norm (T5); 0 when absent.
+    /// Dropout on the stack's output, after its last norm (T5); 0 when absent.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout_output: Option<f64>,
-    /// Probability that a row skips a layer, rising linearly to this at the last one.
+    /// Probability that a row skips a layer, rising linearly to this value at the last layer.
     /// Source: Huang et al. 2016, section 3.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub drop_path: f64,
-    /// How the initial weights are drawn; as the norm placement wants it when absent. Class tokens
+    /// How the initial weights are drawn; set by the norm placement when absent. Class tokens
     /// start at 0, convolutions as in He et al. 2015.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init: Option<InitConfig>,
@@ -118,7 +119,7 @@ impl Default for StackConfig {
     }
 }
 
-/// What is read says how initial weights are drawn, so that the resolved experiment does.
+/// Reading a config fills in how initial weights are drawn, so that the resolved experiment shows it.
 impl<'de> Deserialize<'de> for StackConfig {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let mut config = Self::deserialize(d)?;
@@ -134,7 +135,7 @@ impl Serialize for StackConfig {
 }
 
 impl StackConfig {
-    /// The layers of block number `block` of a stack.
+    /// Returns the layers of block number `block` of a stack.
     pub fn block<'a>(&'a self, depth: &Depth<'a>, block: usize) -> BlockConfig<'a> {
         let mut left = block % depth.grouped().max(1);
         for group in depth.groups {
@@ -159,26 +160,26 @@ impl StackConfig {
         }
     }
 
-    /// The layers of the blocks that differ: of each group, or of the one sort of block.
+    /// The layers of each distinct kind of block: one for each group, or the only one of a stack without groups.
     pub fn sorts<'a>(&'a self, depth: Depth<'a>) -> impl Iterator<Item = BlockConfig<'a>> {
         let grouped = depth.groups.iter().map(BlockConfig::of);
         let alone = depth.groups.is_empty().then(|| self.block(&depth, 0));
         grouped.chain(alone)
     }
 
-    /// The layers of all blocks of a stack.
+    /// Returns the layers of every block of a stack.
     pub fn blocks<'a>(&'a self, depth: &Depth<'a>) -> impl Iterator<Item = BlockConfig<'a>> {
         let depth = *depth;
         (0..depth.blocks()).map(move |block| self.block(&depth, block))
     }
 
-    /// Multiplications of a forward pass of a stack over so many positions, and a memory of `memory` positions where it
-    /// looks at one.
+    /// Multiplications of a forward pass of a stack over `tokens` positions, with cross-attention to `memory` positions if it
+    /// has some.
     pub fn products(&self, depth: &Depth, tokens: usize, memory: usize) -> u128 {
         self.products_of(0..depth.blocks(), depth, tokens, memory)
     }
 
-    /// The same of some of its blocks.
+    /// Multiplications of some of its blocks, as [`StackConfig::products`] counts them.
     pub fn products_of(
         &self,
         blocks: Range<usize>,
@@ -204,7 +205,7 @@ impl StackConfig {
         products.sum()
     }
 
-    /// The dropouts, each key's own value or the common one.
+    /// Returns the dropouts: each key's own value, or `dropout`.
     pub fn dropouts(&self) -> Dropout {
         Dropout {
             embedding: self.dropout_embedding.unwrap_or(self.dropout),
@@ -216,8 +217,8 @@ impl StackConfig {
         }
     }
 
-    /// How the initial weights are drawn: for DeepNorm as in its paper, with Xavier's bound, of which β is the gain (Wang
-    /// et al. 2022, figure 2); GPT-2's way otherwise.
+    /// How the initial weights are drawn. For DeepNorm as in its paper, with Xavier's bound, of which β is the gain (Wang
+    /// et al. 2022, figure 2); otherwise as in GPT-2.
     pub fn init(&self) -> Initial {
         let scheme = self.init.clone().unwrap_or(match self.norm_placement {
             NormPlacement::Deepnorm => InitConfig::xavier(),
@@ -231,12 +232,12 @@ impl StackConfig {
         Initial { scheme, width }
     }
 
-    /// How many times as wide it is as the model whose learning rates and initial weights it takes over; 1 where there is none.
+    /// Ratio of its width to that of the model whose learning rates and initial weights it takes over (μP); 1 if there is none.
     pub fn widened(&self) -> f64 {
         self.mup.map_or(1.0, |mup| mup.width(self.d_model))
     }
 
-    /// What scores of an attention are multiplied by beside 1/√d_head.
+    /// The factor on attention scores besides 1/√d_head.
     pub fn score_factor(&self, attention: Option<&AttentionConfig>) -> f64 {
         let of = self.mup.zip(attention);
         of.map_or(1.0, |(mup, attention)| {
@@ -244,12 +245,12 @@ impl StackConfig {
         })
     }
 
-    /// The factor on hidden states that a head onto the vocabulary reads; `tied` where its matrix is the embeddings' table.
+    /// The factor on the hidden states that an LM head reads; `tied` if its matrix is the embedding table.
     pub fn head_factor(&self, tied: bool) -> f64 {
         self.mup.map_or(1.0, |mup| mup.head(self.d_model, tied))
     }
 
-    /// Width of the states that leave the stack.
+    /// Width of the stack's output.
     pub fn d_output(&self) -> usize {
         match self.reversible.map(|reversible| reversible.join) {
             Some(Join::Concatenation) => 2 * self.d_model,
@@ -257,7 +258,7 @@ impl StackConfig {
         }
     }
 
-    /// Whether layers read the stream through norms, and the first one does not.
+    /// Whether layers read the stream through norms, except for the first one.
     pub fn lacks_first_norm(&self) -> bool {
         self.first_norm == Some(false)
     }
@@ -268,7 +269,8 @@ impl StackConfig {
             .unwrap_or(self.norm_placement.wants_final_norm())
     }
 
-    /// The attention that the model's position scheme serves: that of the first block that has one and no scheme of its own.
+    /// The attention that the model's position scheme serves: that of the first block that has one and no position scheme of its
+    /// own.
     pub fn attention_of<'a>(&'a self, depth: &Depth<'a>) -> &'a AttentionConfig {
         let attending = || {
             depth
@@ -283,7 +285,7 @@ impl StackConfig {
             .unwrap_or(&self.attention)
     }
 
-    /// The position scheme of block number `layer` of a stack of this shape, where its group has one.
+    /// Builds the position scheme of block number `layer` of a stack of this shape, if its group has its own.
     pub(super) fn own_position(
         &self,
         shape: &StackShape,
@@ -306,7 +308,7 @@ impl StackConfig {
         })
     }
 
-    /// The shape that a position scheme is built from, for texts of `context` tokens.
+    /// The shape from which a position scheme is built, for texts of `context` tokens.
     pub fn position_shape(&self, depth: &Depth, context: usize) -> PositionShape {
         let attention = self.attention_of(depth);
         let owners = self.share_layers.owners(depth.blocks());

@@ -1,4 +1,4 @@
-//! The last block with queries beside its own stream: the decoder of masked language models, whose queries know their place
+//! The last block run with separate queries: the decoder of masked language models, whose queries know their position
 //! (He et al. 2021, DeBERTa, section 3.2).
 
 use super::block::BlockContext;
@@ -8,8 +8,8 @@ use super::{Stack, StackContext};
 use burn::tensor::Tensor;
 
 impl Stack {
-    /// `queries` `[batch, seq, d_model]` through the last block, `steps` times, and the final norm. Keys and values are made
-    /// of `x`, the stream that the block reads otherwise, each query and key at its own position.
+    /// Runs `queries` `[batch, seq, d_model]` through the last block `steps` times, then the final norm. Keys and values are
+    /// computed from `x`, the block's usual input; each query and key has its own position.
     pub fn decoded(
         &self,
         queries: Tensor<3>,

@@ -1,4 +1,4 @@
-//! What a block keeps from one call to the next.
+//! The state of a block between calls.
 
 use super::block::Wired;
 use super::state::BlockState;
@@ -11,7 +11,7 @@ use crate::nn::state::{LayerState, StateUse};
 use burn::tensor::Tensor;
 
 impl Wired<'_> {
-    /// What the block keeps between calls, before the first one.
+    /// Returns the block's state before the first call.
     pub fn empty_state(&self, of: StateUse) -> BlockState {
         let cross = self.mixing.cross.as_ref();
         let own = match (of, self.mixing.segments) {
@@ -26,22 +26,22 @@ impl Wired<'_> {
         }
     }
 
-    /// Whether it looks at earlier segments.
+    /// Whether it has a memory of earlier segments.
     pub(super) fn remembers(&self) -> bool {
         self.mixing.segments.is_some()
     }
 
-    /// Whether it carries a state in the place of attention.
+    /// Whether it has a mixer in place of attention.
     pub(super) fn carries(&self) -> bool {
         self.mixing.mixer.is_some()
     }
 
-    /// Whether decoding keeps no more than a constant number of positions.
+    /// Whether decoding keeps only a bounded number of positions.
     pub(super) fn is_bounded(&self) -> bool {
         self.mixer().reach().is_some()
     }
 
-    /// The positions before a pass that the block has at hand.
+    /// Returns the positions before this pass that the block still has.
     pub(super) fn past(&self, state: Option<&BlockState>, span: Span) -> Past {
         match (state.map(|state| &state.own), self.mixer().reach()) {
             (Some(LayerState::Segment(earlier)), _) if earlier.positions() > 0 => Past::Segments {
@@ -55,10 +55,11 @@ impl Wired<'_> {
         }
     }
 
-    /// The hidden states of earlier segments as the layer reads them now beside the stream `x`, so that their norm learns.
+    /// Returns the hidden states of earlier segments as the layer reads them beside the stream `x`: through its current norm, so
+    /// that the norm learns.
     pub(super) fn of_earlier(&self, earlier: &Earlier, x: &Tensor<3>) -> Option<Tensor<3>> {
         let states = earlier.states.clone()?;
-        // A block that keeps its input alone computes first without a graph.
+        // With recomputation a block first computes without a graph.
         let states = match (states.is_autodiff(), x.is_autodiff()) {
             (true, false) => states.inner(),
             (false, true) => Tensor::from_inner(states),
@@ -67,7 +68,7 @@ impl Wired<'_> {
         Some(self.mixer_residual().read(states))
     }
 
-    /// Remembers the stream `x` for the next segment.
+    /// Stores the stream `x` for the next segment.
     pub(super) fn remember(
         &self,
         earlier: &mut Earlier,

@@ -1,4 +1,4 @@
-//! How many blocks a stack has, and how blocks that differ stand in groups.
+//! The number of blocks in a stack, and groups of blocks that differ.
 
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
@@ -7,30 +7,31 @@ use crate::nn::recurrent::MixerConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Blocks of a stack whose number no key gives.
+/// Default number of blocks.
 pub const LAYERS: usize = 4;
 
-/// Equal blocks in a row: `[[model.layers]]`, in place of the model's `attention` and `feed_forward`.
+/// Equal consecutive blocks: `[[model.layers]]`, in place of the model's `attention` and `feed_forward`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LayerGroup {
     /// Number of blocks.
     #[schemars(range(min = 1, max = 1000))]
     pub repeat: usize,
-    /// Positions look at each other.
+    /// Self-attention of these blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attention: Option<AttentionConfig>,
-    /// How attention knows where a token stands in these blocks, in place of the model's scheme: rotary positions with a base
+    /// Position scheme of these blocks' attention, in place of the model's: rotary positions with a base
     /// of their own, or none. Source: Gemma Team 2025, Gemma 3, section 2 (`rotary`); Yang et al. 2025 (`none`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<PositionConfig>,
-    /// In place of attention: a state is carried from position to position, or a Fourier transform.
+    /// Mixer in place of attention: a recurrence, whose state is carried from position to position, or a Fourier transform.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixer: Option<MixerConfig>,
-    /// Each position by itself, or with the one before it (`rwkv`, `rwkv7`); no such layer when absent.
+    /// Feed-forward layer, which reads each position by itself, or with the one before it (`rwkv`, `rwkv7`); no such layer when
+    /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feed_forward: Option<FeedForwardConfig>,
-    /// Positions look at a memory, in a decoder that has one; no such layer when absent.
+    /// Cross-attention to a memory, in a decoder that has one; no such layer when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cross: Option<AttentionConfig>,
 }
@@ -51,20 +52,20 @@ impl Default for LayerGroup {
 /// The layers of one block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockConfig<'a> {
-    /// Positions look at each other.
+    /// Self-attention.
     pub attention: Option<&'a AttentionConfig>,
     /// The position scheme of its attention, in place of the model's.
     pub position: Option<&'a PositionConfig>,
-    /// In place of attention.
+    /// The mixer in place of attention.
     pub mixer: Option<&'a MixerConfig>,
-    /// Each position by itself, or with the one before it.
+    /// The feed-forward layer.
     pub feed_forward: Option<&'a FeedForwardConfig>,
-    /// Positions look at a memory.
+    /// Cross-attention to a memory.
     pub cross: Option<&'a AttentionConfig>,
 }
 
 impl<'a> BlockConfig<'a> {
-    /// The layers of a block of a group.
+    /// Returns the layers of a block of a group.
     pub fn of(group: &'a LayerGroup) -> Self {
         Self {
             attention: group.attention.as_ref(),
@@ -75,7 +76,8 @@ impl<'a> BlockConfig<'a> {
         }
     }
 
-    /// Widths of the vectors that its mixer and its feed-forward layer carry, in a model of width `d_model`.
+    /// Widths of the vectors that its mixer and its feed-forward layer carry from position to position, in a model of width
+    /// `d_model`.
     pub fn state_widths(&self, d_model: usize) -> [Vec<usize>; 2] {
         let mixer = self.mixer.map(|c| c.state_widths(d_model));
         let feed_forward = self.feed_forward.map(|c| c.state_widths(d_model));
@@ -83,33 +85,33 @@ impl<'a> BlockConfig<'a> {
     }
 }
 
-/// The depth of a stack: blocks alike, or groups of them.
+/// The depth of a stack: equal blocks, or groups of blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Depth<'a> {
     /// The key of the number of blocks.
     pub key: &'static str,
-    /// Whether a query sees earlier positions alone.
+    /// Whether a query sees only earlier positions.
     pub causal: bool,
-    /// Its value: all blocks; a multiple of those of the groups, which then follow each other again and again.
+    /// The value of that key: the number of all blocks. With groups it is a multiple of their blocks, and the groups then repeat.
     pub n_layers: Option<usize>,
     /// The key of the groups.
     pub groups_key: &'static str,
     /// The groups.
     pub groups: &'a [LayerGroup],
-    /// Cross-attention of blocks alike, in a decoder that has a memory.
+    /// The cross-attention of blocks without groups, in a decoder that has a memory.
     pub cross: Option<&'a AttentionConfig>,
-    /// The blocks that have it, counted from 1, in groups or not; all of those alike when absent.
+    /// The blocks that have cross-attention, counted from 1, with or without groups; all blocks without groups when absent.
     pub cross_in: Option<&'a [usize]>,
 }
 
 impl<'a> Depth<'a> {
-    /// Blocks of the groups, each counted as often as it is repeated.
+    /// Number of blocks of the groups, each group counted with its repeats.
     pub fn grouped(&self) -> usize {
         let repeats = self.groups.iter().map(|group| group.repeat);
         repeats.fold(0, usize::saturating_add)
     }
 
-    /// The stack's cross-attention, for the blocks that `cross_in` lists.
+    /// Returns the stack's cross-attention if `cross_in` lists block number `block`.
     pub fn cross_of(&self, block: usize) -> Option<&'a AttentionConfig> {
         let has = |blocks: &[usize]| blocks.contains(&(block + 1));
         self.cross.filter(|_| self.cross_in.is_some_and(has))
@@ -124,8 +126,8 @@ impl<'a> Depth<'a> {
     }
 }
 
-/// The attention of groups, or of a stack without some, that remembers earlier segments takes so many positions of them in evaluation;
-/// whether there is such attention.
+/// Sets how many earlier positions attention with segment memory keeps in evaluation: the attention of the groups, or the
+/// stack's own if it has none. Returns whether there is such attention.
 pub fn remember_at_evaluation(
     own: &mut AttentionConfig,
     groups: &mut [LayerGroup],

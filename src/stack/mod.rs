@@ -1,4 +1,4 @@
-//! How layers are wired: blocks in a row, norm placement, the final norm.
+//! The stack: blocks in a row with their norm placement, residual connections and final norm.
 
 pub mod block;
 pub mod config;
@@ -44,15 +44,15 @@ use view::{View, Views};
 /// The shape of a stack.
 #[derive(Clone, Copy, Debug)]
 pub struct StackShape<'a> {
-    /// What all blocks have in common.
+    /// Settings that all blocks share.
     pub config: &'a StackConfig,
-    /// The blocks.
+    /// The number of blocks and their layers.
     pub depth: Depth<'a>,
-    /// DeepNorm's α; 1 elsewhere.
+    /// DeepNorm's α; 1 for other norm placements.
     pub alpha: f64,
-    /// Positions of the longest input.
+    /// Length of the longest input, in positions.
     pub context: usize,
-    /// Width of the vectors of a memory, where it is another than the stream's.
+    /// Width of the memory that cross-attention reads, if it differs from the stream's.
     pub d_memory: Option<usize>,
 }
 
@@ -63,24 +63,24 @@ pub struct Dropout {
     pub embedding: f64,
     /// On attention weights.
     pub attention: f64,
-    /// On each layer's result.
+    /// On each layer's output.
     pub residual: f64,
-    /// Inside feed-forward layers, after the nonlinearity.
+    /// Inside feed-forward layers, after the activation.
     pub feed_forward: f64,
-    /// On the result of the stack.
+    /// On the stack's output.
     pub output: f64,
-    /// On whole layers, rising linearly to this at the last one.
+    /// On whole layers (stochastic depth), rising linearly to this value at the last layer.
     pub path: f64,
 }
 
 impl Dropout {
-    /// Drop path's probability at a layer (Huang et al. 2016, linear decay rule).
+    /// Drop-path probability at a layer (Huang et al. 2016, linear decay rule).
     pub fn path_at(&self, layer: usize, n_layers: usize) -> f64 {
         self.path * layer as f64 / (n_layers.max(2) - 1) as f64
     }
 }
 
-/// What the parameters of [`Stack`] are.
+/// Places of the parameters of a [`Stack`].
 pub const ROLES: Roles = Roles::new(
     "Stack",
     &[
@@ -89,12 +89,13 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// Blocks in a row.
+/// Blocks in a row, followed by a final norm.
 #[derive(Module, Debug)]
 pub struct Stack {
-    /// In the order of the computation. Where layers share parameters each has the parts that no block before it has.
+    /// The blocks in order of computation. If layers share parameters, each block holds only the parts that no block before it
+    /// has.
     pub blocks: Vec<Block>,
-    /// After the last block.
+    /// The norm after the last block.
     pub final_norm: Option<Norm>,
     dropout: f64,
     #[module(skip)]
@@ -103,30 +104,30 @@ pub struct Stack {
     join: Option<Join>,
 }
 
-/// What a stack gets beside its input.
+/// The arguments of a stack's forward pass besides its input.
 pub struct StackContext<'a> {
     /// The position scheme.
     pub position: &'a Position,
-    /// Where the tokens stand.
+    /// Position and segment ids of the tokens.
     pub places: &'a Places,
     /// Positions of the queries and keys of this pass.
     pub span: Span,
     /// Which of the stack's own positions a query may see.
     pub visible: &'a Visibility,
-    /// What the blocks kept from the last call, one entry for each.
+    /// The blocks' states from the last call, one entry for each.
     pub state: Option<&'a mut [BlockState]>,
-    /// What cross-attention looks at, in a decoder of an encoder-decoder.
+    /// What cross-attention attends to, in a decoder with a memory.
     pub memory: Option<Memory<'a>>,
-    /// What is done with the stream between blocks; nothing in a reversible stack, which has two streams.
+    /// Work on the stream before each block; ignored by a reversible stack, which has two streams.
     pub between: Option<&'a dyn Between>,
-    /// Dropout's draws.
+    /// The forward pass with its random draws.
     pub pass: &'a Pass,
 }
 
 /// Work on the stream between the blocks of a stack: gated cross-attention.
 pub trait Between: Debug {
-    /// The stream `x` `[batch, seq, d_model]` as block number `layer` is to read it. `kept` holds what is kept of a memory
-    /// while texts are decoded; `visible` says which positions are filled up.
+    /// Returns the stream `x` `[batch, seq, d_model]` as block number `layer` is to read it. `kept` caches the memory's keys and
+    /// values in decoding; `visible` says which positions are padding.
     fn before(
         &self,
         layer: usize,
@@ -137,28 +138,28 @@ pub trait Between: Debug {
     ) -> Tensor<3>;
 }
 
-/// What cross-attention looks at.
+/// What cross-attention attends to.
 #[derive(Clone, Copy, Debug)]
 pub enum Memory<'a> {
-    /// States that are the same for every layer: an encoder's final output.
+    /// Hidden states that are the same for every layer: an encoder's final output.
     States(States<'a>),
-    /// Texts that were found for the chunks of the stream's own.
+    /// Texts retrieved for the chunks of the decoder's own text.
     Neighbours(&'a Retrieved<'a>),
 }
 
-/// States that every query of a row may look at.
+/// Hidden states that every query of a row may attend to.
 #[derive(Clone, Copy, Debug)]
 pub struct States<'a> {
-    /// `[batch, source, d_memory]`.
+    /// The hidden states, `[batch, source, d_memory]`.
     pub states: &'a Tensor<3>,
-    /// Which of them a query may see.
+    /// Which of these states a query may see.
     pub visible: &'a Visibility,
-    /// The rotation of queries and of the states' keys, where positions turn them.
+    /// The rotations of queries and of the states' keys, if positions are rotary.
     pub turned: Option<&'a [Rotation; 2]>,
 }
 
 impl<'a> Memory<'a> {
-    /// States without positions, of which a query may see these.
+    /// Builds a memory of states without positions, with a mask of the states that a query may see.
     pub fn of(states: &'a Tensor<3>, visible: &'a Visibility) -> Self {
         Self::States(States {
             states,
@@ -167,7 +168,7 @@ impl<'a> Memory<'a> {
         })
     }
 
-    /// The states, when it is of states.
+    /// Returns the states, if the memory consists of states.
     pub fn states(self) -> Option<States<'a>> {
         match self {
             Self::States(states) => Some(states),
@@ -183,7 +184,7 @@ impl Stack {
         attentions.any(Attention::sees_globals)
     }
 
-    /// A stack of this shape.
+    /// Builds a stack of this shape.
     pub fn new(shape: &StackShape, init: &Init) -> Self {
         let StackShape { config, depth, .. } = shape;
         let blocks = config.blocks(depth).enumerate();
@@ -200,7 +201,7 @@ impl Stack {
         }
     }
 
-    /// Block number `layer` with all of its parts.
+    /// Returns block number `layer` with all of its parts, including shared ones.
     fn wired(&self, layer: usize) -> Wired<'_> {
         let owner = self.owners.mixing(layer);
         Wired {
@@ -213,12 +214,12 @@ impl Stack {
         }
     }
 
-    /// All blocks with all of their parts.
+    /// Returns all blocks with all of their parts, including shared ones.
     fn all_wired(&self) -> impl Iterator<Item = Wired<'_>> {
         (0..self.blocks.len()).map(|layer| self.wired(layer))
     }
 
-    /// What the stack keeps between calls, before the first one.
+    /// Returns the state that the stack starts from before the first call.
     pub fn empty_state(&self, of: StateUse) -> ModelState {
         ModelState::new(
             self.all_wired()
@@ -227,8 +228,8 @@ impl Stack {
         )
     }
 
-    /// Whether texts of any length are read on at a constant cost for each token: blocks remember earlier segments or carry a
-    /// state, and none keeps more and more.
+    /// Whether texts of any length can be continued at a constant cost per token: some block has segment memory or a recurrent
+    /// state, and no block keeps a growing cache.
     pub fn reads_on(&self) -> bool {
         let remembers = self
             .all_wired()
@@ -236,18 +237,18 @@ impl Stack {
         remembers && self.all_wired().all(|block| block.is_bounded())
     }
 
-    /// Whether the position scheme of a block's own turns earlier positions anew in a text that continues behind `seen` of them.
+    /// Whether a block's own position scheme rotates earlier positions again in a text that continues after `seen` positions.
     pub fn turns_anew(&self, seen: usize) -> bool {
         let mut own = self.blocks.iter().filter_map(|b| b.position.as_ref());
         own.any(|own| own.scheme.scheme().turns_anew(seen))
     }
 
-    /// The longest input that its blocks can read, when they have a limit.
+    /// The longest input that its blocks can read, if they have a limit.
     pub fn max_len(&self) -> Option<usize> {
         self.all_wired().filter_map(|block| block.max_len()).min()
     }
 
-    /// `[batch, seq, d_model]` → the same shape; twice as wide where a reversible stack keeps its halves apart.
+    /// `[batch, seq, d_model]` → the same shape; twice as wide if a reversible stack concatenates its two streams.
     pub fn forward(&self, x: Tensor<3>, context: StackContext) -> Tensor<3> {
         let pass = context.pass;
         if let Some(join) = self.join {
@@ -258,7 +259,7 @@ impl Stack {
         self.finished(x, pass)
     }
 
-    /// `[batch, seq, d_model]` → the same shape, through some of the blocks.
+    /// Runs some of the blocks: `[batch, seq, d_model]` → the same shape.
     pub fn through(
         &self,
         blocks: Range<usize>,
@@ -315,7 +316,7 @@ impl Stack {
         x
     }
 
-    /// The stream that leaves the last block, through the final norm.
+    /// Applies the final norm and the output dropout to the last block's output.
     pub fn finished(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
         pass.note_hidden(self.blocks.len(), &x);
         self.last(x, pass)

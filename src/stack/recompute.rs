@@ -1,11 +1,11 @@
-//! A block that keeps its input alone: on the way back it computes itself once more, with a graph, and hands on the
-//! gradients (Chen et al. 2016, sublinear memory cost, section 4).
+//! Recomputation (activation checkpointing): a block keeps only its input; in the backward pass it runs once more, with a graph,
+//! and passes on the gradients (Chen et al. 2016, sublinear memory cost, section 4).
 //!
-//! The first time a block computes without a graph. What it draws is keyed by the pass and the part, so that the second time
-//! gives the same numbers, and gradients are added in the order in which the whole graph would add them: weights are the
-//! same to the last bit. Where a tensor of a block is read in several places whose order the whole graph chooses otherwise,
-//! gradients differ in their last digits; the docs of `[train] recompute` name the cases. Losses that layers add and values for later
-//! layers leave the block behind its result, in one tensor with it.
+//! The first run of a block has no graph. Random draws are keyed by the pass and the part, so that the second run
+//! computes the same numbers, and gradients are added in the order in which the whole graph would add them: weights are the
+//! same bit for bit. If a tensor of a block is read at several places and the whole graph orders them differently,
+//! gradients differ in their last digits; the docs of `[train] recompute` name the cases. Losses that layers add, and values for
+//! later layers, are appended to the block's output, in one tensor with it.
 
 pub mod alone;
 mod results;
@@ -23,14 +23,15 @@ use burn::module::Module;
 use burn::tensor::{Gradients, Tensor};
 pub(super) use results::{in_format, packed, unpacked};
 
-/// Tensors of a pass beside the stream that gradients may go to: memory, sources, biases, vectors of distances, values of the first layer.
+/// Number of tensors besides the stream that gradients may go to: memory, sources, biases, vectors of distances, values of the
+/// first layer.
 const SHARED: usize = 5;
 
-/// The modules that a block computes with: its own, that which feeds it and that which lends to it where these are others,
-/// the position scheme.
+/// The modules that a block computes with: the block itself, the blocks that own its feed-forward layer and that lend to it if
+/// these are others, and the position scheme.
 pub(super) type Modules = (Block, [Option<Block>; 2], Position);
 
-/// Clones of them.
+/// Clones the modules that a block computes with.
 pub(super) fn modules(block: Wired, position: &Position) -> Modules {
     let own = block.mixing;
     let others = [block.feeding, block.lender];
@@ -38,7 +39,7 @@ pub(super) fn modules(block: Wired, position: &Position) -> Modules {
     (own.clone(), others, position.clone())
 }
 
-/// The block with modules in place of those that it had.
+/// Returns the block with `modules` in place of its own.
 pub(super) fn with(block: Place, modules: &Modules) -> Wired<'_> {
     let (own, [feeding, lender], _) = modules;
     Wired {
@@ -51,7 +52,7 @@ pub(super) fn with(block: Place, modules: &Modules) -> Wired<'_> {
     }
 }
 
-/// A block's numbers.
+/// The numbers of a block: its place in the stack, its owner's, and its drop-path probability.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     layer: usize,
@@ -60,7 +61,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The block's number in its stack.
+    /// Returns the block's number in its stack.
     pub(super) fn layer(self) -> usize {
         self.layer
     }
@@ -76,7 +77,7 @@ impl From<Wired<'_>> for Place {
     }
 }
 
-/// The surroundings of a block as a value, without a graph.
+/// The arguments of a block as owned values, without a graph.
 #[derive(Clone, Debug)]
 pub(super) struct Surroundings {
     span: Span,
@@ -90,7 +91,7 @@ pub(super) struct Surroundings {
 }
 
 impl Surroundings {
-    /// Those of a context, and the tensors of it that gradients go to, as three dimensions.
+    /// Copies the arguments out of a context; also returns its tensors that gradients go to, in three dimensions.
     pub(super) fn of(context: &BlockContext) -> (Self, Vec<Tensor<3>>) {
         let whole = Self {
             span: context.span,
@@ -124,7 +125,7 @@ impl Surroundings {
         (plain, inputs)
     }
 
-    /// The tensors that gradients may go to.
+    /// Returns the tensors that gradients may go to.
     fn each(&self) -> [Option<Tensor<3>>; SHARED] {
         let bias = match &self.prepared.score_bias {
             ScoreBias::None => None,
@@ -143,7 +144,7 @@ impl Surroundings {
         ]
     }
 
-    /// The same with other tensors in the places of these.
+    /// Returns a copy with these tensors replaced.
     fn with(&self, each: [Option<Tensor<3>>; SHARED]) -> Self {
         let [memory, sources, bias, vectors, first_values] = each;
         let score_bias = match (&self.prepared.score_bias, bias) {
@@ -167,7 +168,7 @@ impl Surroundings {
         }
     }
 
-    /// The same with leaves where gradients go to, and these leaves.
+    /// Returns a copy with leaves in place of the tensors that gradients go to, and these leaves.
     pub(super) fn leaves(&self) -> (Self, Vec<Tensor<3>>) {
         let mut leaves = Vec::new();
         let (mut each, tracked) = (self.each(), self.tracked);
@@ -182,7 +183,7 @@ impl Surroundings {
         (self.with(each), leaves)
     }
 
-    /// Does `work` in the context that they are.
+    /// Runs `work` in a context with these arguments.
     pub(super) fn enter<T>(
         &self,
         position: &Position,
@@ -213,13 +214,13 @@ impl Surroundings {
     }
 }
 
-/// A leaf of a graph of its own.
+/// Makes a tensor a leaf of a new graph.
 pub(super) fn leaf(x: Tensor<3>) -> Tensor<3> {
     x.autodiff().require_grad()
 }
 
-/// The gradients of some tensors. One that was not read has zeros: in the outer graph it may be a view of a tensor, whose gradient
-/// Burn wants of every view.
+/// Returns the gradients of some tensors. A tensor that was not read gets zeros: in the outer graph it may be a view of a tensor,
+/// and Burn needs the gradient of every view.
 pub(super) fn of_all(leaves: &[Tensor<3>], gradients: &Gradients) -> Vec<Option<Tensor<3>>> {
     let zeros = |leaf: &Tensor<3>| kernel::untracked(leaf.clone()).zeros_like();
     let each = leaves
@@ -228,10 +229,11 @@ pub(super) fn of_all(leaves: &[Tensor<3>], gradients: &Gradients) -> Vec<Option<
     each.map(Some).collect()
 }
 
-/// `[batch, seq, d_model]` → the same shape: the block, which keeps its input alone where the pass says so.
+/// Runs the block: `[batch, seq, d_model]` → the same shape. If the pass says so, the block keeps only its input and is
+/// recomputed.
 pub(super) fn forward(block: Wired, x: Tensor<3>, context: BlockContext) -> Tensor<3> {
     let pass = context.pass;
-    // Neighbours are encoded once for all blocks that look at them.
+    // Neighbours are encoded once for all blocks that attend to them.
     let retrieves = matches!(context.memory, Some(Memory::Neighbours(_)));
     let looks = retrieves && block.mixing.cross.is_some();
     if !(pass.recomputes() && x.is_autodiff()) || looks {
@@ -267,8 +269,8 @@ pub(super) fn forward(block: Wired, x: Tensor<3>, context: BlockContext) -> Tens
     y
 }
 
-/// The gradients that the second time gives: of a block's input, of what it shares with others, and of its parameters. `pairs` are
-/// tensors of its graph with the gradients that they have.
+/// Runs the backward pass of a recomputed block: returns the gradients of its input, of the tensors it shares with others, and of
+/// its parameters. `pairs` are tensors of its graph with their gradients.
 fn gradients_of<M: Module>(
     modules: &M,
     x: &Tensor<3>,
@@ -284,14 +286,14 @@ fn gradients_of<M: Module>(
     }
 }
 
-/// The block's result, and the first values where it makes them.
+/// Runs the block; returns its output, and the first values if it computes them.
 fn through(block: Wired, x: Tensor<3>, context: BlockContext) -> (Tensor<3>, Option<Tensor<3>>) {
     let first_values = context.first_values;
     let y = block.forward(x, context);
     (y, first_values.and_then(FirstValues::made))
 }
 
-/// A block and all that it reads.
+/// A block with all inputs of its run.
 struct Once {
     place: Place,
     modules: Modules,
@@ -302,7 +304,7 @@ struct Once {
 }
 
 impl Once {
-    /// The first time, without a graph.
+    /// The first run, without a graph.
     fn computed(
         &self,
         state: Option<&mut BlockState>,
@@ -313,7 +315,7 @@ impl Once {
         self.surroundings.enter(&self.modules.2, state, pass, work)
     }
 
-    /// The second time.
+    /// The second run, with a graph, in the backward pass.
     fn again(self, gradient: Tensor<3>, so_far: SoFar) -> Made {
         let modules = self.modules.train();
         let (surroundings, shared) = self.surroundings.leaves();
@@ -323,7 +325,7 @@ impl Once {
             through(block, x.clone(), context)
         });
         let y = packed(y, made, &pass.losses());
-        // Shares of what several layers read are added in the order in which one graph would add them.
+        // Gradients of tensors that several layers read are added in the order in which one graph would add them.
         let before = shared.iter().cloned().zip(so_far);
         let before = before.filter_map(|(leaf, gradient)| Some((leaf, gradient?)));
         let pairs = std::iter::once((y, gradient)).chain(before).collect();

@@ -1,12 +1,13 @@
-//! Norm placement: the only place where a layer's result is added to the residual stream.
+//! Norm placement and the residual connection: the only place where a layer's output is added to the residual stream.
 //!
 //! post: LN(x+f(x)) (Vaswani et al. 2017) · pre: x+f(LN(x)) (Xiong et al. 2020) · sandwich: x+LN(f(LN(x))) (Ding et al.
 //! 2021) · res_post: x+LN(f(x)) (Liu et al. 2022, Swin V2; OLMo 2) · parallel: x+a(LN(x))+m(LN(x)) (Wang and Komatsuzaki
-//! 2021, GPT-J) · deepnorm: LN(αx+f(x)) with α = (2N)^¼ and β = (8N)^−¼ in a decoder or an encoder alone (Wang et al. 2022,
-//! table 2): β is the gain of Xavier's initial weights of values, outputs and feed-forward layers, 1 that of queries and
-//! keys.
+//! 2021, GPT-J) · deepnorm: LN(αx+f(x)) with α = (2N)^¼ and β = (8N)^−¼ in a decoder-only or encoder-only model (Wang et al. 2022,
+//! table 2): β is the gain of the Xavier initial weights of values, outputs and feed-forward layers; that of queries and
+//! keys is 1.
 //!
-//! f may be scaled by learned numbers first ([`super::residual_scale`]); of parallel layers their sum is. With post x may be.
+//! A learned scale may apply to f(x) first ([`super::residual_scale`]), for parallel layers to their sum; with post it may apply
+//! to x.
 
 use super::residual_scale::admin::SkipScale;
 use super::residual_scale::{ResidualScale, ResidualScaleConfig};
@@ -20,7 +21,7 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where a block normalises.
+/// The position of the norms in a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NormPlacement {
@@ -80,7 +81,7 @@ pub const KINDS: &[Kind] = &[
 ];
 
 impl NormPlacement {
-    /// The value of the key.
+    /// Returns the value of the key.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pre => "pre",
@@ -92,7 +93,7 @@ impl NormPlacement {
         }
     }
 
-    /// Whether norms stand where a layer's result is, so that it means nothing without norms.
+    /// Whether the placement normalises layer outputs or sums, so that it makes no sense without norms.
     pub fn needs_norm(self) -> bool {
         match self {
             Self::Pre | Self::Parallel => false,
@@ -100,8 +101,8 @@ impl NormPlacement {
         }
     }
 
-    /// Whether each result has the one norm of its layer, before the layer or behind it, and no factor: the two ways in which blocks stand in
-    /// stages.
+    /// Whether each layer output has exactly one norm, before or after the layer, and no factor. Blocks in stages support only
+    /// these placements.
     pub fn norms_each_result_once(self) -> bool {
         match self {
             Self::Pre | Self::ResPost => true,
@@ -109,12 +110,12 @@ impl NormPlacement {
         }
     }
 
-    /// Whether norms stand behind sums whose stream has no factor of its own.
+    /// Whether norms follow sums x + f(x) whose x has no factor.
     pub fn normalises_plain_sums(self) -> bool {
         self == Self::Post
     }
 
-    /// Whether a layer reads the stream through a norm, so that sums stay as they are.
+    /// Whether a layer reads the stream through a norm, so that sums are not normalised.
     pub fn reads_through_norm(self) -> bool {
         match self {
             Self::Pre | Self::Sandwich | Self::Parallel => true,
@@ -122,7 +123,7 @@ impl NormPlacement {
         }
     }
 
-    /// Whether each layer of a block has a norm of its own before it, so that the first one may lack it.
+    /// Whether each layer of a block has its own norm before it, so that the first one may be left out.
     pub fn norms_each_input(self) -> bool {
         self.reads_through_norm() && !self.is_parallel()
     }
@@ -140,7 +141,7 @@ impl NormPlacement {
         self == Self::Parallel
     }
 
-    /// Whether the stream leaves the last block unnormalised, so that a final norm belongs after it.
+    /// Whether the last block's output is not normalised, so that a final norm belongs after it.
     pub fn wants_final_norm(self) -> bool {
         match self {
             Self::Pre | Self::Sandwich | Self::ResPost | Self::Parallel => true,
@@ -148,7 +149,7 @@ impl NormPlacement {
         }
     }
 
-    /// DeepNorm's (α, β) for `n_layers` of a decoder or an encoder alone; (1, 1) elsewhere.
+    /// DeepNorm's (α, β) for the `n_layers` of a decoder-only or encoder-only model; (1, 1) for other placements.
     pub fn alpha_beta(self, n_layers: usize) -> (f64, f64) {
         match self {
             Self::Deepnorm => {
@@ -161,8 +162,8 @@ impl NormPlacement {
 }
 
 impl NormPlacement {
-    /// DeepNorm's (α, β) of an encoder of `n` and a decoder of `m` layers (Wang et al. 2022, table 2); (1, 1)
-    /// elsewhere.
+    /// DeepNorm's (α, β) of an encoder of `n` and a decoder of `m` layers (Wang et al. 2022, table 2); (1, 1) for other
+    /// placements.
     pub fn alpha_beta_of_both(self, n: usize, m: usize) -> [(f64, f64); 2] {
         match self {
             Self::Deepnorm => {
@@ -183,19 +184,19 @@ impl NormPlacement {
     }
 }
 
-/// How a layer's result joins the stream.
+/// How a layer's output is added to the stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResidualConfig {
-    /// Dropout on each result.
+    /// Dropout on each layer's output.
     pub dropout: f64,
     /// DeepNorm's α.
     pub alpha: f64,
-    /// By what each result is multiplied, or the stream that it joins.
+    /// The learned scale on each layer's output or on the stream.
     pub scale: ResidualScaleConfig,
 }
 
 impl ResidualConfig {
-    /// Results join the stream as they are, but for this dropout.
+    /// Plain addition, with this dropout on each layer's output.
     pub fn plain(dropout: f64) -> Self {
         Self {
             dropout,
@@ -208,13 +209,13 @@ impl ResidualConfig {
 /// One residual connection with its norms.
 #[derive(Module, Debug)]
 pub struct Residual {
-    /// Before the layer, after the sum, or of the layer's result (res_post).
+    /// The norm before the layer, after the sum, or on the layer's output (res_post).
     pub norm: Norm,
-    /// Of the layer's result, beside the one before the layer (sandwich).
+    /// The second norm of the sandwich placement, on the layer's output.
     pub after: Option<Norm>,
-    /// Of the layer's result, behind its norm.
+    /// The learned scale on the layer's output, after its norm.
     pub scale: Option<ResidualScale>,
-    /// Of the stream that the result joins.
+    /// The learned scale on the stream before the addition.
     pub skip: Option<SkipScale>,
     #[module(skip)]
     placement: NormPlacement,
@@ -223,7 +224,7 @@ pub struct Residual {
 }
 
 impl Residual {
-    /// A connection over vectors of `d_model` elements.
+    /// Builds a residual connection over vectors of `d_model` elements.
     pub fn new(
         placement: NormPlacement,
         norm: &NormConfig,
@@ -244,7 +245,7 @@ impl Residual {
         }
     }
 
-    /// The same connection, whose layer reads the stream as it is.
+    /// Returns the connection without its norm: the layer reads the stream unchanged.
     #[must_use]
     pub fn unnormed(self) -> Self {
         Self {
@@ -253,12 +254,12 @@ impl Residual {
         }
     }
 
-    /// Where the norms stand.
+    /// Returns the norm placement.
     pub fn placement(&self) -> NormPlacement {
         self.placement
     }
 
-    /// The layer's input, made of the stream `x` `[batch, seq, d_model]`.
+    /// Returns the layer's input for the stream `x` `[batch, seq, d_model]`: normalised if the placement has a norm there.
     pub fn read(&self, x: Tensor<3>) -> Tensor<3> {
         match self.placement.reads_through_norm() {
             true => self.norm.forward(x),
@@ -266,8 +267,8 @@ impl Residual {
         }
     }
 
-    /// Runs `layer`, the block's part of that name, around the stream `x` `[batch, seq, d_model]`. A row skips it with the
-    /// probability `drop_path`.
+    /// Applies `layer`, the block's part named `part`, to the stream `x` `[batch, seq, d_model]` with its residual connection. A
+    /// row skips the layer with probability `drop_path`.
     pub fn around(
         &self,
         x: Tensor<3>,
@@ -300,7 +301,7 @@ impl Residual {
         }
     }
 
-    /// The result of `layer` for the stream `x` as it joins a stream: read, computed and dropped.
+    /// Returns the output of `layer` for the stream `x` as it is added to a stream: after norm, scale, dropout and drop path.
     pub fn branch(
         &self,
         x: Tensor<3>,
@@ -318,7 +319,7 @@ impl Residual {
         pass.drop_path(result, part, drop_path)
     }
 
-    /// The result before it is dropped.
+    /// Returns the layer's output before dropout.
     fn computed(
         &self,
         x: Tensor<3>,

@@ -1,12 +1,12 @@
-//! Chunked cross-attention: the tokens after a chunk look at the neighbours that were found for it (Borgeaud et al. 2022,
+//! Chunked cross-attention: the tokens after a chunk attend to the neighbours retrieved for it (Borgeaud et al. 2022,
 //! RETRO, section 2.4 and algorithm 1).
 //!
-//! Rows are cut into chunks C₁, C₂, … of m tokens. The last token of Cᵤ and the m − 1 tokens after it look at E(Cᵤ), the
-//! encoded neighbours of Cᵤ: neighbours are found when a chunk is whole, so that no token sees what follows it. The first
-//! m − 1 tokens of a row see none, and where a chunk has no neighbour nothing is added to the stream.
+//! Rows are cut into chunks C₁, C₂, … of m tokens. The last token of Cᵤ and the m − 1 tokens after it attend to E(Cᵤ), the
+//! encoded neighbours of Cᵤ: neighbours are retrieved when a chunk is complete, so that no token sees what follows it. The first
+//! m − 1 tokens of a row see none, and if a chunk has no neighbour, nothing is added to the stream.
 //!
-//! The neighbours of a chunk are encoded once in a pass, conditioned on the chunk's stream where the first such layer reads it.
-//! In decoding the stream of the chunk that is not whole yet and the neighbours of the last whole one are kept.
+//! The neighbours of a chunk are encoded once per pass, conditioned on the stream that the first layer with cross-attention reads.
+//! Decoding keeps the stream of the chunk that is still incomplete and the neighbours of the last complete one.
 
 use super::block::Cross;
 use crate::kernel::{Pattern, Query, SeenKeys};
@@ -20,25 +20,25 @@ use std::cell::{OnceCell, RefCell};
 use std::fmt::Debug;
 use std::ops::Range;
 
-/// What encodes neighbours.
+/// An encoder of retrieved neighbours.
 pub trait EncodesNeighbours: Debug {
-    /// States `[chunks, count · width, d_memory]` of the neighbours of chunks, from the stream of these,
+    /// Returns states `[chunks, count · width, d_memory]` of the chunks' neighbours, given the stream of the chunks,
     /// `[chunks, chunk, d_model]`.
     fn encode(&self, hidden: Tensor<3>, neighbours: &Neighbours, pass: &Pass) -> Tensor<3>;
 }
 
-/// What is kept of the chunks of each row between two calls in decoding.
+/// The state of each row's chunks between two calls in decoding.
 #[derive(Clone, Debug, Default)]
 pub struct KeptChunks {
-    /// The stream of the chunk that is not whole, `[batch, tokens, d_model]`.
+    /// The stream of the incomplete chunk, `[batch, tokens, d_model]`.
     open: Option<Tensor<3>>,
-    /// The encoded neighbours of the last whole chunk, `[batch, count · width, d_memory]`, and their lengths
+    /// The encoded neighbours of the last complete chunk, `[batch, count · width, d_memory]`, and their lengths
     /// `[batch, count]`.
     last: Option<(Tensor<3>, Vec<usize>)>,
 }
 
 impl KeptChunks {
-    /// The same for other rows: row i becomes that of `rows[i]`.
+    /// Selects rows: row i becomes that of `rows[i]`.
     pub fn select(&mut self, rows: &Tensor<1, Int>) {
         if let Some(open) = &mut self.open {
             *open = open.clone().select(0, rows.clone());
@@ -54,48 +54,48 @@ impl KeptChunks {
     }
 }
 
-/// The neighbours of the chunks that end in one pass, and what its blocks share of them.
+/// The neighbours of the chunks that end in one pass, with their encodings, which all blocks of the pass share.
 #[derive(Debug)]
 pub struct Retrieved<'a> {
     neighbours: &'a Neighbours,
     encoder: &'a dyn EncodesNeighbours,
-    /// Positions of each row before this pass.
+    /// Number of positions of each row before this pass.
     seen: usize,
-    /// The rotation of queries and of keys, where positions turn them.
+    /// The rotations of queries and keys, if positions are rotary.
     turned: Option<[Rotation; 2]>,
     kept: RefCell<KeptChunks>,
     encoded: OnceCell<Option<Encoded>>,
 }
 
-/// Encoded neighbours with the tokens that look at them: in each row `groups` times `chunk` queries.
+/// Encoded neighbours for the tokens that attend to them: in each row `groups` times `chunk` queries.
 #[derive(Debug)]
 struct Encoded {
-    /// `[batch · groups, count · width, d_memory]`.
+    /// The encoded neighbours, `[batch · groups, count · width, d_memory]`.
     states: Tensor<3>,
     visible: Visibility,
-    /// 1 where a group has a neighbour and 0 where it has none, `[batch · groups, 1, 1]`; `None` where all have.
+    /// 1 if a group has a neighbour and 0 if it has none, `[batch · groups, 1, 1]`; `None` if all have.
     present: Option<Tensor<3>>,
-    /// Groups of each row.
+    /// Number of groups in each row.
     groups: usize,
-    /// Positions of the pass that look at nothing, at its beginning.
+    /// Number of positions at the beginning of the pass that attend to nothing.
     skipped: usize,
-    /// Places of the first group before the first position of the pass.
+    /// Number of the first group's positions that come before this pass.
     before: usize,
 }
 
-/// The block that looks.
+/// The block whose cross-attention runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Looking {
-    /// Its number in the stack.
+    /// Number of the block in its stack.
     pub layer: usize,
-    /// That of the block whose parameters it has.
+    /// Number of the block whose parameters it uses.
     pub owner: usize,
-    /// Probability that a row skips a layer of it.
+    /// Probability that a row skips one of the block's layers.
     pub drop_path: f64,
 }
 
 impl<'a> Retrieved<'a> {
-    /// For a pass over positions after the first `seen` of each row: `neighbours` are those of the chunks that end in it.
+    /// Prepares a pass over the positions after the first `seen` of each row; `neighbours` belong to the chunks that end in it.
     pub fn new(
         neighbours: &'a Neighbours,
         encoder: &'a dyn EncodesNeighbours,
@@ -113,12 +113,12 @@ impl<'a> Retrieved<'a> {
         }
     }
 
-    /// What is kept for the next call.
+    /// Returns the state for the next call.
     pub fn into_kept(self) -> KeptChunks {
         self.kept.into_inner()
     }
 
-    /// The stream `[batch, seq, d_model]` after a block's cross-attention to the neighbours.
+    /// Applies a block's cross-attention to the neighbours: stream `[batch, seq, d_model]` → the same shape.
     pub(super) fn through(
         &self,
         cross: &Cross,
@@ -142,8 +142,8 @@ impl<'a> Retrieved<'a> {
         })
     }
 
-    /// The neighbours that queries of this pass look at, from the stream that the first block with cross-attention has;
-    /// `None` where no query looks at any.
+    /// Encodes the neighbours that queries of this pass attend to, from the stream `x` at the first block with cross-attention;
+    /// `None` if no query attends to any.
     fn encoded(&self, x: Tensor<3>, pass: &Pass) -> Option<Encoded> {
         let (m, of) = (self.neighbours.chunk, self.neighbours);
         let [batch, seq, d] = x.dims();
@@ -171,7 +171,7 @@ impl<'a> Retrieved<'a> {
             let [_, keys, width] = states.dims();
             states.reshape([batch, ended * keys, width])
         });
-        // Query t looks at the chunk of number (t + 1) / m, counted from 1.
+        // Query t attends to the neighbours of chunk number (t + 1) / m, counted from 1.
         let within = (self.seen + 1) % m;
         let before = kept.last.take().filter(|_| within != 0);
         let joined = |kept: &[usize], row: usize| -> Vec<usize> {
@@ -244,7 +244,7 @@ impl Encoded {
         }
     }
 
-    /// What the layer adds to the stream, `[batch, seq, d_model]`.
+    /// Returns what cross-attention adds to the stream, `[batch, seq, d_model]`.
     fn added(
         &self,
         layer: &dyn Layer,
@@ -270,7 +270,7 @@ impl Encoded {
     }
 }
 
-/// A tensor with others before and behind it along its positions.
+/// Concatenates tensors along the positions, leaving out empty ones.
 fn between([before, after]: [Tensor<3>; 2], x: Tensor<3>) -> Tensor<3> {
     let parts = [before, x, after].into_iter();
     let mut parts: Vec<Tensor<3>> = parts.filter(|part| part.dims()[1] > 0).collect();
@@ -280,11 +280,11 @@ fn between([before, after]: [Tensor<3>; 2], x: Tensor<3>) -> Tensor<3> {
     }
 }
 
-/// The tokens of neighbours that lie side by side, each filled up to one width. Where a chunk has none its first place is
-/// seen, and what comes of that is left out.
+/// The mask of neighbours that lie side by side, each padded to one width. If a chunk has no neighbour, its first position
+/// is seen, and the result is multiplied by 0.
 #[derive(Debug)]
 struct Filled {
-    /// `[rows, count]`.
+    /// Lengths of the neighbours, `[rows, count]`.
     lengths: Vec<usize>,
     count: usize,
     width: usize,

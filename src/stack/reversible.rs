@@ -1,18 +1,18 @@
-//! Reversible residual stacks: two streams that are made from each other by turns, so that each block's input follows from
-//! its output and training keeps the last values alone (Gomez et al. 2017, RevNets, section 3; Kitaev et al. 2020,
+//! Reversible residual stacks: two streams that are updated from each other in turn, so that each block's input follows from
+//! its output and training keeps only the last values (Gomez et al. 2017, RevNets, section 3; Kitaev et al. 2020,
 //! Reformer, section 3).
 //!
 //! ```text
 //! forward:   y₁ = x₁ + attention(LN(x₂))        y₂ = x₂ + feed_forward(LN(y₁))
-//! back:      x₂ = y₂ − feed_forward(LN(y₁))     x₁ = y₁ − attention(LN(x₂))
+//! backward:  x₂ = y₂ − feed_forward(LN(y₁))     x₁ = y₁ − attention(LN(x₂))
 //! ```
 //!
-//! The stack begins with x₁ = x₂ = the embeddings. The two streams that leave it are joined: side by side, as in Reformer, or
-//! as their mean or sum. Where a gradient is wanted, all blocks together are one operation of the graph that keeps both
-//! streams at the end: the memory of activations does not grow with depth. On the way back each layer is computed once more,
-//! with its own draws; what rounding adds to the streams there is in the last digits of the largest values that they had. A
-//! stream that begins small beside what is added to it (embeddings of 0.02, results of a sandwich's norms of 1) loses as many
-//! digits: gradients of the first blocks are then off by some 10⁻⁴ of their largest value. A norm of the embeddings mends it.
+//! The stack starts with x₁ = x₂ = the embeddings. The two output streams are joined: concatenated, as in Reformer, or as
+//! their mean or sum. If gradients are needed, all blocks together are one operation of the graph that keeps only the final two
+//! streams: activation memory does not grow with depth. In the backward pass each layer is computed once more, with the same
+//! random draws. The rounding errors this adds to the streams are in the last digits of the largest values that they had. A
+//! stream that starts small beside what is added to it (embeddings of 0.02, sandwich norms' outputs of 1) loses as many
+//! digits: gradients of the first blocks are then off by some 10⁻⁴ of their largest value. A norm of the embeddings avoids this.
 
 mod back;
 
@@ -29,15 +29,15 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// `[model] reversible`.
+/// Settings of a reversible stack: `[model] reversible`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReversibleConfig {
-    /// How the two streams that leave the last block become one.
+    /// How the two streams after the last block are joined into one.
     pub join: Join,
 }
 
-/// How two streams become one.
+/// How two streams are joined into one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Join {
@@ -60,17 +60,17 @@ impl Join {
     }
 }
 
-/// The layers of a block.
+/// The half of a block that updates one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Half {
-    /// Added to the first stream.
+    /// Attention or the mixer; its output is added to the first stream.
     Mixing,
-    /// Added to the second one.
+    /// The feed-forward layer; its output is added to the second stream.
     Feeding,
 }
 
 impl Wired<'_> {
-    /// The halves of the block in the order of the computation.
+    /// Returns the halves of the block in order of computation.
     fn halves(&self) -> impl DoubleEndedIterator<Item = Half> + use<> {
         let feeds = self.feeding.feed_forward.is_some();
         [Some(Half::Mixing), feeds.then_some(Half::Feeding)]
@@ -78,7 +78,7 @@ impl Wired<'_> {
             .flatten()
     }
 
-    /// What a half adds to its stream, from the other stream `x`.
+    /// Computes what a half adds to its stream, from the other stream `x`.
     fn added(&self, half: Half, x: Tensor<3>, mut context: BlockContext) -> Tensor<3> {
         let (drop_path, pass) = (self.drop_path, context.pass);
         let state = context.state.take();
@@ -111,7 +111,7 @@ impl Wired<'_> {
     }
 }
 
-/// `[batch, seq, d_model]` → the joined streams that leave the last block.
+/// Runs the stack: `[batch, seq, d_model]` → the joined output streams.
 pub(super) fn forward(stack: &Stack, join: Join, x: Tensor<3>, context: StackContext) -> Tensor<3> {
     let all = (stack.blocks.clone(), context.position.clone());
     let learns = x.is_autodiff() && (x.is_tracked() || !Leaves::of(&all).is_empty());
@@ -126,7 +126,7 @@ pub(super) fn forward(stack: &Stack, join: Join, x: Tensor<3>, context: StackCon
     join.joined([0, width].map(|from| both.clone().narrow(2, from, width)))
 }
 
-/// The two streams that leave the last block, by an ordinary pass.
+/// Computes the two output streams in an ordinary forward pass.
 fn streams(stack: &Stack, x: Tensor<3>, context: StackContext) -> [Tensor<3>; 2] {
     let mut views = Views::new(&context, &x);
     let StackContext {
@@ -176,7 +176,7 @@ fn streams(stack: &Stack, x: Tensor<3>, context: StackContext) -> [Tensor<3>; 2]
     [first, second]
 }
 
-/// Both streams side by side, as one operation of the graph that keeps nothing else.
+/// Computes both output streams, concatenated, as one operation of the graph that keeps nothing else.
 fn one_operation(stack: &Stack, x: Tensor<3>, context: StackContext) -> Tensor<3> {
     let (position, pass) = (context.position, context.pass);
     let mut views = Views::new(&context, &x);
@@ -209,7 +209,8 @@ fn one_operation(stack: &Stack, x: Tensor<3>, context: StackContext) -> Tensor<3
         })
         .collect();
     let kept = pass.losses().len();
-    // The streams that are made from the last ones differ from the first in their last digits, which may move a hash.
+    // Streams that are recomputed from the last ones differ from the originals in their last digits, which may change a hash (of
+    // LSH attention), so the orders are kept.
     let (streams, orders) = pass.noting_orders(|| {
         let context = StackContext {
             position: &plain.1,

@@ -1,14 +1,14 @@
-//! Layers that compute with the same parameters: sharing across layers (Lan et al. 2019, ALBERT, section 3.1; all layers
-//! alike, Dehghani et al. 2018, Universal Transformers).
+//! Sharing of parameters across layers (Lan et al. 2019, ALBERT, section 3.1; one layer for the whole depth: Dehghani et al. 2018,
+//! Universal Transformers).
 //!
-//! The layers of a stack are cut into groups of as many consecutive ones. A group has the parameters of its first `cycle`
-//! layers, and these follow each other again and again: layer l of a group computes with those of its layer l mod cycle.
-//! The parameters stand in the block of that number once, and every layer keeps a state, dropouts and a chance to be skipped
-//! of its own. A layer is shared with its residual connection's norms, and attention with what a position scheme learns for
-//! it. Vectors that a scheme adds before each layer stay each layer's own.
+//! The layers of a stack are cut into equal groups of consecutive layers. A group has the parameters of its first `cycle`
+//! layers, which repeat: layer l of a group computes with those of the group's layer l mod cycle. The parameters are held once, by
+//! that layer's block; every layer has its own state, dropouts and drop-path probability. The norms of a layer's residual
+//! connection are shared with the layer, and the learned parameters of a position scheme with attention. Vectors that a scheme
+//! adds before each layer are not shared.
 //!
-//! A kind of attention may share a single matrix among layers (Wang et al. 2020, Linformer, "layerwise sharing"): it stands in
-//! the first block whose attention has the same keys, and that block lends it to the others.
+//! A kind of attention may share a single matrix among layers (Wang et al. 2020, Linformer, "layerwise sharing"). The first block
+//! whose attention has the same keys holds the matrix and lends it to the others.
 
 use super::block::Wired;
 use super::{BlockConfig, Depth, StackConfig};
@@ -19,13 +19,13 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// `[model] share_layers`.
+/// The layers that share parameters: `[model] share_layers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ShareConfig {
-    /// Every layer has parameters of its own.
+    /// Every layer has its own parameters.
     None(NotShared),
-    /// The layers that mix positions are shared: attention or what stands in its place, and cross-attention.
+    /// The layers that mix positions are shared: attention or the mixer in its place, and cross-attention.
     Attention(SharedBy),
     /// The feed-forward layers are shared.
     FeedForward(SharedBy),
@@ -33,18 +33,18 @@ pub enum ShareConfig {
     All(SharedBy),
 }
 
-/// No keys.
+/// The `none` kind, which has no keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NotShared {}
 
-/// The layers that share.
+/// Which layers share parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SharedBy {
-    /// Groups of consecutive layers; each has parameters of its own (`num_hidden_groups` of ALBERT).
+    /// Groups of consecutive layers; each has its own parameters (`num_hidden_groups` of ALBERT).
     pub groups: usize,
-    /// Layers of a group that have parameters of their own and follow each other again and again (`inner_group_num`).
+    /// Layers of a group that have their own parameters and repeat in order (`inner_group_num`).
     pub cycle: usize,
 }
 
@@ -91,19 +91,19 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
-/// The layers whose parameters the layers of a stack compute with.
+/// For each layer of a stack, the layer whose parameters it uses: its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owners {
     mixing: Run,
     feeding: Run,
 }
 
-/// How one sort of layer is shared.
+/// How one sort of layer, mixing or feed-forward, is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
-    /// Layers of a group.
+    /// Number of layers in a group.
     length: usize,
-    /// Those of them that have parameters.
+    /// Number of these layers that have parameters.
     cycle: usize,
 }
 
@@ -120,22 +120,22 @@ impl Run {
 }
 
 impl Owners {
-    /// The layer whose mixing of positions layer number `layer` computes with.
+    /// Returns the layer whose attention or mixer layer number `layer` uses.
     pub fn mixing(&self, layer: usize) -> usize {
         self.mixing.owner(layer)
     }
 
-    /// The layer whose feed-forward layer it computes with.
+    /// Returns the layer whose feed-forward layer it uses.
     pub fn feeding(&self, layer: usize) -> usize {
         self.feeding.owner(layer)
     }
 
-    /// Whether layer number `layer` has the parameters that it mixes positions with, and those of its feed-forward layer.
+    /// Whether layer number `layer` owns the parameters of its attention or mixer, and of its feed-forward layer.
     pub fn own(&self, layer: usize) -> [bool; 2] {
         [self.mixing(layer) == layer, self.feeding(layer) == layer]
     }
 
-    /// The last layer that computes with a parameter of block `owner` that stands in this place.
+    /// Returns the last layer that uses the parameters at this place of block `owner`.
     pub fn last(&self, place: Option<Place>, owner: usize) -> usize {
         match place {
             Some(Place::FeedForward) => self.feeding.last(owner),
@@ -145,7 +145,7 @@ impl Owners {
 }
 
 impl ShareConfig {
-    /// Whether every layer has parameters of its own.
+    /// Whether every layer has its own parameters.
     pub fn is_none(&self) -> bool {
         matches!(self, Self::None(_))
     }
@@ -155,12 +155,12 @@ impl ShareConfig {
         matches!(self, Self::All(_))
     }
 
-    /// Whether feed-forward layers alone are shared.
+    /// Whether only feed-forward layers are shared.
     pub fn is_of_feeding_alone(&self) -> bool {
         matches!(self, Self::FeedForward(_))
     }
 
-    /// The value of the key `kind`.
+    /// Returns the value of the key `kind`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::None(_) => "none",
@@ -170,7 +170,7 @@ impl ShareConfig {
         }
     }
 
-    /// Groups and cycle, when layers share.
+    /// Returns groups and cycle, if layers share parameters.
     pub fn by(&self) -> Option<SharedBy> {
         match self {
             Self::None(_) => None,
@@ -178,7 +178,7 @@ impl ShareConfig {
         }
     }
 
-    /// The owners in a stack of so many layers; groups and cycle fit them.
+    /// Returns the owners in a stack of `layers` layers, which groups and cycle must divide.
     pub fn owners(&self, layers: usize) -> Owners {
         let alone = Run {
             length: 1,
@@ -197,7 +197,7 @@ impl ShareConfig {
         Owners { mixing, feeding }
     }
 
-    /// Faults of its keys by themselves, for stacks of at most `most` layers.
+    /// Checks its keys by themselves, for stacks of at most `most` layers; returns whether they are sound.
     pub fn faults(&self, most: usize, at: &mut TableFaults) -> bool {
         let by = self.by().unwrap_or_default();
         let keys = [("groups", by.groups), ("cycle", by.cycle)];
@@ -208,7 +208,7 @@ impl ShareConfig {
 }
 
 impl BlockConfig<'_> {
-    /// The same without the layers that mix positions, or without the feed-forward layer.
+    /// Returns the config with or without the layers that mix positions, and with or without the feed-forward layer.
     #[must_use]
     pub fn with(self, mixing: bool, feeding: bool) -> Self {
         Self {
@@ -222,7 +222,7 @@ impl BlockConfig<'_> {
 }
 
 impl StackConfig {
-    /// The first block of a stack whose attention has the keys of block number `layer`'s.
+    /// Returns the first block of a stack whose attention has the same config as that of block number `layer`.
     pub(super) fn lender(&self, depth: &Depth, layer: usize) -> usize {
         let own = self.block(depth, layer).attention;
         let mut blocks = self.blocks(depth);
@@ -232,12 +232,12 @@ impl StackConfig {
 }
 
 impl Wired<'_> {
-    /// The matrix that the first block whose attention has the same keys lends.
+    /// Returns the matrix that the first block whose attention has the same keys lends.
     pub(super) fn lent(&self) -> Option<Tensor<2>> {
         self.lender.attention.as_ref()?.layer().lent()
     }
 
-    /// The longest input that its mixing of positions can read, when it has a limit.
+    /// The longest input that its attention or mixer can read, if there is a limit.
     pub(super) fn max_len(&self) -> Option<usize> {
         self.mixer().max_len()
     }
@@ -251,7 +251,7 @@ mod tests {
         ShareConfig::All(SharedBy { groups, cycle }).owners(12)
     }
 
-    /// HF's `AlbertTransformer`: group ⌊l·groups/layers⌋, and in it one inner layer after the other.
+    /// HF's `AlbertTransformer`: group ⌊l·groups/layers⌋, with the inner layers of the group in turn.
     #[test]
     fn layers_take_the_parameters_of_their_group() {
         let of = |owners: Owners| (0..12).map(|l| owners.mixing(l)).collect::<Vec<_>>();

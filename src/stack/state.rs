@@ -1,7 +1,7 @@
-//! What a network keeps from one call to the next: one entry for each block.
+//! The state of a network between calls: one entry for each block.
 //!
-//! Caches of decoding, memories of earlier segments and recurrent states are one value that the caller owns and hands
-//! to the network's only forward.
+//! KV caches, memories of earlier segments and recurrent states form one value that the caller owns and passes
+//! to the network's forward.
 
 use super::retrieved::KeptChunks;
 use crate::nn::state::LayerState;
@@ -11,16 +11,16 @@ use std::ops::Range;
 /// The state of one block.
 #[derive(Clone, Debug, Default)]
 pub struct BlockState {
-    /// Of the layer that mixes the block's own positions.
+    /// State of the layer that mixes the block's own positions.
     pub own: LayerState,
-    /// Of cross-attention: keys and values of the memory.
+    /// State of cross-attention: keys and values of the memory.
     pub cross: LayerState,
-    /// Of a feed-forward layer that looks back.
+    /// State of a feed-forward layer that reads the position before.
     pub feed_forward: LayerState,
 }
 
 impl BlockState {
-    /// The states of its layers.
+    /// Returns the states of all its layers.
     fn all(&self) -> [&LayerState; 3] {
         [&self.own, &self.cross, &self.feed_forward]
     }
@@ -33,16 +33,16 @@ impl BlockState {
 /// The state of a network.
 #[derive(Clone, Debug, Default)]
 pub struct ModelState {
-    /// Positions of each row that were read.
+    /// Number of positions of each row that were read so far.
     pub seen: usize,
-    /// One entry for each block, in their order.
+    /// The states of the blocks, in their order.
     pub layers: Vec<BlockState>,
-    /// What a retrieval-enhanced decoder keeps of the chunks of its text in decoding.
+    /// The chunks of its text that a retrieval-enhanced decoder keeps in decoding.
     pub chunks: KeptChunks,
 }
 
 impl ModelState {
-    /// Nothing read yet.
+    /// Builds the state from which reading starts.
     pub fn new(layers: Vec<BlockState>) -> Self {
         Self {
             seen: 0,
@@ -51,7 +51,7 @@ impl ModelState {
         }
     }
 
-    /// Whether some layer keeps something.
+    /// Whether some layer keeps a state.
     pub fn is_kept(&self) -> bool {
         let kept = |state: &LayerState| !matches!(state, LayerState::None);
         self.layers
@@ -59,13 +59,13 @@ impl ModelState {
             .any(|block| block.all().into_iter().any(kept))
     }
 
-    /// Whether every value of it is a finite number; caches of decoding are not looked at.
+    /// Whether all its values are finite; KV caches are not checked.
     pub fn is_finite(&self) -> bool {
         let layers = self.layers.iter();
         layers.flat_map(BlockState::all).all(LayerState::is_finite)
     }
 
-    /// Makes room for so many positions in all when caches next grow.
+    /// Reserves room for this many positions in total when caches next grow.
     pub fn reserve(&mut self, positions: usize) {
         for block in &mut self.layers {
             if let LayerState::Kept(kept) = &mut block.own {
@@ -74,13 +74,13 @@ impl ModelState {
         }
     }
 
-    /// The state of other rows: row i becomes that of `rows[i]`, as beam search reorders its hypotheses.
+    /// Selects rows: row i becomes that of `rows[i]`, as when beam search reorders its hypotheses.
     pub fn select(&mut self, rows: &Tensor<1, Int>) {
         self.each(|state| state.select(rows));
         self.chunks.select(rows);
     }
 
-    /// Cuts the state off from the gradients of the steps that made it.
+    /// Detaches the state from the graphs of the steps that computed it.
     pub fn detach(&mut self) {
         self.each(LayerState::detach);
     }
@@ -90,7 +90,7 @@ impl ModelState {
         self.each(|state| state.reset(kept));
     }
 
-    /// The state of some consecutive rows.
+    /// Returns the state of a range of rows.
     #[must_use]
     pub fn rows(&self, rows: Range<usize>) -> Self {
         let mut part = self.clone();
@@ -98,7 +98,7 @@ impl ModelState {
         part
     }
 
-    /// The state of all rows of these, one after the other; `None` of none. All are of one network.
+    /// Concatenates the rows of several states of one network; `None` if there are none.
     pub fn joined(parts: Vec<Self>) -> Option<Self> {
         let mut joined = parts.first()?.clone();
         for (number, block) in joined.layers.iter_mut().enumerate() {

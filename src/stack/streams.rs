@@ -1,14 +1,14 @@
-//! Two streams through one stack: that of the tokens, and one of queries that know their place and not their token (Yang et al.
-//! 2019, XLNet, section 2.3).
+//! Two streams through one stack: the tokens' stream, and a stream of queries that know their position but not their token (Yang
+//! et al. 2019, XLNet, section 2.3).
 //!
 //! ```text
 //! h ← block(queries, keys and values: h)      g ← block(queries: g, keys and values: h as the block read it)
 //! ```
 //!
-//! Both go through the same blocks with the same positions. A query looks at the tokens that its own visibility shows; no token
-//! looks at a query, and the last block is computed for queries alone. Where blocks remember earlier segments both streams look at
-//! what the tokens' stream left there, `[SG(m) ∘ h]` in place of h; of this segment a number of tokens from its beginning on are
-//! remembered (`reuse_len` of the released code).
+//! Both streams go through the same blocks with the same positions. A query sees the tokens that its own mask shows; no token
+//! sees a query, and the last block is computed for queries only. If blocks remember earlier segments, both streams read the
+//! memory m of the tokens' stream: `[SG(m) ∘ h]` in place of h. Of this segment, the first `remembered` tokens are stored
+//! (`reuse_len` of the released code).
 
 use super::block::BlockContext;
 use super::recompute;
@@ -19,17 +19,17 @@ use crate::nn::state::LayerState;
 use burn::tensor::Tensor;
 use std::sync::Arc;
 
-/// How the two streams of a pass see and remember tokens.
+/// What the query stream sees, and what is remembered of the tokens.
 pub struct Streams<'a> {
-    /// Which tokens a query sees.
+    /// Which tokens a query may see.
     pub of_queries: &'a Visibility,
-    /// Tokens of each row that are remembered, those at its beginning.
+    /// Number of tokens at the beginning of each row that are remembered for the next segment.
     pub remembered: usize,
 }
 
 impl Stack {
-    /// The stream of queries `[batch, seq, d_model]` after the final norm, from that of the tokens and its own beginning. The
-    /// context says which tokens see each other.
+    /// Returns the query stream `[batch, seq, d_model]` after the final norm, given the initial token and query streams. The
+    /// context's mask says which tokens see each other.
     pub fn streams(
         &self,
         [mut tokens, mut queries]: [Tensor<3>; 2],
@@ -88,7 +88,7 @@ impl Stack {
                 let read = || recompute::forward(block, tokens.clone(), of_tokens);
                 pass.block(&name, read)
             });
-            // Both streams have looked at what was there.
+            // The memory is updated after both streams have read the old one.
             if let Some(LayerState::Segment(earlier)) = state.map(|state| &mut state.own) {
                 let (begun, visible) = beginning(&tokens, visible, streams.remembered);
                 block.remember(earlier, &begun, &visible, pass);
@@ -99,7 +99,7 @@ impl Stack {
     }
 }
 
-/// The first `most` positions of each row of a stream, and what is seen of them.
+/// Returns the first `most` positions of each row of a stream, with their mask.
 fn beginning(x: &Tensor<3>, visible: &Visibility, most: usize) -> (Tensor<3>, Visibility) {
     let most = most.min(x.dims()[1]);
     let cut = |lengths: &Arc<[usize]>| lengths.iter().map(|length| *length.min(&most)).collect();

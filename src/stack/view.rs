@@ -1,7 +1,7 @@
-//! Where the queries and keys of a block stand in one pass, and what the position scheme says of them.
+//! The positions of a block's queries and keys in one pass, and the position scheme's rotations and biases for them.
 //!
-//! Blocks that keep all earlier positions, or none, have the view of the network. A block that keeps the newest ones alone
-//! counts positions from the first that is at hand, so that tables and biases do not grow with the text.
+//! Blocks that keep all earlier positions, or none, share the network's view. A block that keeps only the newest ones
+//! counts positions from the first one still cached, so that tables and biases do not grow with the text.
 
 use super::StackContext;
 use crate::kernel;
@@ -10,68 +10,68 @@ use crate::nn::pass::Pass;
 use crate::nn::position::{Places, Position, Prepared, Span};
 use burn::tensor::{Device, Tensor};
 
-/// The position scheme that the attention of a group's blocks has in place of the model's. It has no parameters.
+/// The position scheme of the attention of one group's blocks, in place of the model's. It has no parameters.
 #[derive(Clone, Debug)]
 pub(super) struct OwnPosition {
-    /// The number of the first block that has it.
+    /// The number of the first block that has this scheme.
     pub first: usize,
-    /// The scheme.
+    /// The position scheme.
     pub scheme: Position,
 }
 
-/// What a block has of the positions before this pass.
+/// The part of the earlier positions that a block still has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Past {
-    /// All of them.
+    /// All earlier positions.
     Whole,
-    /// Keys in a cache, but for the first so many.
+    /// Keys in a cache, without the oldest ones.
     Newest {
-        /// Positions that are not at hand any more.
+        /// Number of positions that were dropped from the cache.
         dropped: usize,
     },
     /// Hidden states of earlier segments.
     Segments {
-        /// Their number.
+        /// Number of remembered positions.
         positions: usize,
-        /// How many of the newest each row may see.
+        /// Number of the newest of these that each row may see.
         open: Vec<usize>,
     },
 }
 
-/// The view of some blocks.
+/// The view that blocks with the same past and position scheme share.
 #[derive(Debug)]
 pub(super) struct View {
     past: Past,
-    /// The first block with their position scheme, where that is not the model's.
+    /// The first block with their position scheme, if that is not the model's.
     own: Option<usize>,
-    /// Their queries and keys.
+    /// The positions of their queries and keys.
     pub span: Span,
     /// Which of the keys a query may see.
     pub visible: Visibility,
-    /// Rotation and biases.
+    /// Rotations, biases and other tensors of the position scheme.
     pub prepared: Prepared,
 }
 
-/// The views of a pass, each made once.
+/// The views of a pass, each computed once.
 pub(super) struct Views<'a> {
     /// The model's position scheme.
     pub position: &'a Position,
-    /// Where the tokens stand.
+    /// Position and segment ids of the tokens.
     pub places: &'a Places,
-    /// Queries and keys as the network counts them.
+    /// Positions of queries and keys as the network counts them.
     pub span: Span,
     /// Which of these keys a query may see.
     pub visible: &'a Visibility,
-    /// Where tensors are made.
+    /// The device on which tensors are created.
     pub device: Device,
-    /// Dropout's draws.
+    /// The forward pass with its random draws.
     pub pass: &'a Pass,
-    /// The views so far.
+    /// The views computed so far.
     pub made: Vec<View>,
 }
 
 impl<'a> Views<'a> {
-    /// The views of a pass over `x` in this context, none of them made yet.
+    /// Prepares the views of a pass over `x` in this context; none is computed yet.
     pub(super) fn new(context: &StackContext<'a>, x: &Tensor<3>) -> Self {
         Self {
             position: context.position,
@@ -84,7 +84,7 @@ impl<'a> Views<'a> {
         }
     }
 
-    /// The view of blocks with this past, and the position scheme of their own where they have one.
+    /// Returns the view of blocks with this past and, if they have one, their own position scheme.
     pub(super) fn of(&mut self, past: Past, own: Option<&OwnPosition>) -> &View {
         let first = own.map(|own| own.first);
         let mut made = self.made.iter();
@@ -110,7 +110,7 @@ impl<'a> Views<'a> {
                     keys: self.span.keys - dropped,
                     offset: offset - dropped,
                 };
-                // Keys in a cache are turned by their positions in the text.
+                // Keys in a cache were rotated by their positions in the text.
                 let new = Span {
                     queries,
                     keys: queries,
@@ -145,7 +145,7 @@ impl<'a> Views<'a> {
         }
     }
 
-    /// What is seen of the positions of this pass, with those that a block remembers before them.
+    /// Extends a mask of this pass by the positions that a block remembers before them.
     pub(super) fn behind(&self, past: &Past, visible: &Visibility) -> Visibility {
         match past {
             Past::Segments { positions, open } => {
@@ -155,11 +155,12 @@ impl<'a> Views<'a> {
         }
     }
 
-    /// The segments of so many keys for a scheme that tells so many apart, [`Prepared::segments`]; a further one counts as the last.
+    /// One-hot segments of `keys` keys, for a scheme that distinguishes `apart` segments, [`Prepared::segments`]; higher ids count
+    /// as the last segment.
     fn segments(&self, apart: usize, keys: usize) -> Option<Tensor<3>> {
         let ids = self.places.segments.clone().filter(|_| apart > 0)?;
         let [rows, tokens] = ids.dims();
-        // What is remembered of earlier texts is of the first segment, as in the released code.
+        // Positions remembered from earlier texts belong to the first segment, as in the released code.
         let ids = match keys.saturating_sub(tokens) {
             0 => ids,
             earlier => {

@@ -1,6 +1,6 @@
-//! The tasks of `[task]` as one type: burn-train and the step loop are compiled once for it.
+//! The tasks of `[task]` as one type, so that burn-train and the step loop are compiled only once.
 //!
-//! Its parameters have the paths of the task itself, so that weights are found by the same names whichever it is.
+//! Parameter paths are those of the wrapped task, so that weights are found by the same names for every task.
 
 use super::distillation::Distils;
 use super::grpo::Judge;
@@ -29,53 +29,53 @@ use std::fmt;
 pub enum AnyTask {
     /// Next-token prediction.
     CausalLm(CausalLm),
-    /// Masked tokens.
+    /// Masked language modelling.
     MaskedLm(MaskedLm),
     /// Text to text with an encoder-decoder.
     Translation(Translation),
     /// Text to text with a decoder.
     PrefixLm(PrefixLm),
-    /// Classes of texts.
+    /// Text classification.
     TextClassification(TextClassification),
-    /// Any number of classes of texts.
+    /// Text classification with any number of classes for each text.
     MultiLabel(MultiLabel),
-    /// Numbers of texts.
+    /// Regression: numbers for texts.
     Regression(Regression),
-    /// Vectors of texts.
+    /// Text embeddings.
     TextEmbedding(TextEmbedding),
     /// Tags of words.
     TokenClassification(TokenClassification),
     /// Answers to questions.
     QuestionAnswering(QuestionAnswering),
-    /// Classes of images.
+    /// Image classification.
     ImageClassification(ImageClassification),
-    /// Hidden patches of images.
+    /// Masked patches of images.
     MaskedImage(MaskedImage),
-    /// Views of images.
+    /// Self-distillation from views of images.
     SelfDistillation(SelfDistillation),
     /// Images and their texts.
     ImageText(ImageText),
     /// Captions of images.
     Captioning(Captioning),
-    /// Texts of recordings.
+    /// Transcripts of recordings.
     Transcription(Transcription),
-    /// Characters along recordings.
+    /// Characters along the frames of recordings.
     Ctc(Ctc),
-    /// One of the others with a teacher.
+    /// Another task with a teacher.
     Distillation(Distillation),
-    /// Texts that are preferred to others.
+    /// Preference of one text over another.
     Preference(Preference),
     /// Rewards of texts.
     Reward(Reward),
-    /// Completions by their rewards.
+    /// Completions learned by their rewards.
     Grpo(Grpo),
-    /// Replaced tokens.
+    /// Detection of replaced tokens.
     ReplacedToken(ReplacedToken),
-    /// Tokens in an order.
+    /// Tokens in a random order.
     PermutedLm(PermutedLm),
 }
 
-/// The same call on whichever task it is.
+/// Makes the same call on the wrapped task, whichever it is.
 macro_rules! each {
     ($any:expr, $task:ident => $call:expr) => {
         match $any {
@@ -106,7 +106,7 @@ macro_rules! each {
     };
 }
 
-/// The same call, its result one of the tasks again.
+/// Makes the same call on the wrapped task and wraps its result as the same variant.
 macro_rules! mapped {
     ($any:expr, $task:ident => $call:expr) => {
         match $any {
@@ -142,8 +142,8 @@ impl AnyTask {
         each!(self, task => task)
     }
 
-    /// The same with the task of another run beside it, frozen: as teacher where it learns from one, as reference of what is
-    /// preferred or rewarded.
+    /// Returns the task with another run's task attached, frozen: as the teacher in distillation, as the reference in
+    /// preference and reward optimisation. Other tasks are returned as they are.
     #[must_use]
     pub fn taught_by(self, teacher: AnyTask) -> Self {
         match self {
@@ -154,7 +154,7 @@ impl AnyTask {
         }
     }
 
-    /// The same with what tells the rewards of completions, where it writes some.
+    /// Returns the task with the judge that computes the rewards of completions, if it writes completions.
     #[must_use]
     pub fn judged_by(self, judge: Judge) -> Self {
         match self {
@@ -163,7 +163,7 @@ impl AnyTask {
         }
     }
 
-    /// The same, whose teacher reads pixels that are turned into its own normalisation.
+    /// Returns the task with the conversion of pixels to its teacher's normalisation, if it has a teacher.
     #[must_use]
     pub fn with_pixels(self, pixels: Option<Renormalise>) -> Self {
         match self {

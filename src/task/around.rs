@@ -1,7 +1,8 @@
-//! Tasks around a part whose parameters are all that they show, under that part's own paths. What stands frozen beside it moves with it.
+//! A macro for tasks that wrap a part: such a task exposes only the part's parameters, under the part's own paths.
+//! Frozen networks of the task move between devices with it.
 
-/// `Module` and `Display` for the task `$task` around its field `$part`. A method `each` of the task gives the part, and all that is
-/// frozen, to a function each.
+/// Implements `Module` and `Display` for the task `$task` by its field `$part`. The task needs a method `each`, which
+/// applies one function to the part and another one to everything frozen.
 macro_rules! shows_alone {
     ($task:ident, $part:ident) => {
         impl burn::module::Module for $task {

@@ -1,4 +1,4 @@
-//! The auxiliary losses of deep character transformers (Al-Rfou et al. 2019, "Character-level language modeling with deeper
+//! Auxiliary losses of deep character transformers (Al-Rfou et al. 2019, "Character-level language modeling with deeper
 //! self-attention", section 3.1): predictions from the layers before the last, and of the token after the next.
 //!
 //! With n layers, at step s of S, w the weight of the second target and P the mean of −log p over scored positions, the
@@ -8,10 +8,10 @@
 //! Σ_{l ≤ n, l alive} P_l(x_{t+1}) + w·P_l(x_{t+2}),   l < n alive while s < S·l/(2n), l = n always
 //! ```
 //!
-//! Losses that are alive count alike: the lowest layer stops first, and none of the layers before the last counts in the
-//! second half of training. Each layer and each target has a linear map onto the vocabulary with a bias of its own, but for
-//! the next token of the last layer, which is the network's; it reads the stream as it leaves the layer. These maps are
-//! trained and kept in checkpoints, and left behind when the model is used.
+//! All active losses have the same weight: the lowest layer's stops first, and in the second half of training no layer
+//! before the last counts. Each layer and each target has its own linear map onto the vocabulary, with a bias, that
+//! reads the layer's output; only the last layer's next-token prediction uses the network's LM head. These maps are
+//! trained and kept in checkpoints, and dropped when the model is used.
 
 use super::self_distillation;
 use super::{CausalLmConfig, Over, Scored, Term, host};
@@ -31,24 +31,24 @@ const LAYER_LOSS: Metric = Metric::lower("layer_loss");
 const SECOND_LOSS: Metric = Metric::lower("second_loss");
 const LAYER_SECOND_LOSS: Metric = Metric::lower("layer_second_loss");
 
-/// What training's journal shows: the mean over the layers before the last that are alive, of the next token; the last
-/// layer's loss of the token after it; the mean over the layers of that.
+/// Metrics in the training journal: the next-token loss, averaged over the active layers before the last; the last
+/// layer's loss of the token after the next; that loss averaged over the active layers before the last.
 pub const METRICS: &[Metric] = &[LAYER_LOSS, SECOND_LOSS, LAYER_SECOND_LOSS];
 
-/// The field of a task that holds parameters for training alone.
+/// Name of a task's field with the parameters that are only used in training.
 pub(super) const FIELD: &str = "auxiliary";
 
-/// Where the parameters of a task's [`Auxiliary`] stand.
+/// Role of a task's [`Auxiliary`] parameters.
 pub const ROLES: Roles = Roles::new("CausalLm", &[(FIELD, Says::Stands(Place::Auxiliary))]);
 
-/// The maps onto the vocabulary that training alone uses.
+/// The maps onto the vocabulary that are only used in training.
 #[derive(Module, Debug)]
 pub struct Auxiliary {
-    /// Of the layers before the last, from the first; none when they predict nothing.
+    /// Maps of the layers before the last, from the first; empty if these layers predict nothing.
     pub layers: Vec<LayerHeads>,
-    /// Of the last layer, for the token after the next.
+    /// Map of the last layer for the token after the next.
     pub second: Option<Linear>,
-    /// Layers of the network.
+    /// Number of layers of the network.
     depth: usize,
     second_weight: f64,
 }
@@ -56,22 +56,22 @@ pub struct Auxiliary {
 /// The maps of one layer.
 #[derive(Module, Debug)]
 pub struct LayerHeads {
-    /// For the next token.
+    /// Map for the next token.
     pub next: Linear,
-    /// For the token after it.
+    /// Map for the token after the next.
     pub second: Option<Linear>,
 }
 
-/// What a pass predicts from.
+/// Hidden states that a pass predicts from.
 pub(super) struct States<'a> {
-    /// The last layer's, after the last norm, `[batch, seq, d_model]`.
+    /// States of the last layer after the final norm, `[batch, seq, d_model]`.
     pub last: &'a Tensor<3>,
-    /// Those of the layers that are alive, from the lowest.
+    /// States of the active layers before the last, from the lowest, each `[batch, seq, d_model]`.
     pub layers: Vec<Tensor<3>>,
 }
 
 impl Auxiliary {
-    /// The maps that a config asks for; `None` when it asks for none.
+    /// Builds the maps that a config asks for; `None` if it asks for none.
     pub fn new(config: &CausalLmConfig, model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
         if !has_heads(config) {
             return None;
@@ -96,8 +96,8 @@ impl Auxiliary {
         })
     }
 
-    /// The layers, counted from 1, whose predictions count before step `step` of `steps` is taken: those beyond
-    /// 2n·step/steps. None where no training is under way.
+    /// Returns the layers, counted from 1, whose predictions count before step `step` of `steps` is taken: those beyond
+    /// 2n·step/steps. Empty if no training is under way.
     pub(super) fn alive(&self, step: u64, steps: u64) -> Range<usize> {
         if self.layers.is_empty() {
             return 0..0;
@@ -108,7 +108,7 @@ impl Auxiliary {
         first.unwrap_or(self.depth).min(self.depth)..self.depth
     }
 
-    /// The terms of the loss beside the next token's of the last layer.
+    /// Adds the auxiliary terms to the loss, beside the last layer's next-token loss.
     pub(super) fn add(
         &self,
         mut scored: Scored,
@@ -143,30 +143,31 @@ impl Auxiliary {
     }
 }
 
-/// Targets `[batch·seq]`, what their sum is divided by, and the factor of their loss.
+/// Targets `[batch·seq]`, the divisor of their loss, and the factor of their loss.
 type Target<'a> = (&'a Tensor<1, Int>, Over, f64);
 
-/// The sum of the losses of a map's scores of hidden states `[batch, seq, d_model]`.
+/// Returns the sum of a map's losses on hidden states `[batch, seq, d_model]`.
 fn loss(states: &Tensor<3>, map: &Linear, targets: &Tensor<1, Int>, smoothing: f64) -> Tensor<1> {
     let [batch, seq, d] = states.dims();
     let states = states.clone().reshape([batch * seq, d]);
     kernel::head_loss(states, map.head(), targets.clone(), smoothing).sum
 }
 
-/// Whether a config asks for maps beside the network's.
+/// Returns whether a config asks for maps beside the network's LM head.
 fn has_heads(config: &CausalLmConfig) -> bool {
     config.intermediate_layers || config.second_target.is_some()
 }
 
-/// Layers of a language model.
+/// Returns the number of layers of a language model.
 fn layers(model: &ModelConfig) -> usize {
     let blocks = model.stack_depths().map(|depths| depths.writes);
     blocks.unwrap_or_else(|| model.cells().map_or(0, |cells| cells.n_layers))
 }
 
-/// The difference that a config makes to the multiplications of a forward pass, on average over training: positions
-/// that are not scored pay for no product onto the vocabulary, and every further map for one. Layer l of n has its maps
-/// for l/2n of training, those of all layers before the last together for (n − 1)/4 of it.
+/// Returns the number of multiplications that a config adds to a forward pass, on average over training; it can be
+/// negative. Positions that are not scored need no LM head, and each auxiliary map costs one more projection onto the
+/// vocabulary. Layer l of n uses its maps for l/2n of training, so all layers before the last together for (n − 1)/4 of
+/// it.
 pub(super) fn products(config: &CausalLmConfig, model: &ModelConfig, shape: &Shape) -> f64 {
     let scored = config.positions.of(shape.context) as f64;
     let layers = match config.intermediate_layers {
@@ -183,7 +184,7 @@ pub(super) fn products(config: &CausalLmConfig, model: &ModelConfig, shape: &Sha
     map * (scored * layers * targets - scored) + own * (scored - shape.context as f64)
 }
 
-/// Whether a parameter is for training alone: another model of the task, and other tasks, do without it.
+/// Returns whether a parameter is only used in training: another model of this task, and other tasks, do without it.
 pub fn only_trained(path: &str) -> bool {
     let alone = [
         FIELD,

@@ -1,5 +1,5 @@
-//! Captions of images: −log p(y_t | y_{<t}, image), with label smoothing, of a caption from the mark before it to the mark behind
-//! it (Vinyals et al. 2015, Show and Tell, section 3; Alayrac et al. 2022, Flamingo, equation 1).
+//! Image captioning: −log p(y_t | y_{<t}, image), with label smoothing, over a caption from its begin token to its end
+//! token (Vinyals et al. 2015, Show and Tell, section 3; Alayrac et al. 2022, Flamingo, equation 1).
 
 use super::causal_lm::input;
 use super::facts::TaskFacts;
@@ -18,7 +18,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "captioning",
     summary: "captions of images, with a decoder that looks at them",
@@ -26,10 +26,10 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"captioning\" }",
 };
 
-/// No key of its own defines the loss of its evaluations.
+/// Evaluation losses depend on no key of this task.
 pub const MEASURES: Measures = Measures::of_tokens(KIND.kind);
 
-/// The knobs of captions.
+/// Settings of image captioning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CaptioningConfig {
@@ -63,11 +63,11 @@ impl About for CaptioningConfig {
     }
 }
 
-/// A decoder that looks at images, with its objective.
+/// A decoder that reads images, with its training objective.
 pub type Captioning = TextAbout<VisionLanguage>;
 
 impl Captioning {
-    /// Images as the network reads them, `[rows, channels, height, width]`.
+    /// Converts images to the network's input `[rows, channels, height, width]`.
     pub fn pixels(&self, images: &ImageBatch) -> Tensor<4> {
         pixels(images, &self.device())
     }
@@ -94,7 +94,7 @@ impl Describes for VisionLanguage {
     }
 
     fn reads_tokens_alone(texts: &TextBatch) -> bool {
-        // A mask of lengths differs from step to step.
+        // A mask from lengths differs from step to step.
         texts.lengths.is_none() && texts.documents.is_none()
     }
 

@@ -1,5 +1,5 @@
-//! Next-token prediction: −log p(x_{t+1} | x_{≤t}), summed over scored positions; in training with the auxiliary losses of
-//! Al-Rfou et al. 2019 when asked for ([`auxiliary`](super::auxiliary)).
+//! Next-token prediction: −log p(x_{t+1} | x_{≤t}), summed over scored positions. Training adds the auxiliary losses of
+//! Al-Rfou et al. 2019 if asked for ([`auxiliary`](super::auxiliary)).
 
 use super::auxiliary::{self, Auxiliary, States};
 use super::distillation::Distils;
@@ -26,7 +26,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "causal_lm",
     summary: "next-token prediction with a decoder or recurrent cells",
@@ -34,23 +34,23 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"causal_lm\" }",
 };
 
-/// No key of its own defines the loss of its evaluations.
+/// Evaluation losses depend on no key of this task, only on the evaluation stride.
 pub const MEASURES: Measures = Measures {
     metrics: &[("bits_per_byte", STRIDE)],
     ..Measures::of_tokens(KIND.kind).by(STRIDE)
 };
-/// How much of a window an evaluation scores, and so how much stands before what it scores.
+/// The part of a window that an evaluation scores, and so how much context precedes the scored tokens.
 const STRIDE: &[&str] = &["data.eval_stride"];
 
-/// The loss of a model that reads neighbours where it is given none.
+/// Loss of a retrieval model when it gets no neighbours.
 const LOSS_WITHOUT_RETRIEVAL: Metric = Metric::lower("loss_without_retrieval");
-/// That loss less the one with neighbours.
+/// Loss without neighbours minus loss with neighbours.
 const RETRIEVAL_GAIN: Metric = Metric::higher("retrieval_gain");
 
 /// The metrics that this task defines.
 pub const METRICS: &[Metric] = &[LOSS_WITHOUT_RETRIEVAL, RETRIEVAL_GAIN];
 
-/// The knobs of next-token prediction.
+/// Settings of next-token prediction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CausalLmConfig {
@@ -58,11 +58,11 @@ pub struct CausalLmConfig {
     /// validation losses are without it. Source: Szegedy et al. 2016, section 7.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub label_smoothing: f64,
-    /// The positions that are scored in training; an evaluation scores all.
+    /// Positions that are scored in training; evaluations score all.
     pub positions: ScoredPositions,
-    /// Whether the layers before the last predict the next token too, layer l of n in the first l/2n of training.
+    /// Whether the layers before the last predict the next token too: layer l of n during the first l/2n of training.
     pub intermediate_layers: bool,
-    /// The weight of the loss of the token after the next; it is not predicted when absent.
+    /// Weight of the loss of the token after the next; this token is not predicted when absent.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub second_target: Option<f64>,
@@ -149,12 +149,12 @@ impl TaskFacts for CausalLmConfig {
     }
 }
 
-/// A language model with its objective.
+/// A language model with its training objective.
 #[derive(Module, Debug)]
 pub struct CausalLm {
     /// The network.
     pub model: AnyLanguageModel,
-    /// What training alone predicts with.
+    /// Auxiliary heads, only used in training.
     pub auxiliary: Option<Auxiliary>,
     seed: u64,
     label_smoothing: f64,
@@ -162,7 +162,8 @@ pub struct CausalLm {
 }
 
 impl CausalLm {
-    /// `seed` draws dropout; `exact_match` counts the rows whose scored positions are all right. It has no auxiliary losses.
+    /// Builds a task without auxiliary losses. `seed` draws dropout; with `exact_match` evaluations count the rows
+    /// whose scored positions are all predicted right.
     pub fn new(
         model: impl Into<AnyLanguageModel>,
         config: &CausalLmConfig,
@@ -178,12 +179,12 @@ impl CausalLm {
         }
     }
 
-    /// Label smoothing in a pass.
+    /// Returns the label smoothing that applies in a pass.
     pub(super) fn smoothing(&self, pass: &Pass) -> f64 {
         host::smoothing(self.label_smoothing, pass)
     }
 
-    /// Whether the share of exact rows is told.
+    /// Returns whether a pass reports the share of rows that are entirely right.
     fn counts_rows(&self, pass: &Pass) -> bool {
         self.exact_match && !pass.trains()
     }
@@ -192,7 +193,7 @@ impl CausalLm {
         self.model.network().device()
     }
 
-    /// In an evaluation of a model that reads neighbours also the loss of the same texts without them.
+    /// Adds the loss of the same texts without neighbours, in evaluations of a retrieval model.
     fn compared(&self, scored: Scored, batch: &Batch, pass: &Pass) -> Scored {
         let (device, texts) = (self.device(), host::texts(batch));
         if pass.trains() || texts.neighbours.is_none() {
@@ -215,7 +216,7 @@ impl CausalLm {
     }
 }
 
-/// The decoder's input from texts of the host.
+/// Builds the decoder's input from texts on the host.
 pub fn input(texts: &TextBatch, device: &Device) -> DecoderInput {
     let matrix = |values: &[i32]| host::matrix(values, texts.cols, device);
     DecoderInput {
@@ -236,7 +237,8 @@ pub fn input(texts: &TextBatch, device: &Device) -> DecoderInput {
     }
 }
 
-/// Positions counted from the start of each document of a row. What fills the row up belongs to none, and may be longer than any.
+/// Returns positions counted from the start of each document in a row. Padding belongs to no document and all its
+/// positions are 0, since it may be longer than any document.
 fn positions(documents: &[i32], cols: usize) -> Vec<i32> {
     let mut positions = Vec::with_capacity(documents.len());
     for row in documents.chunks(cols) {
@@ -323,8 +325,8 @@ impl Task for CausalLm {
     }
 }
 
-/// Scored tokens that are the likeliest ones, and rows in which all are: a row is then what greedy
-/// decoding gives.
+/// Counts scored tokens that are predicted right, and rows in which all are: such a row is exactly what greedy decoding
+/// would write.
 fn right(hits: &[f32], texts: &TextBatch) -> (Sum, Sum) {
     let (mut tokens, mut rows) = (Sum::default(), Sum::default());
     let targets = texts.targets.chunks(texts.cols);

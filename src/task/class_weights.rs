@@ -1,9 +1,10 @@
-//! Weights of classes in the losses of classifiers: rare classes count as much as others, or as much as a person says (King
-//! and Zeng 2001, section 4.2).
+//! Weights of classes in classification losses: rare classes count as much as others, or each class by a given weight
+//! (King and Zeng 2001, section 4.2).
 //!
-//! A row with the label y has w(y) times its loss, and the loss is Σ w(y)·loss / Σ w(y), in training and in evaluations.
-//! With label smoothing ε the share ε/C of each class counts by that class's own weight, as in PyTorch's cross-entropy:
-//! w(y)·(1−ε)·(−log p(y)) + Σ_c w(c)·ε/C·(−log p(c)). The divisor is counted with the batches (`data::weighed`).
+//! The loss of a row with label y is multiplied by w(y), and the batch loss is Σ w(y)·loss / Σ w(y), in training and in
+//! evaluations. With label smoothing ε, the share ε/C of each class is weighted by that class's own weight, as in
+//! PyTorch's cross-entropy: w(y)·(1−ε)·(−log p(y)) + Σ_c w(c)·ε/C·(−log p(c)). The divisor is counted when batches are
+//! made (`data::weighed`).
 
 use super::host;
 use super::scored::{Over, Term};
@@ -17,22 +18,23 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 
-/// The weights of classes.
+/// Weights of the classes in the loss.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ClassWeights {
-    /// Each class by its share of the training examples, n / (classes · n of the class), so that all count alike.
+    /// Each class by the inverse of its share of the training examples, n / (classes · n of the class), so that all
+    /// count alike.
     Balanced(BalancedConfig),
-    /// The numbers that are given.
+    /// The given numbers.
     Given(GivenConfig),
 }
 
-/// Weights by the training examples, with no key of their own.
+/// Weights computed from the training examples; there are no further keys.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BalancedConfig {}
 
-/// Weights as numbers.
+/// Weights given as numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GivenConfig {
@@ -40,13 +42,13 @@ pub struct GivenConfig {
     pub weights: Vec<f64>,
 }
 
-/// Weights that are given: with ratios beyond a million million the loss of a step would be that of one class.
+/// Range of given weights. With ratios beyond 10^12, one class would determine the loss of a step.
 const BOUNDS: RangeInclusive<f64> = 1e-6..=1e6;
 
-/// Names that a message lists before it only counts the others.
+/// Number of class names that a message lists before it only counts the rest.
 const LISTED: usize = 20;
 
-/// Names in a message.
+/// Lists names for a message.
 fn named(mut names: Vec<&str>) -> String {
     let more = names.len().saturating_sub(LISTED);
     names.truncate(LISTED);
@@ -56,7 +58,7 @@ fn named(mut names: Vec<&str>) -> String {
     }
 }
 
-/// A fault of numbers that classes are weighed by, when there is one; `key` is theirs.
+/// Describes the first weight that is out of range, if any; `key` is the name of the key in the message.
 pub(super) fn fault(key: &str, weights: &[f64]) -> Option<String> {
     let mut numbered = weights.iter().zip(1..);
     let (wrong, number) = numbered.find(|(weight, _)| !BOUNDS.contains(*weight))?;
@@ -67,10 +69,10 @@ pub(super) fn fault(key: &str, weights: &[f64]) -> Option<String> {
     ))
 }
 
-/// The numbers in 32 bits, one for each class; `key` is theirs, behind its table.
+/// Converts the weights to 32 bits, one for each class. `key` is the name of the key in the message, with its table.
 ///
 /// # Errors
-/// Another number of weights than of classes.
+/// If the number of weights differs from the number of classes.
 pub(super) fn one_each(key: &str, weights: &[f64], classes: &[String]) -> Result<Vec<f32>> {
     if weights.len() != classes.len() {
         return Err(Error::usage(format!(
@@ -84,7 +86,7 @@ pub(super) fn one_each(key: &str, weights: &[f64], classes: &[String]) -> Result
 }
 
 impl ClassWeights {
-    /// Faults of its keys.
+    /// Checks the keys and reports faults.
     pub(super) fn faults(&self, at: &mut TableFaults) {
         match self {
             Self::Balanced(_) => {}
@@ -96,15 +98,16 @@ impl ClassWeights {
         }
     }
 
-    /// Whether they follow from the training examples.
+    /// Returns whether the weights are computed from the training examples.
     pub fn are_counted(&self) -> bool {
         matches!(self, Self::Balanced(_))
     }
 
-    /// The weight of each class, for these training examples; `table` has the key.
+    /// Returns the weight of each class for these training examples; `table` is the table that holds the key.
     ///
     /// # Errors
-    /// Another number of weights than of classes; examples that cannot be counted, or lack a class.
+    /// If the number of weights differs from the number of classes, or if the examples cannot be counted or lack a
+    /// class.
     pub fn of(&self, table: &str, classes: &[String], train: &dyn Source) -> Result<Vec<f32>> {
         let key = format!("[{table}] class_weights");
         match self {
@@ -114,7 +117,7 @@ impl ClassWeights {
     }
 }
 
-/// n / (classes · n of the class), as scikit-learn's `class_weight="balanced"`.
+/// Computes n / (classes · n of the class), like scikit-learn's `class_weight="balanced"`.
 fn balanced(key: &str, classes: &[String], train: &dyn Source) -> Result<Vec<f32>> {
     let given = "give them as class_weights = { kind = \"given\", weights = [...] }";
     let counts = weighed::counts(train, classes.len())?.map_err(|why| {
@@ -136,8 +139,8 @@ fn balanced(key: &str, classes: &[String], train: &dyn Source) -> Result<Vec<f32
     Ok(counts.into_iter().map(share).collect())
 }
 
-/// The loss of rows `[n, classes]` with these labels, by the weights of the classes where the batch has some; rows with a label
-/// below 0 are not scored.
+/// Returns the loss of the logits `[n, classes]` for these labels, weighted by class if the batch has class weights.
+/// Rows with a label below 0 are not scored.
 pub(super) fn term(scores: Tensor<2>, labels: &[i32], smoothing: f64, batch: &Batch) -> Term {
     let device = scores.device();
     let Some(weights) = &batch.class_weights else {
@@ -160,7 +163,7 @@ pub(super) fn term(scores: Tensor<2>, labels: &[i32], smoothing: f64, batch: &Ba
     Term::new(sum, Over::Weighed)
 }
 
-/// Multiplies the share of each class in each row, `[rows, classes]`, by the class's weight.
+/// Multiplies the share of each class in each row of `[rows, classes]` by the class's weight.
 pub(super) fn weigh(shares: &mut [f32], weights: &[f32]) {
     for row in shares.chunks_mut(weights.len().max(1)) {
         for (share, weight) in row.iter_mut().zip(weights) {
@@ -178,7 +181,7 @@ mod tests {
     use burn::tensor::Device;
     use std::sync::Arc;
 
-    /// Examples of these classes.
+    /// A source of examples with these classes.
     struct Of(Vec<i32>);
 
     impl Source for Of {
@@ -207,8 +210,8 @@ mod tests {
         assert!(lacking.contains("there is none of: b"), "{lacking}");
     }
 
-    /// torch.nn.CrossEntropyLoss(weight=[0.5, 3, 1.25], label_smoothing=…) of torch 2.15 with its gradient; the third row has
-    /// its `ignore_index`.
+    /// Expected values from torch.nn.CrossEntropyLoss(weight=[0.5, 3, 1.25], label_smoothing=…) of torch 2.15 with its
+    /// gradient; the third row has its `ignore_index`.
     #[test]
     fn losses_and_gradients_are_torch_s() {
         let scores = [

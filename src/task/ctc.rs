@@ -1,12 +1,12 @@
-//! Connectionist temporal classification (Graves et al. 2006): the characters of a transcript stand in order somewhere along the frames
-//! of its recording, and the loss is of all ways to place them,
+//! Connectionist temporal classification (Graves et al. 2006): the characters of a transcript occur in order somewhere
+//! along the frames of its recording, and the loss sums over all alignments,
 //!
 //! ```text
 //! L = −log Σ_{ways π that collapse to the transcript} Π_t p(π_t | recording)
 //! ```
 //!
-//! where a way has a character or the blank at every frame, and collapses by dropping what a frame repeats, then blanks. The blank is the
-//! token that fills up rows.
+//! where an alignment assigns a character or the blank to each frame, and collapses by removing repeats of the previous
+//! frame, then blanks. The blank is the padding token.
 
 use super::facts::TaskFacts;
 use super::measures::Measures;
@@ -29,7 +29,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "ctc",
     summary: "characters along recordings by connectionist temporal classification, with an encoder of samples",
@@ -37,31 +37,32 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"ctc\" }",
 };
 
-/// The loss is a mean over recordings, of other numbers under another reduction.
+/// The loss is a mean over recordings; other reductions give other values.
 pub const MEASURES: Measures = Measures {
     over_tokens: true,
     ..Measures::of(KIND.kind).by(&["reduction", "zero_infinity"])
 };
 
-/// What the losses of recordings are divided by.
+/// How the losses of recordings are averaged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CtcReduction {
-    /// Each by the characters of its transcript, and their sum by the recordings, as PyTorch's mean.
+    /// Each loss divided by the length of its transcript in characters, then the mean over recordings, as PyTorch's
+    /// mean.
     #[default]
     Mean,
-    /// By nothing: a step follows the sum over its recordings, and journals show the mean of a recording.
+    /// No division: a step minimises the sum over its recordings, and journals show the mean per recording.
     Sum,
 }
 
-/// The knobs of connectionist temporal classification.
+/// Settings of connectionist temporal classification.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CtcConfig {
-    /// What the losses of recordings are divided by; transformers' `ctc_loss_reduction`.
+    /// Divisor of the losses of recordings; transformers' `ctc_loss_reduction`.
     pub reduction: CtcReduction,
-    /// Whether a transcript that is too long for the frames of its recording, whose loss is infinite, counts as 0; transformers'
-    /// `ctc_zero_infinity`.
+    /// Whether an infinite loss, of a transcript that is too long for the frames of its recording, counts as 0;
+    /// transformers' `ctc_zero_infinity`.
     #[serde(skip_serializing_if = "is_usual")]
     pub zero_infinity: bool,
 }
@@ -118,7 +119,7 @@ impl TaskFacts for CtcConfig {
     }
 }
 
-/// An encoder of samples with its objective.
+/// A speech encoder with its training objective.
 #[derive(Module, Debug)]
 pub struct Ctc {
     /// The network.
@@ -130,24 +131,25 @@ pub struct Ctc {
 }
 
 impl Ctc {
-    /// The device of its parameters.
+    /// Returns the device of the parameters.
     pub fn device(&self) -> Device {
         self.model.head.weight.val().device()
     }
 
-    /// The token that stands for no character.
+    /// Returns the id of the blank token.
     pub fn blank(&self) -> usize {
         self.blank
     }
 
-    /// Hidden states of some recordings.
+    /// Computes the hidden states of recordings.
     pub fn frames(&self, speech: &SpeechBatch, pass: &Pass) -> Frames {
         let samples = TensorData::new(speech.features.clone(), [speech.rows, speech.width]);
         let samples = replay::floats(samples, &self.device());
         self.model.forward(samples, &speech.lengths, pass)
     }
 
-    /// The sum of the losses of some rows, each over what the reduction says, `[1]`, from scores `[rows, frames, vocab]`.
+    /// Returns the sum of the losses of rows, each divided as the reduction says, `[1]`, from logits
+    /// `[rows, frames, vocab]`.
     pub(super) fn loss(
         &self,
         scores: Tensor<3>,
@@ -171,7 +173,7 @@ impl Ctc {
     }
 }
 
-/// The tokens of each transcript.
+/// Collects the scored tokens of each transcript from targets `[rows·cols]`.
 pub(super) fn labels(targets: &[i32], cols: usize, rows: usize) -> Vec<Vec<i32>> {
     let row = |row: usize| {
         let own = &targets[(row * cols).min(targets.len())..((row + 1) * cols).min(targets.len())];

@@ -1,6 +1,6 @@
-//! Denoising: −log p(text) of a text with noise, with an encoder-decoder or a decoder (Lewis et al. 2019, section 2).
+//! Denoising: −log p(text | text with noise), with an encoder-decoder or a decoder (Lewis et al. 2019, section 2).
 //!
-//! The loss is that of text to text; the noises are [`crate::data::corrupted::denoising`].
+//! The loss is that of the translation task; [`crate::data::corrupted::denoising`] makes the noise.
 
 use super::facts::TaskFacts;
 use super::measures::Measures;
@@ -13,7 +13,7 @@ use crate::model::{Demand, ModelConfig, ModelInputs};
 use crate::nn::Kind;
 use crate::tokenizer::WRITTEN_MASK;
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "denoising",
     summary: "the text behind a noisy one (masks, spans, deletion, sentences, rotation), from text alone",
@@ -21,7 +21,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"denoising\", infill = 0.3, permute_sentences = 1.0 }",
 };
 
-/// The keys that define the values of its evaluations.
+/// Keys that define the evaluation metrics.
 pub const MEASURES: Measures = Measures {
     metrics: &[("accuracy", NOISES)],
     ..Measures::of_tokens(KIND.kind).by(NOISES)
@@ -36,7 +36,7 @@ const NOISES: &[&str] = &[
     "rotate",
 ];
 
-/// The task of text to text that its pairs are learned by.
+/// Returns the text-to-text task that trains on the pairs of noisy and clean texts.
 fn as_translation() -> TranslationConfig {
     TranslationConfig::default()
 }

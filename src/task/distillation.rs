@@ -1,17 +1,18 @@
-//! Distillation: a task learned from another run's network, the teacher, beside its own data (Hinton et al. 2015,
-//! "Distilling the knowledge in a neural network"; Sanh et al. 2019, DistilBERT; Touvron et al. 2021, DeiT).
+//! Distillation: trains a task on its own data and on the outputs of another run's network, the teacher (Hinton et al.
+//! 2015, "Distilling the knowledge in a neural network"; Sanh et al. 2019, DistilBERT; Touvron et al. 2021, DeiT).
 //!
 //! ```text
 //! soft·T²·KL(teacher ‖ student) + hard·(the task's own loss) + cosine·(1 − cos(states of the student, of the teacher))
 //! ```
 //!
-//! KL and the own loss are means over the scored positions (masked tokens, next tokens, rows with a class), the cosine is a
-//! mean over the tokens that are read. The reported loss is the task's own, so that a run compares with one without a
-//! teacher; the others stand beside it in training's journal. Evaluations are the task's own.
+//! The KL divergence and the task's own loss are means over the scored positions (masked tokens, next tokens, rows with
+//! a class); the cosine term is a mean over the tokens that are read. The reported loss is the task's own, so that a
+//! run compares with one without a teacher; the other losses are reported beside it in the training journal.
+//! Evaluations are those of the task itself.
 //!
-//! The task wraps another one and adds no parameter: weights have that task's paths, and a model that is used is that
-//! task's. The teacher is frozen and reads the same batch, with the same masks, in evaluation mode; pixels in its own
-//! normalisation.
+//! This task wraps another one and adds no parameters: weights have the wrapped task's paths, and the model in use is
+//! the wrapped task's. The teacher is frozen and reads the same batch with the same masks, in evaluation mode; it reads
+//! pixels in its own normalisation.
 
 mod config;
 pub mod losses;
@@ -33,16 +34,17 @@ const SOFT_LOSS: Metric = Metric::lower("soft_loss");
 const LABEL_LOSS: Metric = Metric::lower("label_loss");
 const COSINE_LOSS: Metric = Metric::lower("cosine_loss");
 
-/// The losses that training's journal shows beside the task's own: of soft targets, of the teacher's classes, of hidden states.
+/// Losses in the training journal beside the task's own: of soft targets, of the teacher's predicted classes, of hidden
+/// states.
 pub const METRICS: &[Metric] = &[SOFT_LOSS, LABEL_LOSS, COSINE_LOSS];
 
 /// A task with a teacher.
 #[derive(Clone, Debug)]
 pub struct Distillation {
     student: Box<AnyTask>,
-    /// Handed in before training.
+    /// The teacher; set before training.
     teacher: Option<Box<Frozen<AnyTask>>>,
-    /// From the pixels of a batch to those that the teacher was trained on, where they differ.
+    /// Conversion of a batch's pixels to the teacher's normalisation, if the two differ.
     pixels: Option<Renormalise>,
     temperature: f64,
     soft: f64,
@@ -52,7 +54,7 @@ pub struct Distillation {
 }
 
 impl Distillation {
-    /// A student that has no teacher yet.
+    /// Builds a student that has no teacher yet.
     pub fn new(student: AnyTask, config: &DistillationConfig) -> Self {
         Self {
             student: Box::new(student),
@@ -66,7 +68,7 @@ impl Distillation {
         }
     }
 
-    /// The same with a teacher, whose task is that of the student, over the same tokens or classes.
+    /// Returns the task with a teacher. The teacher's task must be the student's, over the same tokens or classes.
     #[must_use]
     pub fn taught_by(self, teacher: AnyTask) -> Self {
         Self {
@@ -75,13 +77,13 @@ impl Distillation {
         }
     }
 
-    /// The same, whose teacher reads pixels that are turned into its own normalisation.
+    /// Returns the task with the conversion of pixels to its teacher's normalisation.
     #[must_use]
     pub fn with_pixels(self, pixels: Option<Renormalise>) -> Self {
         Self { pixels, ..self }
     }
 
-    /// The losses of a training batch.
+    /// Computes the losses of a training batch; `None` if either task cannot be distilled.
     fn learned(&self, teacher: &AnyTask, batch: &Batch, pass: &Pass) -> Option<Scored> {
         let (student, teacher) = (self.student.distils()?, teacher.distils()?);
         let outputs = student.outputs(batch, pass);
@@ -102,7 +104,7 @@ impl Distillation {
                 true => (LABEL_LOSS, losses::label(scores, theirs)),
                 false => (SOFT_LOSS, losses::soft(scores, theirs, self.temperature)),
             };
-            // Where nothing is scored there is a row that counts nothing.
+            // A batch without scored positions still has one placeholder row; its loss must not count.
             let sum = match batch.scored {
                 0 => sum * 0.0,
                 _ => sum,
@@ -159,7 +161,7 @@ impl Task for Distillation {
 }
 
 impl Distillation {
-    /// The same with another student and teacher.
+    /// Applies one function to the student and another one to the teacher.
     fn each(
         self,
         student: impl FnOnce(AnyTask) -> AnyTask,

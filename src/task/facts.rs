@@ -1,4 +1,4 @@
-//! The facts of a kind of task beside its scoring function: each kind says its own, in its own file.
+//! The facts about a kind of task beside its scoring function. Each kind states them in its own file.
 
 use super::class_weights::ClassWeights;
 use super::{AnyTask, TaskConfig};
@@ -11,146 +11,151 @@ use crate::faults::TableFaults;
 use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs};
 use crate::nn::Kind;
 
-/// The tokens that a task marks as global.
+/// The global tokens that a task marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marks {
-    /// It has no key for them.
+    /// The task has no key for global tokens.
     Cannot,
-    /// Those that its key says, when it is given.
+    /// The tokens named by the task's key, if it is set.
     May(Option<GlobalTokens>),
 }
 
-/// The facts of a kind of task, and its network.
+/// The facts about a kind of task, and the construction of its network.
 pub trait TaskFacts {
-    /// Its row of the family's table.
+    /// Returns the entry of this kind among the kinds of `[task]`.
     fn kind(&self) -> Kind;
 
-    /// The form of the examples that it is learned from.
+    /// Returns the form of the training examples.
     fn reads(&self) -> Gives;
 
-    /// How texts are read for it.
+    /// Returns how texts are presented to the task.
     fn view(&self) -> View {
         View::AsItIs
     }
 
-    /// Whether it compares texts with the answers of the data, so that it needs these whole.
+    /// Returns whether the task compares written texts with the answers of the data, so that it needs the answers in
+    /// full.
     fn whole_answers(&self) -> bool {
         false
     }
 
-    /// The targets that the texts of training have.
+    /// Returns the targets of training texts.
     fn targets(&self) -> Targets {
         Targets::default()
     }
 
-    /// The weights of its classes, where they have some.
+    /// Returns the weights of the classes, if any are set.
     fn class_weights(&self) -> Option<&ClassWeights> {
         None
     }
 
-    /// The same task without the parts that training alone uses; `None` when it has no such parts.
+    /// Returns the same task without the parts that are only used in training; `None` if it has no such parts.
     fn of_use(&self) -> Option<TaskConfig> {
         None
     }
 
-    /// The task under which other programs know its networks, when it is another one.
+    /// Returns the task as which other programs know these networks, if it is a different one.
     fn elsewhere(&self) -> Option<TaskConfig> {
         None
     }
 
-    /// Its demand on a network, without what the data adds.
+    /// Returns the demand on a network, without what the data adds.
     fn demand(&self) -> Demand;
 
-    /// The tokens that are global in attention with global tokens.
+    /// Returns the tokens that are global in attention with global tokens.
     fn global_tokens(&self) -> Marks {
         Marks::Cannot
     }
 
-    /// Whether it can be learned from a teacher: its [`Task`](super::Task) says how.
+    /// Returns whether the task can be learned from a teacher; if so, its [`Task`](super::Task) provides the outputs.
     fn can_be_distilled(&self) -> bool {
         false
     }
 
-    /// Whether it reads the two texts of an example alone and compares them.
+    /// Returns whether the task reads the two texts of an example separately and compares them.
     fn has_towers(&self) -> bool {
         false
     }
 
-    /// Whether it reads examples of two texts alone.
+    /// Returns whether the task only reads examples of two texts.
     fn needs_two_texts(&self) -> bool {
         false
     }
 
-    /// The rows of a step that its loss compares with each other, as groups of so many or all of them; `None` where a row's
-    /// loss is its own.
+    /// Returns the rows of a step that the loss compares with each other: `Some(Some(n))` for groups of n rows,
+    /// `Some(None)` for all rows. `None` if each row's loss depends on that row only.
     fn compared_rows(&self) -> Option<Option<usize>> {
         None
     }
 
-    /// The views of images that it compares, where it does.
+    /// Returns the views of images that the task compares, if it compares any.
     fn views(&self) -> Option<&ViewsConfig> {
         None
     }
 
-    /// Tokens of a row that memories take in, where its experiment says how many.
+    /// Returns the number of tokens of a row that memories take in, if the experiment sets it.
     fn reuse_len(&self) -> Option<usize> {
         None
     }
 
-    /// The share of the old weights in the moving average that teaches it, at the first step; `None` where none does.
+    /// Returns the share of the old weights in the moving average that acts as teacher, at the first step; `None` if
+    /// there is no such teacher.
     fn teacher_momentum(&self) -> Option<f64> {
         None
     }
 
-    /// Rows that its network reads for each example in training.
+    /// Returns the number of rows that the network reads for each training example.
     fn rows_of_each(&self) -> usize {
         1
     }
 
-    /// Consecutive steps that take the same examples, of which the later ones go on from what the first one passes to them.
+    /// Returns the number of consecutive steps that take the same examples; the later steps continue from what the
+    /// first one passes on.
     fn updates(&self) -> u64 {
         1
     }
 
-    /// Tokens of the longest text that is written for one of `context` tokens; `None` where none is.
+    /// Returns the length in tokens of the longest text that is written for one of `context` tokens; `None` if none is
+    /// written.
     fn written(&self, context: usize) -> Option<usize> {
         (self.reads() == Gives::Pairs).then_some(context)
     }
 
-    /// The network that is trained beside `model` and left behind when the model is used, when there is one.
+    /// Returns the network that is trained beside `model` and dropped when the model is used, if there is one.
     fn beside(&self, _model: &ModelConfig) -> Option<ModelConfig> {
         None
     }
 
-    /// Positions of an input of this shape that its network reads, where these are fewer than the model's.
+    /// Returns the number of positions that the network reads of an input of this shape, if fewer than the model's.
     fn seen(&self, _model: &ModelConfig, _shape: &Shape) -> Option<usize> {
         None
     }
 
-    /// Whether it reads the classes of examples that have some.
+    /// Returns whether the task reads class labels, if the examples have them.
     fn reads_classes(&self) -> bool {
         true
     }
 
-    /// Parameters that another task reads as a sum: the path of one of its own, and that of what is added to it.
+    /// Returns the parameters that another task reads as a sum: pairs of a parameter's path and the path of the
+    /// parameter added to it.
     fn sums(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// A fault of the examples that it is to be trained on.
+    /// Describes a fault of the examples that the task is to be trained on, if there is one.
     ///
     /// # Errors
-    /// An example that cannot be read.
+    /// If an example cannot be read.
     fn data_fault(&self, _train: &dyn Source) -> Result<Option<String>> {
         Ok(None)
     }
 
-    /// The reason why it cannot be trained, if there is one; it can be used all the same.
+    /// Returns the reason why the task cannot be trained, if there is one; it can still be used.
     fn untrainable(&self) -> Option<&'static str> {
         None
     }
 
-    /// Multiplications of a forward pass over one example with its heads.
+    /// Returns the number of multiplications of a forward pass over one example, heads included.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let demand = Demand {
             written: self.written(shape.context),
@@ -159,20 +164,20 @@ pub trait TaskFacts {
         model.under(&demand).products(&demand, shape)
     }
 
-    /// Faults of its keys.
+    /// Checks the keys and reports faults.
     fn faults(&self, _at: &mut TableFaults) {}
 
-    /// The metrics that an evaluation on this data writes down beside the loss.
+    /// Returns the metrics that an evaluation on this data reports beside the loss.
     fn metrics(&self, data: &dyn DataSet) -> Vec<Metric>;
 
-    /// A command that puts a finished run to use, with a text that a model can continue when there is one.
+    /// Returns a command that uses a finished run; `prompt` is a text that a model can continue, if there is one.
     fn command(&self, run: &str, prompt: Option<&str>) -> Option<String>;
 
-    /// The network with its objective; `None` for a model that does not serve it. `exact` says that rows have one right
-    /// answer, so that the share of exact ones is a metric.
+    /// Builds the network with its objective; `None` if the model cannot serve the task. `exact` says that rows have
+    /// one right answer, so that the share of exactly right rows is a metric.
     ///
     /// # Errors
-    /// A model that cannot read the data.
+    /// If the model cannot read the data.
     fn init(
         &self,
         model: &ModelConfig,
@@ -182,7 +187,7 @@ pub trait TaskFacts {
 }
 
 impl TaskConfig {
-    /// The task that acts.
+    /// Returns the facts of the configured task.
     pub fn facts(&self) -> &dyn TaskFacts {
         match self {
             Self::CausalLm(c) => c,

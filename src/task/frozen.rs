@@ -1,8 +1,8 @@
-//! A network that is part of a task and is not trained: a teacher, a reward, features of another run.
+//! A network that is part of a task and is not trained: a teacher, a reward model, features of another run.
 //!
-//! It shows visitors and mappers no parameters, so that no optimizer moves it, no average takes it in and no checkpoint
-//! holds it; its weights come from where the task was built. Its tensors are never tracked: the inputs of its passes
-//! must lie on a device without autodiff, and what it gives joins the loss through `Tensor::from_inner`.
+//! It exposes no parameters to visitors and mappers, so that no optimizer changes it, no weight average includes it and
+//! no checkpoint holds it. Its weights are set where the task is built. Its tensors are never tracked: the inputs of
+//! its passes must lie on a device without autodiff, and its outputs join the loss through `Tensor::from_inner`.
 
 use burn::module::{
     Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
@@ -11,12 +11,12 @@ use burn::tensor::Device;
 use std::ops::Deref;
 use std::path::Path;
 
-/// A module in evaluation mode that shows no parameters.
+/// A module in evaluation mode that exposes no parameters.
 #[derive(Clone, Debug)]
 pub struct Frozen<M>(M);
 
 impl<M: Module> Frozen<M> {
-    /// The module with its weights as they are.
+    /// Freezes a module with its present weights.
     pub fn new(module: M) -> Self {
         Self(module.valid())
     }
@@ -31,7 +31,7 @@ impl<M> Deref for Frozen<M> {
 }
 
 impl<M: Module> Module for Frozen<M> {
-    /// None: the devices of a task are those of what it trains.
+    /// Adds no devices: the devices of a task are those of its trained parameters.
     fn collect_devices(&self, devices: Devices) -> Devices {
         devices
     }
@@ -63,20 +63,20 @@ impl<M: Module> Module for Frozen<M> {
     }
 }
 
-/// Another run whose network stands frozen beside the one that a task trains, by the keys of the task that name it.
+/// Another run whose network is frozen beside the trained network, with the keys of the task that name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrozenRun<'a> {
-    /// What it is for the task: `teacher` or `reference`.
+    /// The run's function in the task: `teacher` or `reference`.
     pub called: &'static str,
-    /// The dotted key of its folder.
+    /// Dotted key of the run's folder.
     pub key: &'static str,
-    /// The dotted key of its checkpoint.
+    /// Dotted key of the run's checkpoint.
     pub checkpoint_key: &'static str,
-    /// Its folder; `None` where it is the run that training begins from, at the checkpoint that it begins from.
+    /// Folder of the run; `None` if it is the run that training starts from, at the same checkpoint.
     pub path: Option<&'a Path>,
-    /// Which of its checkpoints; the best one when absent.
+    /// Name of the checkpoint; the best one when absent.
     pub checkpoint: Option<&'a str>,
-    /// Whether evaluations of the trained run read it, too.
+    /// Whether evaluations of the trained run read it too.
     pub in_evaluations: bool,
 }
 

@@ -1,7 +1,8 @@
-//! Group-relative policy optimisation: a language model writes several completions of each prompt, and learns to give more probability
-//! to those whose reward is above the mean of their group (Shao et al. 2024, "DeepSeekMath", arXiv:2402.03300, section 4).
+//! Group-relative policy optimisation (GRPO): a language model writes several completions of each prompt, and learns to
+//! give more probability to those whose reward is above the mean of their group (Shao et al. 2024, "DeepSeekMath",
+//! arXiv:2402.03300, section 4).
 //!
-//! For completion i of a prompt, of |i| tokens, with the reward r_i, and its token t with the log-probability ℓ:
+//! For completion i of a prompt, with |i| tokens and the reward r_i, and for its token t with the log-probability ℓ_it:
 //!
 //! ```text
 //! A_i     = (r_i − mean r) / (deviation r + 1e-4)            over the group; without `scale_rewards` r_i − mean r (Dr. GRPO)
@@ -12,14 +13,16 @@
 //! dr_grpo Σ_it l_it / (completions · max_new_tokens)          Liu et al. 2025, arXiv:2503.20783, section 3.2
 //! ```
 //!
-//! Log-probabilities are those at the temperature of the sampling, over the whole vocabulary, and the deviation is that of a sample, all
-//! as in TRL's `GRPOTrainer`. A step samples with the weights that it begins with, in evaluation mode with a cache. With `updates` = k
-//! the k − 1 steps after it read the same prompts and learn from the same completions (`carried`): the policy that sampled is that of
-//! the first of them, dropout included. With one update the ratio is 1, and nothing is cut off.
+//! Log-probabilities are taken at the sampling temperature over the whole vocabulary, and the deviation is the sample
+//! standard deviation, all as in TRL's `GRPOTrainer`. A step samples with its initial weights, in evaluation mode with
+//! a KV cache. With `updates` = k the next k − 1 steps read the same prompts and learn from the same completions
+//! (`carried`); their old policy is that of the first of these steps, dropout included. With one update the ratio is 1,
+//! and nothing is clipped.
 //!
-//! An evaluation writes the likeliest token each time, one completion a prompt: its `reward` is the mean, its loss that mean with the
-//! other sign. The task adds no parameter: weights have the paths of `causal_lm`. The reference and what tells rewards ([`Judge`]) are
-//! handed in; without the latter, as in commands that open the network alone, a batch is scored as `causal_lm` does.
+//! An evaluation decodes greedily, one completion per prompt: `reward` is the mean reward, and the loss is its
+//! negative. The task adds no parameters: weights have the paths of `causal_lm`. The reference and the [`Judge`], which
+//! computes rewards, are attached later; without a judge, as in commands that only open the network, a batch is scored
+//! as in `causal_lm`.
 
 mod carried;
 mod config;
@@ -47,34 +50,34 @@ pub use rewards::{RewardOf, RunReward};
 use rollouts::{Completion, Prompt, Tokens, Writing};
 pub use told::METRICS;
 
-/// The completions of a batch, those of a prompt one after the other.
+/// The completions of a batch; completions of the same prompt are consecutive.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rollouts {
-    /// What was written.
+    /// The completions.
     pub completions: Vec<Completion>,
-    /// The reward of each.
+    /// The reward of each completion.
     pub rewards: Vec<f32>,
-    /// The log-probabilities of all tokens under the policy that sampled them; `None` where that is the policy at hand.
+    /// Log-probabilities of all tokens under the policy that sampled them; `None` if that is the current policy.
     pub old: Option<Vec<f32>>,
 }
 
-/// A language model with its objective.
+/// A language model with its training objective.
 #[derive(Clone, Debug)]
 pub struct Grpo {
     policy: CausalLm,
-    /// Handed in before training.
+    /// The reference policy; set before training.
     reference: Option<Box<Frozen<AnyTask>>>,
-    /// Handed in before training, and before an evaluation.
+    /// The judge; set before training or evaluation.
     judge: Option<Box<Judge>>,
     config: GrpoConfig,
-    /// Tokens that are read of a row at most.
+    /// Maximum number of tokens read of a row.
     context: usize,
-    /// Whether all texts are filled up to so many: which weights of attention are dropped goes by the width.
+    /// Whether all texts are padded to `context`: the width determines which attention weights dropout removes.
     even: bool,
 }
 
 impl Grpo {
-    /// A model that has neither a reference nor rewards yet.
+    /// Builds a task that has neither a reference nor a judge yet.
     pub fn new(policy: CausalLm, config: &GrpoConfig, context: usize) -> Self {
         Self {
             policy,
@@ -86,13 +89,14 @@ impl Grpo {
         }
     }
 
-    /// The same, whose texts are all of one width where `even`, so that micro-batches drop the same weights of attention.
+    /// Returns the task with `even` set: if so, all texts have the same width, so that dropout removes the same
+    /// attention weights in all micro-batches.
     #[must_use]
     pub fn even(self, even: bool) -> Self {
         Self { even, ..self }
     }
 
-    /// The same with a reference, a task whose network continues texts over the same tokens.
+    /// Returns the task with a reference: a task whose network continues texts over the same tokens.
     #[must_use]
     pub fn beside(self, reference: AnyTask) -> Self {
         Self {
@@ -101,7 +105,7 @@ impl Grpo {
         }
     }
 
-    /// The same with what tells rewards.
+    /// Returns the task with the judge that computes rewards.
     #[must_use]
     pub fn judged_by(self, judge: Judge) -> Self {
         Self {
@@ -110,7 +114,7 @@ impl Grpo {
         }
     }
 
-    /// Tokens of a completion at most.
+    /// Returns the maximum number of tokens of a completion.
     fn most(&self) -> usize {
         self.config.most(self.context)
     }
@@ -125,7 +129,7 @@ impl Grpo {
         }
     }
 
-    /// Completions of these prompts by the present weights, with their rewards.
+    /// Samples completions of these prompts with the current weights, and computes their rewards.
     fn sampled(&self, judge: &Judge, prompts: &[Prompt], pass: &Pass) -> Rollouts {
         let count = self.config.group_size;
         let policy = self.policy.valid();
@@ -140,7 +144,8 @@ impl Grpo {
         }
     }
 
-    /// The log-probabilities `[n]` that a network gives to tokens, at the temperature of the sampling, in 32 bits at least.
+    /// Returns log-probabilities `[n]` that a network gives to tokens, at the sampling temperature, in at least 32
+    /// bits.
     fn likelihoods(&self, network: &dyn LanguageModel, tokens: &Tokens, pass: &Pass) -> Tensor<1> {
         let device = network.device();
         let input = causal_lm::input(&tokens.texts, &device);
@@ -159,7 +164,8 @@ impl Grpo {
         found.reshape([n])
     }
 
-    /// The loss of sampled completions as a sum over rows, with the log-probabilities of their tokens `[n]`.
+    /// Returns the loss of sampled completions as a sum over rows, the log-probabilities of their tokens `[n]`, and the
+    /// number of tokens read.
     pub fn loss(
         &self,
         prompts: &[Prompt],
@@ -199,7 +205,7 @@ impl Grpo {
         (sums, ours, tokens.texts.tokens())
     }
 
-    /// What a step of training scores: its own completions, or those of an earlier step that `state` holds.
+    /// Scores a training step: with its own completions, or with those of an earlier step that `state` holds.
     fn trained(
         &self,
         judge: &Judge,
@@ -232,7 +238,7 @@ impl Grpo {
         told::of_completions(told::of_groups(scored, &sampled, count), &sampled)
     }
 
-    /// What an evaluation scores: the likeliest completion of each prompt.
+    /// Scores an evaluation: the greedy completion of each prompt.
     fn evaluated(&self, judge: &Judge, prompts: &[Prompt], batch: &Batch) -> Scored {
         let sampling = Sampling {
             temperature: 0.0,
@@ -256,14 +262,14 @@ impl Grpo {
     }
 }
 
-/// Widths of what the steps that learn from one sampling pass on, of rows that read so many tokens.
+/// Returns the widths of the state that steps on the same completions pass on, for rows of up to `context` tokens.
 pub fn carried_widths(config: &GrpoConfig, context: usize) -> CarriedWidths {
     carried::widths(config.group_size, config.most(context))
 }
 
 impl Task for Grpo {
     fn score(&self, batch: &Batch, pass: &Pass, state: Option<&mut ModelState>) -> Scored {
-        // A pass that is measured without training reads texts as they are.
+        // A probed pass outside training reads texts as they are.
         let measured = pass.probe().is_some() && !pass.trains();
         let judge = self.judge.as_deref().filter(|_| !measured);
         let prompts = rollouts::prompts(host::texts(batch), batch.rows);

@@ -1,4 +1,4 @@
-//! From batches of the host to tensors, and from tensors to numbers: what every task does alike.
+//! Conversions shared by all tasks: from host batches to tensors, and from tensors to numbers.
 
 use super::Scored;
 use super::scored::Count;
@@ -14,28 +14,28 @@ use crate::nn::probe::Sample;
 use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
 use std::cmp::Reverse;
 
-/// Ids `[rows, cols]`, on their way to a device.
+/// Returns ids `[rows, cols]` as host data, ready for a device.
 pub(super) fn matrix_data(values: &[i32], cols: usize) -> TensorData {
     TensorData::new(values.to_vec(), [values.len() / cols.max(1), cols])
 }
 
-/// Targets or labels `[n]`, on their way to a device.
+/// Returns targets or labels `[n]` as host data, ready for a device.
 pub(super) fn vector_data(values: &[i32]) -> TensorData {
     TensorData::new(values.to_vec(), [values.len()])
 }
 
-/// Ids `[rows, cols]`.
+/// Returns ids `[rows, cols]`.
 pub(super) fn matrix(values: &[i32], cols: usize, device: &Device) -> Tensor<2, Int> {
     replay::integers(matrix_data(values, cols), device)
 }
 
-/// Targets or labels `[n]`.
+/// Returns targets or labels `[n]`.
 pub(super) fn vector(values: &[i32], device: &Device) -> Tensor<1, Int> {
     replay::integers(vector_data(values), device)
 }
 
-/// Places of the scored positions, counted through all rows, and their targets; one that is not scored when there is
-/// none, since tensors are not empty.
+/// Returns the scored positions, counted through all rows, and their targets. If no position is scored, returns one
+/// that is marked as not scored, since tensors must not be empty.
 pub(super) fn scored(targets: &[i32]) -> (Vec<i32>, Vec<i32>) {
     let scored = targets.iter().enumerate();
     let scored: (Vec<i32>, Vec<i32>) = scored
@@ -48,14 +48,16 @@ pub(super) fn scored(targets: &[i32]) -> (Vec<i32>, Vec<i32>) {
     }
 }
 
-/// Hidden states `[1, n, d_model]` at some positions of `[rows, cols, d_model]`, each counted through all rows.
+/// Gathers hidden states `[1, n, d_model]` at some positions of `[rows, cols, d_model]`; positions are counted through
+/// all rows.
 pub(super) fn at(hidden: Tensor<3>, positions: &[i32], device: &Device) -> Tensor<3> {
     let [rows, cols, d] = hidden.dims();
     let places = matrix(positions, positions.len(), device);
     kernel::embedding(hidden.reshape([rows * cols, d]), places)
 }
 
-/// Labels are smoothed in training alone: an evaluation measures the likelihood of what was written.
+/// Returns the label smoothing of a pass: labels are only smoothed in training, since an evaluation measures the
+/// likelihood of the actual text.
 pub(super) fn smoothing(training: f64, pass: &Pass) -> f64 {
     match pass.trains() {
         true => training,
@@ -63,7 +65,7 @@ pub(super) fn smoothing(training: f64, pass: &Pass) -> f64 {
     }
 }
 
-/// How many of the scored positions a head was right about; those with a target below 0 are not scored.
+/// Counts the scored positions that a head predicts right; positions with a target below 0 are not scored.
 pub(super) fn right(loss: &HeadLoss, targets: &[i32]) -> Count {
     Count {
         sum: loss.right.clone().sum(),
@@ -71,7 +73,7 @@ pub(super) fn right(loss: &HeadLoss, targets: &[i32]) -> Count {
     }
 }
 
-/// The loss of texts that are written after a source, with the share of right tokens in an evaluation.
+/// Scores texts that are written after a source; an evaluation adds the share of tokens that are predicted right.
 pub(super) fn written(loss: HeadLoss, targets: &[i32], batch: &Batch, pass: &Pass) -> Scored {
     let accuracy = (!pass.trains()).then(|| right(&loss, targets));
     let scored = Scored::new(loss.sum, batch.tokens as u64);
@@ -81,11 +83,11 @@ pub(super) fn written(loss: HeadLoss, targets: &[i32], batch: &Batch, pass: &Pas
     }
 }
 
-/// How many of the scored rows `[n, classes]` have their highest score at the target; rows with a target below 0
-/// are not scored.
+/// Counts the scored rows `[n, classes]` whose highest logit is at the target; rows with a target below 0 are not
+/// scored.
 pub(super) fn hits(scores: &Tensor<2>, targets: &[i32]) -> Count {
     let best = kernel::untracked(scores.clone()).argmax(1);
-    // No class has a number below 0.
+    // No class has an index below 0.
     let targets_there = matrix(targets, 1, &best.device());
     let hits = best.equal(targets_there).int().sum();
     Count {
@@ -94,7 +96,7 @@ pub(super) fn hits(scores: &Tensor<2>, targets: &[i32]) -> Count {
     }
 }
 
-/// Which class each row `[rows, classes]` was taken for.
+/// Returns the confusion matrix of the predicted class of each row `[rows, classes]`.
 pub(super) fn confusion(scores: &Tensor<2>, labels: &[i32]) -> Confusion {
     let [_, classes] = scores.dims();
     let mut confusion = Confusion::new((0..classes).map(|n| n.to_string()).collect());
@@ -105,8 +107,7 @@ pub(super) fn confusion(scores: &Tensor<2>, labels: &[i32]) -> Confusion {
     confusion
 }
 
-/// The longest row: attention is looked at there, up to its length, since causal masks do not tell text from what
-/// fills rows up.
+/// Selects the longest row, up to its length, for diagnostics of attention: causal masks do not tell text from padding.
 pub(super) fn longest(lengths: impl Iterator<Item = usize>) -> Sample {
     let longest = lengths
         .enumerate()
@@ -120,7 +121,7 @@ pub(super) fn longest(lengths: impl Iterator<Item = usize>) -> Sample {
 
 const CHECKED: &str = "tasks and data are matched before a run begins";
 
-/// The texts of a batch.
+/// Returns the texts of a batch.
 pub(super) fn texts(batch: &Batch) -> &TextBatch {
     match &batch.content {
         Content::Text(content) => content,
@@ -130,7 +131,7 @@ pub(super) fn texts(batch: &Batch) -> &TextBatch {
     }
 }
 
-/// The pairs of a batch.
+/// Returns the pairs of a batch.
 pub(super) fn pairs(batch: &Batch) -> &PairBatch {
     match &batch.content {
         Content::Pairs(content) => content,
@@ -140,7 +141,7 @@ pub(super) fn pairs(batch: &Batch) -> &PairBatch {
     }
 }
 
-/// The images of a batch.
+/// Returns the images of a batch.
 pub(super) fn images(batch: &Batch) -> &ImageBatch {
     match &batch.content {
         Content::Images(content) => content,
@@ -150,7 +151,7 @@ pub(super) fn images(batch: &Batch) -> &ImageBatch {
     }
 }
 
-/// The images of a batch with their captions.
+/// Returns the images of a batch with their captions.
 pub(super) fn captioned(batch: &Batch) -> &CaptionedBatch {
     match &batch.content {
         Content::Captioned(content) => content,
@@ -160,7 +161,7 @@ pub(super) fn captioned(batch: &Batch) -> &CaptionedBatch {
     }
 }
 
-/// The recordings of a batch with their transcripts.
+/// Returns the recordings of a batch with their transcripts.
 pub(super) fn spoken(batch: &Batch) -> &SpokenBatch {
     match &batch.content {
         Content::Spoken(content) => content,

@@ -1,7 +1,7 @@
-//! Classes of images: −log p(class | image), summed over the images.
+//! Image classification: −log p(class | image), summed over the images.
 //!
-//! A classifier, drawn like a product onto a vocabulary, reads what stands for the whole image. Where two images
-//! were mixed (mixup, Zhang et al. 2018; cutmix, Yun et al. 2019), each has its share of the loss:
+//! A linear classifier, initialised like an LM head, reads the pooled features of the image. If two images were mixed
+//! (mixup, Zhang et al. 2018; cutmix, Yun et al. 2019), each has its share of the loss:
 //! λ·CE(first) + (1 − λ)·CE(other). Validation losses are without label smoothing.
 
 use super::class_weights::{self, ClassWeights};
@@ -30,7 +30,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "image_classification",
     summary: "classes of images, with a vision transformer, a hybrid or a residual network",
@@ -38,16 +38,16 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"image_classification\", label_smoothing = 0.1 }",
 };
 
-/// The keys that define the values of its evaluations.
+/// Keys that define the evaluation metrics.
 pub const MEASURES: Measures = Measures::of(KIND.kind).by(&["class_weights"]);
 
-/// Share of the images whose class is among the five likeliest.
+/// Share of the images whose class is among the five most likely ones.
 pub const TOP5_ACCURACY: Metric = Metric::higher("top5_accuracy");
 
-/// What it measures beside the accuracy.
+/// Metrics beside the accuracy.
 pub const METRICS: &[Metric] = &[TOP5_ACCURACY];
 
-/// The knobs of image classification.
+/// Settings of image classification.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ImageClassificationConfig {
@@ -55,7 +55,7 @@ pub struct ImageClassificationConfig {
     /// Source: Szegedy et al. 2016, section 7.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub label_smoothing: f64,
-    /// Weights of the classes in the loss, in training and in evaluations; all count alike when absent.
+    /// Weights of the classes in the loss, in training and in evaluations; all classes count alike when absent.
     /// Source: King and Zeng 2001, section 4.2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class_weights: Option<ClassWeights>,
@@ -111,7 +111,7 @@ impl TaskFacts for ImageClassificationConfig {
     }
 }
 
-/// What the parameters of [`ImageClassification`] are.
+/// Roles of the parameters of [`ImageClassification`].
 pub const ROLES: Roles = Roles::new(
     "ImageClassification",
     &[
@@ -120,25 +120,25 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// A network for images with its classifier.
+/// An image network with its classifier.
 #[derive(Module, Debug)]
 pub struct ImageClassification {
-    /// From pixels to features.
+    /// The network from pixels to features.
     pub model: ImageModel,
-    /// `[features, classes]`.
+    /// Classifier, `[features, classes]`.
     pub head: Linear,
-    /// `[features, classes]` of the token that a teacher teaches.
+    /// Classifier of the distillation token, `[features, classes]`.
     pub distilled_head: Option<Linear>,
     seed: u64,
     label_smoothing: f64,
 }
 
 impl ImageClassification {
-    /// A network of this config, which must read images, with a head for the data's classes.
+    /// Builds the network of this config, which must read images, with a head for the data's classes.
     ///
     /// # Errors
-    /// Data without images or without classes; images that cannot be cut into the model's patches, or of more patches than its
-    /// positions have places for.
+    /// If the data has no images or no classes, or if images cannot be cut into the model's patches or have more
+    /// patches than the model has positions.
     pub fn new(
         model: &ModelConfig,
         config: &ImageClassificationConfig,
@@ -168,13 +168,13 @@ impl ImageClassification {
         })
     }
 
-    /// Logits `[rows, classes]` of some images: the mean of both heads' where there are two.
+    /// Returns the logits `[rows, classes]` of images; the mean of both heads if there are two.
     pub fn logits(&self, images: &ImageBatch, pass: &Pass) -> Tensor<2> {
         let device = self.head.weight.val().device();
         self.seen(pixels(images, &device), pass).logits()
     }
 
-    /// The outputs of images `[rows, channels, height, width]`.
+    /// Computes the outputs for pixels `[rows, channels, height, width]`.
     pub(super) fn seen(&self, pixels: Tensor<4>, pass: &Pass) -> Seen {
         let (features, distilled) = self.model.read(pixels, pass);
         let both = self.distilled_head.as_ref().zip(distilled);
@@ -185,7 +185,7 @@ impl ImageClassification {
         }
     }
 
-    /// The probability that each class is to have, `[rows, classes]`, of images that were mixed, times its weight.
+    /// Returns the target probability of each class, `[rows, classes]`, for mixed images, times the class's weight.
     fn shares(&self, images: &ImageBatch, mixed: &[(i32, f32)], batch: &Batch) -> TensorData {
         let [classes, _] = self.head.weight.dims();
         let mut shares = shares(&images.labels, mixed, classes, self.label_smoothing);
@@ -195,7 +195,7 @@ impl ImageClassification {
         TensorData::new(shares, [images.labels.len(), classes])
     }
 
-    /// The loss of training.
+    /// Computes the training loss.
     pub(super) fn loss(&self, logits: Tensor<2>, batch: &Batch) -> Scored {
         let images = host::images(batch);
         let loss = match &images.mixed {
@@ -214,18 +214,18 @@ impl ImageClassification {
     }
 }
 
-/// The outputs of some images.
+/// The outputs for some images.
 pub(super) struct Seen {
-    /// A vector for each image, `[rows, features]`.
+    /// Features of each image, `[rows, features]`.
     pub features: Tensor<2>,
-    /// Scores of its head, `[rows, classes]`.
+    /// Logits of the classifier, `[rows, classes]`.
     pub of_classes: Tensor<2>,
-    /// Those of the head that a teacher teaches.
+    /// Logits of the distillation token's classifier, `[rows, classes]`.
     pub distilled: Option<Tensor<2>>,
 }
 
 impl Seen {
-    /// The scores of the network.
+    /// Returns the logits of the network; the mean of both heads if there are two.
     pub fn logits(self) -> Tensor<2> {
         match self.distilled {
             Some(distilled) => (self.of_classes + distilled) / 2.0,
@@ -234,19 +234,19 @@ impl Seen {
     }
 }
 
-/// `[rows, channels, height, width]`.
+/// Returns pixels `[rows, channels, height, width]` on a device.
 pub(super) fn pixels(images: &ImageBatch, device: &Device) -> Tensor<4> {
     replay::floats(pixel_data(images), device)
 }
 
-/// The same, on its way to a device.
+/// Returns pixels `[rows, channels, height, width]` as host data, ready for a device.
 pub(super) fn pixel_data(images: &ImageBatch) -> TensorData {
     let [channels, height, width] = images.shape;
     let shape = [images.labels.len(), channels, height, width];
     TensorData::new(images.pixels.clone(), shape)
 }
 
-/// The probability that each class is to have in each row, `[rows, classes]`.
+/// Returns the target probability of each class in each row, `[rows, classes]`.
 fn shares(labels: &[i32], mixed: &[(i32, f32)], classes: usize, smoothing: f64) -> Vec<f32> {
     let spread = (smoothing / classes as f64) as f32;
     let mut shares = vec![spread; labels.len() * classes];
@@ -291,7 +291,7 @@ impl Task for ImageClassification {
     }
 
     fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>> {
-        // The sum of the weights differs from step to step.
+        // The sum of the class weights differs from step to step.
         if batch.class_weights.is_some() {
             return None;
         }
@@ -320,7 +320,7 @@ impl Task for ImageClassification {
     }
 }
 
-/// Classes that are likelier than the label; of equal ones the first counts as likelier.
+/// Counts the classes likelier than the label; of equal logits the first counts as likelier, and NaN always does.
 fn rank(logits: &[f32], label: usize) -> usize {
     let own = logits[label];
     let above = |(class, x): (usize, &f32)| *x > own || class < label && *x == own || x.is_nan();

@@ -1,4 +1,4 @@
-//! From an experiment's `[task]` and `[model]` to what is trained.
+//! Builds the trained task from an experiment's `[task]` and `[model]`.
 
 use super::grpo::{RewardOf, RunReward};
 use super::{
@@ -12,22 +12,22 @@ use crate::model::{ModelConfig, ModelInputs, Use};
 use std::path::{Path, PathBuf};
 
 impl TaskConfig {
-    /// The value of the key `kind`.
+    /// Returns the value of the key `kind`.
     pub fn kind(&self) -> &'static str {
         self.facts().kind().kind
     }
 
-    /// Its use for a network.
+    /// Returns what the task uses a network for.
     pub fn uses(&self) -> Use {
         self.facts().demand().used_for
     }
 
-    /// The kinds of `[model]` that can learn it.
+    /// Returns the kinds of `[model]` that can learn this task.
     pub fn models(&self) -> Vec<&'static str> {
         serving(self.uses())
     }
 
-    /// Whether evaluations write texts and compare them with those of the data.
+    /// Returns whether evaluations write texts and compare them with the data's texts.
     pub fn compares_texts(&self) -> bool {
         match self.uses() {
             Use::TextToText => self.reads() == Gives::Pairs,
@@ -36,13 +36,13 @@ impl TaskConfig {
         }
     }
 
-    /// The form of the examples that it is learned from.
+    /// Returns the form of the training examples.
     pub fn reads(&self) -> Gives {
         self.facts().reads()
     }
 
-    /// Whether e to the power of the training loss is a perplexity: the loss is of tokens, and without label smoothing,
-    /// which adds to it.
+    /// Returns whether exp(training loss) is a perplexity: the loss must be of tokens, without label smoothing, which
+    /// would add to it.
     pub fn has_perplexity(&self) -> bool {
         match self {
             Self::CausalLm(c) => c.label_smoothing == 0.0,
@@ -72,7 +72,7 @@ impl TaskConfig {
         }
     }
 
-    /// The distillation, when it is one.
+    /// Returns the distillation settings, if this is a distillation.
     pub fn distillation(&self) -> Option<&DistillationConfig> {
         match self {
             Self::Distillation(c) => Some(c),
@@ -80,7 +80,7 @@ impl TaskConfig {
         }
     }
 
-    /// The optimisation of completions by their rewards, when it is one.
+    /// Returns the GRPO settings, if this is GRPO.
     pub fn grpo(&self) -> Option<&GrpoConfig> {
         match self {
             Self::Grpo(c) => Some(c),
@@ -88,7 +88,8 @@ impl TaskConfig {
         }
     }
 
-    /// The run whose network stands frozen beside its own: a teacher, or the reference of preferences.
+    /// Returns the run whose network is frozen beside the trained one: a teacher, or the reference of preference or
+    /// reward optimisation.
     pub fn frozen_run(&self) -> Option<FrozenRun<'_>> {
         match self {
             Self::Distillation(c) => Some(c.frozen_run()),
@@ -98,7 +99,7 @@ impl TaskConfig {
         }
     }
 
-    /// The key that names that run, with its value.
+    /// Returns the key that names the frozen run, and its value.
     pub fn frozen_run_mut(&mut self) -> Option<(&'static str, &mut PathBuf)> {
         let key = self.frozen_run()?.key;
         let path = match self {
@@ -110,7 +111,7 @@ impl TaskConfig {
         path.map(|path| (key, path))
     }
 
-    /// The same with the path to such a run as `place` says.
+    /// Returns the task with the paths of other runs mapped by `place`.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         match self {
@@ -137,18 +138,18 @@ impl TaskConfig {
         }
     }
 
-    /// How texts are read for it.
+    /// Returns how texts are presented to the task.
     pub fn view(&self) -> View {
         self.facts().view()
     }
 
-    /// The task as a trained model is used: without the parts that training alone uses.
+    /// Returns the task as a trained model uses it: without the parts that are only used in training.
     #[must_use]
     pub fn of_use(&self) -> Self {
         self.facts().of_use().unwrap_or_else(|| self.clone())
     }
 
-    /// The task of rewards that has the parameters of this one, where it tells a number of each text.
+    /// Returns the reward task with the same parameters, if this task predicts one number for each text.
     #[must_use]
     pub fn rewarding(&self) -> Option<Self> {
         match self {
@@ -157,17 +158,17 @@ impl TaskConfig {
         }
     }
 
-    /// The task under which other programs know its networks.
+    /// Returns the task as which other programs know its networks.
     #[must_use]
     pub fn elsewhere(&self) -> Self {
         self.facts().elsewhere().unwrap_or_else(|| self.clone())
     }
 
-    /// The network with its objective; parameters are drawn when they are first used. `exact` says that rows have
-    /// one right answer, so that the share of exact ones is a metric.
+    /// Builds the network with its objective; parameters are drawn when they are first used. `exact` says that rows
+    /// have one right answer, so that the share of exactly right rows is a metric.
     ///
     /// # Errors
-    /// A model that cannot learn the task, or cannot read the data.
+    /// If the model cannot learn the task or cannot read the data.
     pub fn init(
         &self,
         model: &ModelConfig,

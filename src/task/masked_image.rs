@@ -1,11 +1,11 @@
-//! Masked autoencoders: most patches of an image are hidden, and their pixels are to be told from the others (He et al. 2022, MAE,
-//! section 3).
+//! Masked autoencoders: most patches of an image are masked, and their pixels are predicted from the visible patches
+//! (He et al. 2022, MAE, section 3).
 //!
-//! The network reads the visible patches alone; a narrow decoder, which the task adds and which is left behind when the network is
-//! used, makes pixels of its states. With y the pixels of a hidden patch and ŷ what is told of them, the loss is the mean of
-//! (ŷ − y)² over the pixels of all hidden patches. With `norm_pixels` y is (y − mean) / √(variance + 10⁻⁶) of its own patch, whose
-//! variance is the unbiased one. Which patches are hidden is drawn anew in each step for each image, and is the same for an image
-//! in all evaluations.
+//! The network reads only the visible patches. A narrow decoder, which the task adds and which is dropped when the
+//! network is used, predicts pixels from the network's hidden states. With y the pixels of a masked patch and ŷ their
+//! prediction, the loss is the mean of (ŷ − y)² over the pixels of all masked patches. With `norm_pixels` y is
+//! (y − mean) / √(variance + 10⁻⁶) over its own patch, with the unbiased variance. The masked patches are drawn again in
+//! each step for each image, and are the same for an image in all evaluations.
 
 mod network;
 
@@ -26,7 +26,7 @@ use crate::nn::role::{Roles, Says, Side};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "masked_image",
     summary: "pixels of hidden patches of images, with a vision transformer and a decoder of its own",
@@ -35,7 +35,7 @@ pub const KIND: Kind = Kind {
               decoder_d_ff = 512, norm_pixels = true }",
 };
 
-/// The hidden share, and the pixels that are told, define its loss.
+/// The mask ratio and the predicted pixels define the loss.
 pub const MEASURES: Measures = Measures::of(KIND.kind).by(&[
     "mask_ratio",
     "norm_pixels",
@@ -46,29 +46,29 @@ pub const MEASURES: Measures = Measures::of(KIND.kind).by(&[
     "data.std",
 ]);
 
-/// Blocks of the decoder at most.
+/// Maximum number of decoder blocks.
 const MOST_LAYERS: usize = 1000;
 
-/// The knobs of masked autoencoders.
+/// Settings of masked autoencoders.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MaskedImageConfig {
-    /// The share of the patches that is hidden. Source: He et al. 2022, section 3 and figure 5.
+    /// Share of the patches that is masked. Source: He et al. 2022, section 3 and figure 5.
     #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
     pub mask_ratio: f64,
-    /// Blocks of the decoder. Source: He et al. 2022, section 4.1 and table 1a.
+    /// Number of decoder blocks. Source: He et al. 2022, section 4.1 and table 1a.
     #[schemars(range(min = 1, max = MOST_LAYERS))]
     pub decoder_layers: usize,
-    /// Width of the decoder's stream, a multiple of 4. Source: He et al. 2022, section 4.1 and table 1b.
+    /// Hidden width of the decoder, a multiple of 4. Source: He et al. 2022, section 4.1 and table 1b.
     #[schemars(range(min = 4, max = crate::faults::WIDEST))]
     pub decoder_d_model: usize,
-    /// Heads of the decoder's attention, a divisor of its width. Source: He et al. 2022, released code.
+    /// Number of attention heads in the decoder, a divisor of its width. Source: He et al. 2022, released code.
     #[schemars(range(min = 1, max = 4096))]
     pub decoder_n_heads: usize,
     /// Inner width of the decoder's feed-forward layers. Source: He et al. 2022, released code.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub decoder_d_ff: usize,
-    /// Whether the pixels that are to be told are those of a patch without its mean, over its deviation.
+    /// Whether the predicted pixels are normalised by the mean and deviation of their patch.
     /// Source: He et al. 2022, section 3, "Reconstruction target".
     pub norm_pixels: bool,
 }
@@ -87,7 +87,7 @@ impl Default for MaskedImageConfig {
 }
 
 impl MaskedImageConfig {
-    /// The shape of its decoder.
+    /// Returns the shape of the decoder.
     pub fn decoder(&self) -> PixelDecoderShape {
         PixelDecoderShape {
             n_layers: self.decoder_layers,
@@ -97,7 +97,7 @@ impl MaskedImageConfig {
         }
     }
 
-    /// The patches that it hides.
+    /// Returns the patches that are masked.
     pub fn hidden(&self) -> HiddenPatches {
         HiddenPatches {
             share: self.mask_ratio,
@@ -132,7 +132,7 @@ impl TaskFacts for MaskedImageConfig {
         Some(tokens + self.hidden().visible(grid.rows * grid.cols))
     }
 
-    /// The network reads the visible patches, and the decoder all of them.
+    /// The network reads the visible patches, and the decoder all patches.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let network = model.products(&self.demand(), shape);
         let decoder = model.of_patches().zip(shape.image).map(|(encoder, image)| {
@@ -197,7 +197,7 @@ impl TaskFacts for MaskedImageConfig {
     }
 }
 
-/// The roles of the parameters of [`MaskedImage`].
+/// Roles of the parameters of [`MaskedImage`].
 pub const ROLES: Roles = Roles::new(
     "MaskedImage",
     &[(pixel_decoder::NAME, Says::In(Side::Reconstructs))],

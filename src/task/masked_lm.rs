@@ -1,8 +1,8 @@
-//! Masked language modelling: −log p(token | the others) over hidden positions, and whether two segments belong
-//! together (Devlin et al. 2018, section 3.1; Lan et al. 2019, section 3.1).
+//! Masked language modelling: −log p(token | the others) over masked positions, optionally with a prediction of whether
+//! two segments belong together (Devlin et al. 2018, section 3.1; Lan et al. 2019, section 3.1).
 //!
-//! Only scored positions pay for the product onto the vocabulary. The loss that is written down is that of the
-//! masked tokens; that of the pairs, the mean over rows, is added to it for the gradient and written beside it.
+//! The LM head only runs at scored positions. The reported loss is that of the masked tokens. The loss of the segment
+//! pairs, a mean over rows, is added to it for the gradient and reported beside it.
 
 use super::distillation::Distils;
 use super::facts::{Marks, TaskFacts};
@@ -35,7 +35,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "masked_lm",
     summary: "masked tokens with an encoder, with next-sentence or sentence-order prediction when asked for",
@@ -43,7 +43,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"masked_lm\", pairs = \"next_sentence\" }",
 };
 
-/// Which tokens are hidden, and what stands beside them, define its loss and how many of them are right.
+/// The choice of masked tokens and of segment pairs defines the loss and the accuracy.
 pub const MEASURES: Measures = Measures {
     metrics: &[("mlm_accuracy", HIDDEN)],
     ..Measures::of_tokens(KIND.kind).by(HIDDEN)
@@ -56,16 +56,16 @@ const NSP_ACCURACY: Metric = Metric::higher("nsp_accuracy");
 const SOP_LOSS: Metric = Metric::lower("sop_loss");
 const SOP_ACCURACY: Metric = Metric::higher("sop_accuracy");
 
-/// What it measures: of masked tokens, of next sentences, of the order of sentences.
+/// Metrics of masked tokens, of next-sentence prediction and of sentence-order prediction.
 pub const METRICS: &[Metric] = &[MLM_ACCURACY, NSP_LOSS, NSP_ACCURACY, SOP_LOSS, SOP_ACCURACY];
 
-/// The knobs of masked language modelling.
+/// Settings of masked language modelling.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MaskedLmConfig {
-    /// Which tokens are hidden.
+    /// Choice of the tokens that are masked.
     pub masking: MaskingConfig,
-    /// What two segments of an input are to each other.
+    /// Relation between the two segments of an input.
     pub pairs: Pairs,
     /// Tokens that are global in attention with global tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,8 +113,7 @@ impl TaskFacts for MaskedLmConfig {
         }
     }
 
-    /// Only scored positions pay for the product onto the vocabulary, on every device; pairs of segments are told apart once
-    /// a text.
+    /// The LM head only runs at scored positions, on every device; the head of segment pairs runs once per text.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let demand = self.demand();
         let network = model.under(&demand).products(&demand, shape);
@@ -147,7 +146,7 @@ impl TaskFacts for MaskedLmConfig {
     }
 
     fn command(&self, run: &str, prompt: Option<&str>) -> Option<String> {
-        // The mask stands in the place of the last word.
+        // The mask replaces the last word.
         let masked = |prompt: &str| match prompt.rsplit_once(' ') {
             Some((rest, _)) => format!("{rest} [MASK]"),
             None => format!("{prompt} [MASK]"),
@@ -166,7 +165,7 @@ impl TaskFacts for MaskedLmConfig {
     }
 }
 
-/// What the parameters of [`MaskedLm`] are.
+/// Roles of the parameters of [`MaskedLm`].
 pub const ROLES: Roles = Roles::new(
     "MaskedLm",
     &[
@@ -175,16 +174,16 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// An encoder with its objective.
+/// An encoder with its training objective.
 #[derive(Module, Debug)]
 pub struct MaskedLm {
     /// The network.
     pub model: Encoder,
-    /// Scores of the vocabulary.
+    /// LM head over the vocabulary.
     pub head: MlmHead,
-    /// The places of hidden tokens, where the head is told them.
+    /// Position table and steps of the mask decoder, if the model has one.
     pub mask_decoder: Option<MaskDecoder>,
-    /// Scores of the two ways in which segments may follow each other.
+    /// Classifier of segment pairs, with two classes.
     pub pair_head: Option<Linear>,
     #[module(skip)]
     pub(super) pairs: Pairs,
@@ -193,14 +192,14 @@ pub struct MaskedLm {
     seed: u64,
 }
 
-/// What a forward pass gives: the loss of the scored positions, and scores of the pairs `[rows, 2]`.
+/// Results of a forward pass: the loss of the scored positions, and the logits of the segment pairs `[rows, 2]`.
 struct Scores {
     tokens: HeadLoss,
     pairs: Option<Tensor<2>>,
 }
 
 impl MaskedLm {
-    /// A model of this config with its heads.
+    /// Builds a model of this config with its heads.
     pub fn new(model: &EncoderConfig, config: &MaskedLmConfig, inputs: &ModelInputs) -> Self {
         let init = Init::of_heads(inputs.device, inputs.seed, model.stack.init());
         let pairs = config.pairs != Pairs::None;
@@ -216,7 +215,8 @@ impl MaskedLm {
         }
     }
 
-    /// Scores of the vocabulary `[n, vocab]` at some positions of texts, each counted through all rows.
+    /// Returns the logits over the vocabulary `[n, vocab]` at some positions of texts; positions are counted through
+    /// all rows.
     pub fn scores_at(&self, texts: &TextBatch, positions: &[i32], device: &Device) -> Tensor<2> {
         let states = self.states(
             input(texts, self.globals, device),
@@ -227,7 +227,8 @@ impl MaskedLm {
         self.head.forward(picked, &self.model)
     }
 
-    /// The states that hidden tokens are guessed from, with the hidden states of the encoder when they are `wanted`.
+    /// Returns the hidden states that masked tokens are predicted from, and the encoder's hidden states if they are
+    /// `wanted`.
     pub(super) fn states(&self, input: EncoderInput, wanted: bool, pass: &Pass) -> States {
         let seen = input.seen();
         let x = self.model.embedded(input, pass);
@@ -237,19 +238,19 @@ impl MaskedLm {
         }
     }
 
-    /// The same of texts, as far as the heads read them.
+    /// Returns the hidden states of texts, as far as the heads read them.
     pub(super) fn read(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> States {
         let input = input(texts, self.globals, device);
         self.states(input, self.pair_head.is_some(), pass)
     }
 
-    /// Scores of the pairs `[rows, 2]`, where pairs are told apart.
+    /// Returns the logits of the segment pairs `[rows, 2]`, if there is a head for them.
     pub(super) fn pair_scores(&self, states: &States) -> Option<Tensor<2>> {
         let (head, hidden) = (self.pair_head.as_ref()?, states.last.clone()?);
         Some(heads::classes(head, self.model.pooled(hidden, None)))
     }
 
-    /// The loss of masked tokens with the share of right ones, and what the pairs add to it.
+    /// Adds the accuracy of the masked tokens and the loss and accuracy of the segment pairs.
     pub(super) fn with_pairs(
         &self,
         scored: Scored,
@@ -288,7 +289,7 @@ impl MaskedLm {
     }
 }
 
-/// The encoder's input from texts of the host, of which a task marks some tokens as global.
+/// Builds the encoder's input from texts on the host; `globals` selects the global tokens.
 pub(super) fn input(texts: &TextBatch, globals: GlobalTokens, device: &Device) -> EncoderInput {
     let matrix = |values: &[i32]| host::matrix(values, texts.cols, device);
     EncoderInput {

@@ -1,29 +1,31 @@
-//! Which keys of an experiment define what the evaluations of a kind of task measure: values of runs that differ in them are
-//! in other units, or of other targets, and no test of what else differs. Each kind says its own, in its own file.
+//! The keys of an experiment that define what evaluations of each kind of task measure. If runs differ in such a key,
+//! their values are in other units or of other targets and do not compare anything else. Each kind states its keys in
+//! its own file.
 //!
-//! Keys that act in training alone are not among them: evaluations leave out label smoothing, the auxiliary losses of
+//! Keys that only act in training are not among them: evaluations leave out label smoothing, the auxiliary losses of
 //! next-token prediction, a choice of scored positions and everything that comes from a teacher.
 
 use super::distillation;
 
-/// The keys that define the values of a kind of task, below `task` unless they begin with `data.` or `decode.`; a table
-/// stands for all of its keys.
+/// Keys that define the evaluation values of a kind of task. They are below `task` unless they begin with `data.` or
+/// `decode.`; a table stands for all of its keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Measures {
-    /// The kind.
+    /// Name of the kind.
     pub kind: &'static str,
-    /// Keys that define its loss and its perplexity.
+    /// Keys that define the loss and the perplexity.
     pub loss: &'static [&'static str],
     /// Keys that define other metrics.
     pub metrics: &'static [(&'static str, &'static [&'static str])],
-    /// Whether its loss is a mean over tokens, so that it depends on how texts are cut into them.
+    /// Whether the loss is a mean over tokens, so that it depends on the tokenization.
     pub over_tokens: bool,
-    /// The values of `loss` with which it compares the rows of a step with each other: `group` of them, or all.
+    /// Values of the key `loss` with which the loss compares the rows of a step with each other, in groups of `group`
+    /// rows or all rows.
     pub compares_rows: &'static [&'static str],
 }
 
 impl Measures {
-    /// Those of a kind whose loss is the same whatever its keys.
+    /// Measures of a kind whose loss depends on no keys.
     pub const fn of(kind: &'static str) -> Self {
         Self {
             kind,
@@ -34,7 +36,7 @@ impl Measures {
         }
     }
 
-    /// Those of a kind whose loss is a mean over tokens.
+    /// Measures of a kind whose loss is a mean over tokens.
     pub const fn of_tokens(kind: &'static str) -> Self {
         Self {
             over_tokens: true,
@@ -42,13 +44,13 @@ impl Measures {
         }
     }
 
-    /// The same with keys that define the loss.
+    /// Returns the measures with keys that define the loss.
     #[must_use]
     pub const fn by(self, loss: &'static [&'static str]) -> Self {
         Self { loss, ..self }
     }
 
-    /// The keys that define a metric; `None` where none does, not even the kind.
+    /// Returns the keys that define a metric; `None` if nothing defines it, not even the kind.
     pub fn keys(&self, metric: &str) -> Option<&'static [&'static str]> {
         if is_loss(metric) {
             return Some(self.loss);
@@ -60,17 +62,17 @@ impl Measures {
     }
 }
 
-/// Whether a metric is the loss of a task, or made of it.
+/// Returns whether a metric is the loss of a task, or computed from it.
 pub fn is_loss(metric: &str) -> bool {
     ["loss", "perplexity"].contains(&metric)
 }
 
-/// Whether a metric of a task whose loss is a mean over tokens is made of single tokens, too.
+/// Returns whether a metric of a task whose loss is a mean over tokens is itself computed per token.
 pub fn is_by_token(metric: &str) -> bool {
     is_loss(metric) || ["accuracy", "bits_per_byte"].contains(&metric)
 }
 
-/// Every kind of task. The loss of distillation is that of the task which is learned.
+/// Measures of every kind of task. The loss of distillation is that of the distilled task.
 pub const ALL: &[Measures] = &[
     super::causal_lm::MEASURES,
     super::masked_lm::MEASURES,
@@ -98,7 +100,7 @@ pub const ALL: &[Measures] = &[
     super::permuted_lm::MEASURES,
 ];
 
-/// Those of a kind; `None` of one that is not known.
+/// Measures of a kind; `None` if the kind is unknown.
 pub fn of_kind(kind: &str) -> Option<&'static Measures> {
     ALL.iter().find(|measures| measures.kind == kind)
 }

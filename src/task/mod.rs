@@ -1,4 +1,5 @@
-//! A model and a batch make a loss: burn-train's steps live here and only here.
+//! Training tasks: from a model and a batch to a loss. The training and evaluation steps that burn-train calls live
+//! only here.
 
 mod any;
 mod around;
@@ -94,7 +95,7 @@ pub use token_classification::{TokenClassification, TokenClassificationConfig};
 pub use transcription::{Transcription, TranscriptionConfig};
 pub use translation::{Translation, TranslationConfig};
 
-/// What the parameters of all tasks, networks and parts are, by the modules that hold them.
+/// Roles of the parameters of all tasks, networks and parts, grouped by the modules that hold them.
 pub const ROLES: [&[Roles]; 3] = [
     crate::nn::ROLES,
     crate::model::ROLES,
@@ -115,7 +116,7 @@ pub const ROLES: [&[Roles]; 3] = [
     ],
 ];
 
-/// The ranges of the parameters that updates are not to take out of them.
+/// Ranges that updates must not take parameters out of.
 pub(crate) const BOUNDS: [Bounds; 6] = {
     let [log_p, log_a, power_p, power_a] = kerple::BOUNDS;
     [
@@ -128,12 +129,13 @@ pub(crate) const BOUNDS: [Bounds; 6] = {
     ]
 };
 
-/// Whether a field of this name holds what moves with the passes of training and is saved, but not trained.
+/// Returns whether a field of this name holds state that changes with the training passes and is saved, but not
+/// trained.
 pub fn is_state(name: &str) -> bool {
     channel_norm::is_state(name) || is_latest(name)
 }
 
-/// Whether an average of the weights has such a state as it was left last, in place of a mean of it.
+/// Returns whether an average of the weights takes the latest value of this state instead of averaging it.
 pub fn is_latest(name: &str) -> bool {
     name == self_distillation::CENTRE
 }
@@ -166,7 +168,7 @@ pub const KINDS: &[Kind] = &[
     permuted_lm::KIND,
 ];
 
-/// The metrics that tasks define; those of texts and classes alike are in [`crate::evaluate::metric`].
+/// The metrics that tasks define; those shared by text and class tasks are in [`crate::evaluate::metric`].
 pub const METRICS: &[&[Metric]] = &[
     auxiliary::METRICS,
     causal_lm::METRICS,
@@ -183,95 +185,96 @@ pub const METRICS: &[&[Metric]] = &[
     self_distillation::METRICS,
 ];
 
-/// What an experiment trains for.
+/// The task that an experiment trains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TaskConfig {
     /// Next-token prediction.
     CausalLm(CausalLmConfig),
-    /// Masked tokens.
+    /// Masked language modelling.
     MaskedLm(MaskedLmConfig),
     /// Text to text.
     Translation(TranslationConfig),
-    /// Classes of texts.
+    /// Text classification.
     TextClassification(TextClassificationConfig),
-    /// Any number of classes of texts.
+    /// Text classification with any number of classes for each text.
     #[serde(rename = "multi_label_classification")]
     MultiLabel(MultiLabelConfig),
-    /// Tags of words.
+    /// Token classification: tags of words.
     TokenClassification(TokenClassificationConfig),
-    /// Numbers of texts.
+    /// Regression: numbers for texts.
     Regression(RegressionConfig),
-    /// Vectors of texts.
+    /// Text embeddings.
     TextEmbedding(TextEmbeddingConfig),
-    /// Answers to questions.
+    /// Extractive answers to questions.
     QuestionAnswering(QuestionAnsweringConfig),
-    /// Classes of images.
+    /// Image classification.
     ImageClassification(ImageClassificationConfig),
-    /// Hidden patches of images.
+    /// Masked patches of images.
     MaskedImage(MaskedImageConfig),
-    /// Views of images that are scored alike.
+    /// Self-distillation: agreement between views of an image.
     SelfDistillation(SelfDistillationConfig),
-    /// Images and their texts.
+    /// Matching images with their texts.
     ImageText(ImageTextConfig),
     /// Captions of images.
     Captioning(CaptioningConfig),
-    /// Texts of recordings.
+    /// Transcripts of recordings.
     Transcription(TranscriptionConfig),
-    /// Characters along recordings.
+    /// Characters along the frames of recordings.
     Ctc(CtcConfig),
-    /// One of the others, learned from a teacher.
+    /// Another task, learned from a teacher.
     Distillation(DistillationConfig),
-    /// The better of two texts before the worse.
+    /// Preference of the better of two texts over the worse.
     Preference(PreferenceConfig),
-    /// The better of two texts by the larger reward.
+    /// Reward model: a larger reward for the better of two texts.
     Reward(RewardConfig),
-    /// Completions that a model writes itself, by their rewards.
+    /// Completions that the model writes itself, learned by their rewards.
     Grpo(GrpoConfig),
-    /// Spans that a text lacks.
+    /// Spans that were cut from a text.
     SpanCorruption(SpanCorruptionConfig),
-    /// Texts with noise.
+    /// Restoring texts from noisy ones.
     Denoising(NoiseConfig),
-    /// Tokens that a generator has put in the place of others.
+    /// Detecting tokens that a generator replaced.
     ReplacedToken(ReplacedTokenConfig),
-    /// Tokens in an order that is drawn.
+    /// Tokens in a random order.
     PermutedLm(PermutedLmConfig),
 }
 
-/// Networks with what they are trained for. [`Objective`] turns it into a model of burn-train.
+/// One or more networks with their training objective. [`Objective`] turns a task into a burn-train model.
 pub trait Task {
-    /// The losses of a batch and what is measured beside them: the one forward of training and evaluation. It neither
-    /// divides a sum nor runs a backward pass; [`Objective`] does, for every task alike.
+    /// Computes the losses of a batch and the metrics beside them: the one forward pass of training and evaluation. It
+    /// neither divides a sum nor runs a backward pass; [`Objective`] does that for all tasks.
     ///
-    /// `state` is what the networks kept of the batch before, row by row, and keeps what they pass on to the next one;
-    /// `None` where batches are independent of each other.
+    /// `state` holds, row by row, what the networks kept from the previous batch, and receives what they pass on to the
+    /// next one; `None` if batches are independent of each other.
     fn score(&self, batch: &Batch, pass: &Pass, state: Option<&mut ModelState>) -> Scored;
 
-    /// What its score reads of a training batch, in the order in which it does, where nothing else of the batch differs from
-    /// step to step: such a step can be recorded and replayed with others of these. `None` where something else does.
+    /// Returns the arrays that [`score`](Self::score) reads of a training batch, in the order of reading, if nothing
+    /// else in the batch differs from step to step: such a step can be recorded and replayed with other arrays. `None`
+    /// if something else differs.
     fn inputs(&self, _batch: &Batch) -> Option<Vec<TensorData>> {
         None
     }
 
-    /// The seed of the random draws of its training passes.
+    /// Returns the seed of the random draws in training passes.
     fn seed(&self) -> u64;
 
-    /// Where diagnostics look at attention in a batch.
+    /// Returns the row of a batch whose attention diagnostics read, with its length.
     fn sample(&self, _batch: &Batch) -> Sample {
         Sample::default()
     }
 
-    /// What its networks carry from segment to segment, before the first one; `None` when they keep nothing.
+    /// Returns the initial state that the networks carry from segment to segment; `None` if they carry nothing.
     fn empty_state(&self) -> Option<ModelState> {
         None
     }
 
-    /// The outputs that a teacher and a student of it need; `None` for a task that cannot be either.
+    /// Returns the outputs that distillation needs of this task as a teacher or student; `None` if it can be neither.
     fn distils(&self) -> Option<&dyn Distils> {
         None
     }
 
-    /// The same with the average of its weights beside it, where it learns from that.
+    /// Returns the task with the average of its weights attached as its teacher, if it learns from that average.
     #[must_use]
     fn beside_average(self, _average: &Self) -> Self
     where
@@ -280,59 +283,59 @@ pub trait Task {
         self
     }
 
-    /// Takes in what a whole step has told for later ones, once the step is taken.
+    /// Takes in the vectors that a whole step kept for later steps, once the step is taken.
     fn keep(&self, _kept: &Kept) {}
 
-    /// Its networks by what they are used for once they are trained.
+    /// Returns the networks by their use after training.
     fn networks(&self) -> Networks<'_> {
         Networks::default()
     }
 }
 
-/// What a trained task can be used for; a command asks for the entry that it needs.
+/// The uses of a trained task; a command asks for the entry that it needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Networks<'a> {
     /// Continues texts.
     pub language_model: Option<&'a dyn LanguageModel>,
-    /// Guesses masked tokens.
+    /// Predicts masked tokens.
     pub masked_lm: Option<&'a MaskedLm>,
-    /// Guesses tokens in any order.
+    /// Predicts tokens in any order.
     pub permuted_lm: Option<&'a PermutedLm>,
-    /// Writes texts for texts.
+    /// Writes a text for a text.
     pub text_to_text: Option<TextToText<'a>>,
-    /// Tells tokens that were replaced.
+    /// Detects tokens that were replaced.
     pub replaced_token: Option<&'a ReplacedToken>,
-    /// Tells the classes of texts.
+    /// Predicts the classes of texts.
     pub text_classifier: Option<&'a TextClassification>,
-    /// Tells which classes texts have, any number of them.
+    /// Predicts any number of classes for each text.
     pub multi_label: Option<&'a MultiLabel>,
-    /// Tells the numbers of texts.
+    /// Predicts a number for each text.
     pub text_regression: Option<&'a Regression>,
-    /// Gives rewards to texts.
+    /// Assigns rewards to texts.
     pub reward: Option<&'a Reward>,
-    /// Makes vectors of texts.
+    /// Computes text embeddings.
     pub embedder: Option<&'a TextEmbedding>,
     /// Answers questions.
     pub answerer: Option<&'a QuestionAnswering>,
-    /// Tells the tags of words.
+    /// Predicts the tags of words.
     pub token_classifier: Option<&'a TokenClassification>,
-    /// Tells the classes of images.
+    /// Predicts the classes of images.
     pub image_classifier: Option<&'a ImageClassification>,
-    /// Compares images with texts.
+    /// Scores images against texts.
     pub image_text: Option<&'a ImageText>,
-    /// Writes captions of images.
+    /// Writes captions for images.
     pub captioning: Option<&'a Captioning>,
-    /// Writes texts of recordings.
+    /// Transcribes recordings.
     pub transcription: Option<&'a Transcription>,
-    /// Finds characters along recordings.
+    /// Finds characters along recordings (CTC).
     pub ctc: Option<&'a Ctc>,
-    /// Reads and gives arrays, whatever the task.
+    /// Maps input arrays to output arrays, for any task.
     pub infers: Option<&'a dyn Infers>,
-    /// Reads single texts, where `infers` would not.
+    /// Reads single texts, if `infers` reads something else.
     pub reads: Option<&'a dyn Infers>,
 }
 
-/// A network that writes texts for texts.
+/// A network that writes a text for a text.
 #[derive(Clone, Copy, Debug)]
 pub enum TextToText<'a> {
     /// An encoder reads the source, a decoder writes the target.

@@ -1,8 +1,9 @@
-//! Any number of classes of whole texts, or of pairs of them: each class of its own is there or not (toxic comments, emotions).
+//! Multi-label classification of whole texts or of pairs of texts: each class is present or absent independently of the
+//! others (toxic comments, emotions).
 //!
-//! The vector of a text that one class is told from (`text_classification`) gives a score for every class, and the loss is the
-//! binary cross-entropy of each against whether the text has it, their mean over the classes: what Hugging Face's classes compute
-//! for `problem_type = "multi_label_classification"`.
+//! The pooled vector of a text, as in `text_classification`, gives a logit for each class. The loss is the binary
+//! cross-entropy of each logit against whether the text has the class, averaged over the classes, as Hugging Face's
+//! models compute it for `problem_type = "multi_label_classification"`.
 
 use super::facts::{Marks, TaskFacts};
 use super::measures::Measures;
@@ -30,7 +31,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "multi_label_classification",
     summary: "any number of classes of texts or of pairs of texts with an encoder, a decoder or recurrent cells",
@@ -38,24 +39,26 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"multi_label_classification\" }",
 };
 
-/// The keys that define the values of its evaluations.
+/// Keys that define the evaluation metrics.
 pub const MEASURES: Measures = Measures::of(KIND.kind).by(&["positive_weights"]);
 
-/// The knobs of classification into any number of classes.
+/// Settings of multi-label classification.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MultiLabelConfig {
-    /// The probability from which on a class counts as predicted.
+    /// The probability at or above which a class counts as predicted.
     #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
     pub threshold: f64,
-    /// A factor above 0 for each class, in the order of the data's classes, on its losses where a text has it: more than 1 for
-    /// a rare class. All are 1 when absent. The loss remains the mean over rows and classes, as with PyTorch's `pos_weight`.
+    /// A factor above 0 for each class, in the order of the data's classes, on the loss of texts that have the class:
+    /// more than 1 for a rare class. All factors are 1 when absent. The loss remains the mean over rows and classes, as
+    /// with PyTorch's `pos_weight`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub positive_weights: Option<Vec<f64>>,
-    /// Dropout on the vector of a text before its classes.
+    /// Dropout on the pooled vector of a text before the head.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub dropout: f64,
-    /// What stands for a text; when absent, an encoder's first position, or the last one of a decoder or of recurrent cells.
+    /// Pooling of a text to one vector; when absent, the first position of an encoder, or the last one of a decoder or
+    /// of recurrent cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Pooling>,
     /// Whether the head has a bias. Default: it has.
@@ -139,15 +142,15 @@ impl TaskFacts for MultiLabelConfig {
     }
 }
 
-/// What the parameters of [`MultiLabel`] are.
+/// Roles of the parameters of [`MultiLabel`].
 pub const ROLES: Roles = Roles::new("MultiLabel", &[("head", Says::Stands(Place::Head))]);
 
-/// A network that reads texts, with any number of classes for each.
+/// A text network with a multi-label head.
 #[derive(Module, Debug)]
 pub struct MultiLabel {
     /// The network.
     pub model: TextModel,
-    /// A score for each class.
+    /// Head with a logit for each class, `[features, classes]`.
     pub head: Linear,
     seed: u64,
     threshold: f64,
@@ -158,7 +161,8 @@ pub struct MultiLabel {
 }
 
 impl MultiLabel {
-    /// A network of width `d_model` with a head for the data's classes, which is drawn as `init` says.
+    /// Builds the task from a network of width `d_model`, with a head for the data's classes that is initialised as
+    /// `init` says.
     pub fn new(
         model: TextModel,
         d_model: usize,
@@ -187,13 +191,13 @@ impl MultiLabel {
         }
     }
 
-    /// The score of each class of each row, `[rows, classes]`: the logit of the probability that the text has it.
+    /// Returns the logit of each class for each row, `[rows, classes]`.
     pub fn scores(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Tensor<2> {
         let (vectors, _) = self.reading.vectors(&self.model, texts, device, pass);
         heads::classes(&self.head, vectors)
     }
 
-    /// The same of an input of single texts, with the hidden states `[rows, cols, d_model]`.
+    /// Returns the logits for an input of single texts, and the hidden states `[rows, cols, d_model]`.
     pub(super) fn scores_and_hidden_of(
         &self,
         input: EncoderInput,
@@ -203,22 +207,22 @@ impl MultiLabel {
         (heads::classes(&self.head, vectors), hidden)
     }
 
-    /// The score from which on a class counts as predicted: the logit of that probability.
+    /// Returns the logit of the threshold probability: a class counts as predicted at or above it.
     pub fn least_score(&self) -> f32 {
         (self.threshold / (1.0 - self.threshold)).ln() as f32
     }
 
-    /// The probability from which on a class counts as predicted.
+    /// Returns the probability at or above which a class counts as predicted.
     pub fn threshold(&self) -> f64 {
         self.threshold
     }
 
-    /// What stands for a text.
+    /// Returns the pooling of a text to one vector.
     pub fn stands(&self) -> Pooling {
         self.reading.stands(&self.model)
     }
 
-    /// The device of its parameters.
+    /// Returns the device of the parameters.
     pub fn device(&self) -> Device {
         self.model.device()
     }
@@ -235,14 +239,14 @@ impl MultiLabel {
     }
 }
 
-/// The sum over rows of the mean over classes of the binary cross-entropies of scores `[rows, classes]`, `[1]`; `truth` says 1 or 0
-/// of each class of each row.
+/// Returns the binary cross-entropies of logits `[rows, classes]`, averaged over classes and summed over rows, `[1]`;
+/// `truth` has 1 or 0 for each class of each row.
 pub(super) fn loss(scores: Tensor<2>, truth: &[i32]) -> Tensor<1> {
     let [rows, classes] = scores.dims();
     binary(scores.reshape([rows * classes]), truth) / classes as f64
 }
 
-/// [`loss`] with these factors on the classes that a row has.
+/// Like [`loss`], with these factors on the losses of classes that a row has.
 fn weighed_loss(scores: Tensor<2>, truth: &[i32], weights: &[f32]) -> Tensor<1> {
     let ([rows, classes], device) = (scores.dims(), scores.device());
     let each = truth.iter().zip(weights.iter().cycle());
@@ -251,13 +255,13 @@ fn weighed_loss(scores: Tensor<2>, truth: &[i32], weights: &[f32]) -> Tensor<1> 
         _ => [0.0, *weight],
     });
     let shares = TensorData::new(shares.collect::<Vec<f32>>(), [rows * classes, 2]);
-    // The class that is not there has the score 0.
+    // The absence of a class has the logit 0.
     let scores = scores.reshape([rows * classes, 1]);
     let scores = Tensor::cat(vec![scores.zeros_like(), scores], 1);
     kernel::soft_cross_entropy_sum(scores, replay::floats(shares, &device)) / classes as f64
 }
 
-/// 1 for each class of a row that it has, 0 for each of the others: `[rows, classes]`.
+/// Returns the indicators `[rows, classes]`: 1 for each class that a row has, otherwise 0.
 fn indicators(rows: &[Vec<i32>], classes: usize) -> Vec<i32> {
     let mut all = vec![0; rows.len() * classes];
     for (row, of_row) in rows.iter().zip(all.chunks_mut(classes.max(1))) {
@@ -303,7 +307,7 @@ impl Task for MultiLabel {
 mod tests {
     use super::*;
 
-    /// torch.nn.BCEWithLogitsLoss(pos_weight=[2, 0.5, 3]) of torch 2.15 with its gradient.
+    /// Expected values from torch.nn.BCEWithLogitsLoss(pos_weight=[2, 0.5, 3]) of torch 2.15 with its gradient.
     #[test]
     fn positive_weights_are_torch_s() {
         let device = Device::flex().autodiff();

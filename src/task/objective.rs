@@ -1,6 +1,6 @@
-//! A task as burn-train trains it: the one place that divides losses and runs the backward pass.
+//! Adapts a task to burn-train: the only place that divides losses and runs the backward pass.
 //!
-//! It adds no segment to the paths of parameters: they are those of the task itself.
+//! The adapter adds no segment to parameter paths; they are those of the task itself.
 
 use super::{Networks, StepOutput, Task, scored};
 use crate::data::batch::Batch;
@@ -17,16 +17,17 @@ use burn::train::{InferenceStep, LearnerModel, TrainOutput, TrainStep};
 use std::fmt;
 use std::ops::Deref;
 
-/// A task as burn-train trains it; one of the tasks of `[task]` where none is named.
+/// A task as burn-train trains it; by default any of the tasks of `[task]`.
 #[derive(Clone, Debug)]
 pub struct Objective<T = super::AnyTask>(pub T);
 
-/// What one step reads.
+/// Input of one step.
 #[derive(Clone, Debug)]
 pub struct StepInput {
-    /// The rows.
+    /// The rows of the step.
     pub batch: Batch,
-    /// What the networks kept of the batch before, row by row; `None` where batches are independent of each other.
+    /// State that the networks kept from the previous batch, row by row; `None` if batches are independent of each
+    /// other.
     pub state: Option<ModelState>,
 }
 
@@ -37,7 +38,7 @@ impl From<Batch> for StepInput {
 }
 
 impl StepInput {
-    /// Empties the rows that begin a text with this batch.
+    /// Resets the state of the rows that begin a new text in this batch.
     fn begun(self) -> (Batch, Option<ModelState>) {
         let Self { batch, mut state } = self;
         if let (Some(state), Some(begins)) = (&mut state, &batch.begins)
@@ -50,23 +51,25 @@ impl StepInput {
     }
 }
 
-/// What the step loop trains: burn-train's model whose steps read a [`StepInput`] and give a [`StepOutput`].
+/// The model that the step loop trains: a burn-train model whose steps read a [`StepInput`] and return a
+/// [`StepOutput`].
 pub trait Trained:
     LearnerModel
     + TrainStep<Input = StepInput, Output = StepOutput>
     + InferenceStep<Input = StepInput, Output = StepOutput>
 {
-    /// What its networks carry from segment to segment, before the first one; `None` when they keep nothing.
+    /// Returns the initial state that the networks carry from segment to segment; `None` if they carry nothing.
     fn empty_state(&self) -> Option<ModelState>;
 
-    /// The same with the average of its weights beside it, where it learns from that.
+    /// Returns the model with the average of its weights attached as its teacher, if it learns from that average.
     #[must_use]
     fn beside_average(self, average: &Self) -> Self;
 
-    /// Takes in what a step that was taken has told for later ones.
+    /// Takes in the vectors that a completed step kept for later steps.
     fn keep(&self, output: &StepOutput);
 
-    /// What a step reads of a batch, where nothing else of the batch differs from step to step ([`Task::inputs`]).
+    /// Returns the arrays that a step reads of a batch, if nothing else in the batch differs from step to step
+    /// ([`Task::inputs`]).
     fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>>;
 }
 
@@ -94,13 +97,13 @@ impl<T: Task + Module + fmt::Display + 'static> Trained for Objective<T> {
 }
 
 impl<T: Task> Objective<T> {
-    /// Its networks by what they are used for once they are trained.
+    /// Returns the networks by their use after training.
     pub fn networks(&self) -> Networks<'_> {
         self.0.networks()
     }
 
-    /// The pass that trains on a batch: its draws are those of the batch's rows, and it is watched when the batch says
-    /// so.
+    /// Returns the training pass of a batch: its random draws belong to the batch's rows, and it is probed if the batch
+    /// asks for it.
     fn training_pass(&self, batch: &Batch) -> Pass {
         let pass = Pass::training(Draws {
             seed: self.0.seed(),
@@ -119,15 +122,15 @@ impl<T: Task> Objective<T> {
 }
 
 impl<T: Task + Module> Objective<T> {
-    /// `branches` with the residual connections of this batch's pass, without dropout.
+    /// Measures the residual connections in this batch's pass, without dropout, and returns `branches` with them.
     pub fn measured(&self, batch: &Batch, branches: Branches) -> Branches {
         let pass = evaluating(self.0.seed(), batch).measuring(branches);
         self.0.valid().score(batch, &pass, None);
         pass.take_branches()
     }
 
-    /// This batch's share of the loss of its step, and the gradients of it, without dropout. The parameters must be
-    /// tracked.
+    /// Returns this batch's share of its step's loss, and the gradients of that share, without dropout. The parameters
+    /// must be tracked.
     pub fn differentiated(&self, batch: &Batch) -> (f64, GradientsParams) {
         let pass = evaluating(self.0.seed(), batch);
         let scored = self.0.score(batch, &pass, None);
@@ -138,7 +141,8 @@ impl<T: Task + Module> Objective<T> {
     }
 }
 
-/// A pass of an evaluation. The samples of an example are the same whatever batch it is in, and no training step has them.
+/// Returns an evaluation pass. An example gets the same random samples in whichever batch it is, and no training step
+/// shares them.
 fn evaluating(seed: u64, batch: &Batch) -> Pass {
     Pass::evaluation().sampling(Draws {
         seed,
@@ -163,7 +167,7 @@ impl<T: Task + Module> TrainStep for Objective<T> {
         TrainOutput::new(self, gradients, output)
     }
 
-    /// An update, after which parameters that left their range are put back to its end.
+    /// Applies an update, then clamps parameters that left their range to its nearest end.
     fn optimize(
         self,
         optimizer: &mut ModuleOptimizer,
@@ -189,8 +193,8 @@ impl<T: Task> InferenceStep for Objective<T> {
     }
 }
 
-/// A state as the next segment gets it: without the gradients of this one, and with positions counted anew, since rows
-/// begin their texts at different steps.
+/// Returns the state as the next segment receives it: detached from this segment's gradients, and with positions
+/// counted from 0 again, since rows begin their texts at different steps.
 fn passed_on(mut state: ModelState) -> ModelState {
     state.detach();
     state.seen = 0;

@@ -1,4 +1,4 @@
-//! What one step of any task gives back: sums that add up over micro-batches and batches.
+//! Output of one step of any task: sums that add up over micro-batches and batches.
 
 use super::unread::Unread;
 use crate::evaluate::predictions::Predictions;
@@ -8,22 +8,22 @@ use burn::tensor::{ExecutionError, Tensor};
 use burn::train::ItemLazy;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A sum with its weight; the mean is their quotient.
+/// A weighted sum; the mean is `sum / weight`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sum {
-    /// Added values.
+    /// Sum of the values.
     pub sum: f64,
-    /// How many values were added.
+    /// Number of values, or their total weight.
     pub weight: f64,
 }
 
 impl Sum {
-    /// One sum.
+    /// Builds a sum from its parts.
     pub fn new(sum: f64, weight: f64) -> Self {
         Self { sum, weight }
     }
 
-    /// The mean; NaN when nothing was added.
+    /// Returns the mean; NaN if nothing was added.
     pub fn mean(&self) -> f64 {
         self.sum / self.weight
     }
@@ -36,46 +36,46 @@ impl std::ops::AddAssign for Sum {
     }
 }
 
-/// Vectors that a step tells for later ones, added up over its micro-batches.
+/// Vectors that a step keeps for later steps, added up over its micro-batches.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    /// Their sum, not tracked.
+    /// Sum of the vectors, not tracked.
     pub sum: Tensor<1>,
-    /// How many were added.
+    /// Number of vectors added.
     pub count: f64,
 }
 
 /// The sums of a step.
 #[derive(Clone, Debug, Default)]
 pub struct StepOutput {
-    /// Loss in nats over scored positions.
+    /// Loss in nats, summed over scored positions.
     pub loss: Sum,
-    /// Items that were read (tokens for text).
+    /// Number of items read (tokens for text).
     pub items: u64,
     /// Further metrics by their usual names (`accuracy`, `exact_match` …).
     pub metrics: BTreeMap<&'static str, Sum>,
-    /// The names of those that are losses which layers added: training's journal shows them too.
+    /// Names of the metrics that the training journal shows too, such as the losses that layers add.
     pub added: BTreeSet<&'static str>,
-    /// Metrics whose means, each times a factor, are the loss of an evaluation whose parts are over different numbers of tokens; `loss`
-    /// itself when empty.
+    /// Factors by metric name: an evaluation whose parts average over different numbers of tokens reports as its loss
+    /// the sum of these metrics' means, each times its factor. If empty, the loss is `loss`.
     pub joint: BTreeMap<&'static str, f64>,
-    /// Whether e to the power of the loss is no perplexity: it is of rewards or of squared errors, not of tokens.
+    /// Whether exp(loss) is not a perplexity, since the loss is of rewards or squared errors, not of tokens.
     pub no_perplexity: bool,
-    /// What metrics that are no means are made of, in an evaluation.
+    /// In an evaluation, the predictions for metrics that are not means.
     pub predictions: Option<Predictions>,
-    /// What the interactive view shows beside them.
+    /// Further values for the interactive view.
     pub shown: Shown,
-    /// What was read of the pass, in a step that is watched: of its first micro-batch.
+    /// Readings of the pass in a step that is probed: those of its first micro-batch.
     pub readings: Option<Readings>,
-    /// Sums that are still on the device; those of this output lack them.
+    /// Sums that are still on the device; the sums above do not include them.
     pub unread: Unread,
-    /// What the networks pass on to the next batch of the same rows; sums over batches have none.
+    /// State that the networks pass on to the next batch of the same rows; sums over batches have none.
     pub state: Option<ModelState>,
-    /// What the task takes in once the step is taken.
+    /// Vectors that the task takes in once the step is taken.
     pub kept: Option<Kept>,
 }
 
-/// Outputs are equal when their numbers are; what is passed on is no part of them.
+/// Outputs are equal if their numbers are equal; what is passed on to later steps is not compared.
 impl PartialEq for StepOutput {
     fn eq(&self, other: &Self) -> bool {
         let numbers = |output: &Self| (output.loss, output.items, output.shown);
@@ -98,7 +98,7 @@ pub struct Shown {
 }
 
 impl StepOutput {
-    /// The mean loss; NaN when nothing was scored.
+    /// Returns the mean loss; NaN if nothing was scored.
     pub fn mean_loss(&self) -> f64 {
         let mean = |name: &str| self.metrics.get(name).map_or(f64::NAN, Sum::mean);
         match self.joint.is_empty() {
@@ -111,8 +111,8 @@ impl StepOutput {
         }
     }
 
-    /// Whether its loss is a mean over tokens, where it is one of an evaluation: of classes, numbers and answers there are
-    /// predictions.
+    /// Returns whether the loss of an evaluation is a mean over tokens; evaluations of classes, numbers and answers
+    /// have predictions instead.
     pub fn is_of_tokens(&self) -> bool {
         self.predictions.is_none() && !self.no_perplexity
     }

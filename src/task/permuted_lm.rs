@@ -1,14 +1,14 @@
-//! Permutation language modelling: −log p(token | the context and the tokens that come before it in an order that is drawn), with
-//! two streams (Yang et al. 2019, XLNet, sections 2.2 and 2.3).
+//! Permutation language modelling: −log p(token | the context and the tokens before it in a random order), with two
+//! streams (Yang et al. 2019, XLNet, sections 2.2 and 2.3).
 //!
-//! Of each row spans of words are predicted, a share 1/K of its tokens, in an order that is drawn anew each time; all others are
-//! the context. The tokens stay as they are: no mask stands in a text. A stream of queries g, which begins as one learned vector and
-//! knows its place alone, looks at the stream of the tokens h, and the head reads it where a token is predicted ([`Stack::streams`],
-//! [`order`]). Rows end with the token that stands for them, `A <sep> B <sep> <cls>`.
+//! In each row, spans of words are predicted, a share 1/K of its tokens, in an order that is drawn again each time; all
+//! other tokens are the context. The input tokens are not changed: there is no mask token. A query stream g starts from
+//! one learned vector, knows only its own position, and attends to the token stream h; the head reads g at the
+//! predicted tokens ([`Stack::streams`], [`order`]). Rows end with their summary token, `A <sep> B <sep> <cls>`.
 //!
-//! Where attention has a `memory` and `[train] carry_state` is set, both streams also look at the states that the tokens' stream left
-//! in the row's earlier segments: all of what was read there, whatever its order (section 2.4). Spans lie anywhere in a row, where the
-//! released code places each within a part of the row that is K times as long.
+//! If attention has a `memory` and `[train] carry_state` is set, both streams also attend to the token stream's hidden
+//! states of the row's earlier segments: all that were read there, in any order (section 2.4). Spans lie anywhere in a
+//! row, whereas the released code places each within a part of the row that is K times as long.
 //!
 //! [`Stack::streams`]: crate::stack::Stack::streams
 
@@ -43,7 +43,7 @@ use order::Order;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "permuted_lm",
     summary: "some tokens in an order that is drawn, each from the context and those before it, with an encoder and a stream of queries",
@@ -51,7 +51,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"permuted_lm\", longest_span = 5 }",
 };
 
-/// Which tokens are predicted, and what stands beside them, define its loss and how many of them are right.
+/// The choice of predicted tokens and of segment pairs defines the loss and the accuracy.
 pub const MEASURES: Measures = Measures {
     metrics: &[("plm_accuracy", PREDICTED)],
     ..Measures::of_tokens(KIND.kind).by(PREDICTED)
@@ -60,16 +60,16 @@ const PREDICTED: &[&str] = &["share", "longest_span", "pairs"];
 
 const PLM_ACCURACY: Metric = Metric::higher("plm_accuracy");
 
-/// The share of predicted tokens that are right.
+/// Share of the predicted tokens that are right.
 pub const METRICS: &[Metric] = &[PLM_ACCURACY];
 
-/// Tokens behind the text of a row: the end of the segment, and the one that stands for the row.
+/// Special tokens behind the text of a row: the end of the segment, and the row's summary token.
 const MARKS: usize = 2;
 
-/// Words of a span at most.
+/// Maximum number of words in a span.
 const MOST_WORDS: usize = 1000;
 
-/// The knobs of permutation language modelling.
+/// Settings of permutation language modelling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PermutedLmConfig {
@@ -80,11 +80,12 @@ pub struct PermutedLmConfig {
     /// Source: Yang et al. 2019, section 3.1; the shares are the released code's.
     #[schemars(range(min = 1, max = MOST_WORDS))]
     pub longest_span: usize,
-    /// What two segments of an input are to each other: `"next_sentence"` has rows of two segments, of which the second follows
-    /// the first in half of them. Nothing is predicted of it. Source: Yang et al. 2019, section 2.5.
+    /// Relation between the two segments of an input. `"next_sentence"` makes rows of two segments, of which the second
+    /// follows the first in half of the rows; this relation is not predicted. Source: Yang et al. 2019, section 2.5.
     pub pairs: Pairs,
-    /// Tokens at the beginning of a row that a memory takes, where attention has one; all but the two marks behind its text when
-    /// absent, so that the texts of consecutive rows lie side by side. Source: Yang et al. 2019, released code.
+    /// Number of tokens at the beginning of a row that a memory keeps, if attention has one. When absent, all tokens
+    /// except the two special tokens behind the text, so that the texts of consecutive rows are contiguous. Source:
+    /// Yang et al. 2019, released code.
     #[schemars(range(min = 1, max = LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reuse_len: Option<usize>,
@@ -106,7 +107,8 @@ impl PermutedLmConfig {
         self.share > 0.0 && self.share < 1.0
     }
 
-    /// The keys as those of masks that hide nothing; sound values in the place of faults, which stand beside the keys themselves.
+    /// Returns the keys as a masking config that masks nothing. Faulty values are replaced by sound ones, since the
+    /// faults are reported for the keys themselves.
     fn masking(&self) -> MaskingConfig {
         MaskingConfig {
             share: match self.has_share() {
@@ -166,7 +168,7 @@ impl TaskFacts for PermutedLmConfig {
         }
     }
 
-    /// Only predicted positions pay for the product onto the vocabulary.
+    /// The LM head only runs at predicted positions.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let demand = self.demand();
         let network = model.under(&demand).products(&demand, shape);
@@ -197,27 +199,28 @@ impl TaskFacts for PermutedLmConfig {
     }
 }
 
-/// What the parameters of [`PermutedLm`] are.
+/// Roles of the parameters of [`PermutedLm`].
 pub const ROLES: Roles = Roles::new(
     "PermutedLm",
     &[("query", TABLE), ("query", Says::Stands(Place::Input))],
 );
 
-/// An encoder with its objective.
+/// A two-stream encoder with its training objective.
 #[derive(Module, Debug)]
 pub struct PermutedLm {
     /// The network.
     pub model: Encoder,
-    /// Scores of the vocabulary.
+    /// LM head over the vocabulary.
     pub head: MlmHead,
-    /// The vector with which each query begins, `[1, d_embedding]`.
+    /// Initial vector of every query, `[1, d_embedding]`.
     pub query: Param<Tensor<2>>,
     remembered: usize,
     seed: u64,
 }
 
 impl PermutedLm {
-    /// A model of this config with its head; a memory takes so many tokens of a row, or its text.
+    /// Builds a model of this config with its head. A memory keeps the first `reuse_len` tokens of a row, or its text
+    /// if `None`.
     pub fn new(model: &EncoderConfig, reuse_len: Option<usize>, inputs: &ModelInputs) -> Self {
         let init = Init::of_heads(inputs.device, inputs.seed, model.stack.init());
         Self {
@@ -229,12 +232,13 @@ impl PermutedLm {
         }
     }
 
-    /// Where its parameters live.
+    /// Returns the device of the parameters.
     pub fn device(&self) -> Device {
         self.query.val().device()
     }
 
-    /// The states of the queries `[rows, cols, d_model]` of texts in an order, behind what a state remembers.
+    /// Returns the final states of the queries `[rows, cols, d_model]`, for texts in an order, preceded by the memory
+    /// in `state`.
     pub fn queried(
         &self,
         input: EncoderInput,
@@ -262,7 +266,7 @@ impl PermutedLm {
             .queried([tokens, queries], &seen, &streams, state, pass)
     }
 
-    /// The loss of the scored tokens of texts in an order, behind what a state remembers.
+    /// Returns the loss of the scored tokens of texts in an order, preceded by the memory in `state`.
     pub fn loss(
         &self,
         texts: &TextBatch,
@@ -279,7 +283,8 @@ impl PermutedLm {
         self.head.loss(picked, &self.model, targets)
     }
 
-    /// Scores of the vocabulary `[n, vocab]` at some positions of texts in an order, each counted through all rows.
+    /// Returns the logits over the vocabulary `[n, vocab]` at some positions of texts in an order; positions are
+    /// counted through all rows.
     pub fn scores(&self, texts: &TextBatch, positions: &[i32], order: &Order) -> Tensor<2> {
         let device = self.device();
         let input = input(texts, GlobalTokens::None, &device);
@@ -288,7 +293,8 @@ impl PermutedLm {
             .forward(at(states, positions, &device), &self.model)
     }
 
-    /// The same, each guessed from the tokens at all other positions alone.
+    /// Returns the logits over the vocabulary `[n, vocab]` at some positions, each predicted from the tokens outside
+    /// these positions only.
     pub fn scores_at(&self, texts: &TextBatch, positions: &[i32]) -> Tensor<2> {
         let order = Order::of_places(texts.inputs.len(), texts.cols, positions);
         self.scores(texts, positions, &order)

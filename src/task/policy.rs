@@ -1,5 +1,5 @@
-//! Policies: language models that learn which of several texts are better, beside a frozen reference. Once trained they are used as
-//! those of `causal_lm` are, and their weights have the same paths.
+//! Shared code of policies: language models that learn which of several texts are better, beside a frozen reference.
+//! After training they are used like `causal_lm` models, and their weights have the same paths.
 
 use super::facts::TaskFacts;
 use super::{CausalLm, CausalLmConfig, FrozenRun, TaskConfig};
@@ -7,19 +7,19 @@ use crate::faults::TableFaults;
 use crate::model::{AnyLanguageModel, ModelConfig, ModelInputs};
 use std::path::Path;
 
-/// The network, which scores plain texts by itself; `None` for a model that is no language model.
+/// Builds the network as a plain language-model task; `None` if the model is not a language model.
 pub(super) fn init(model: &ModelConfig, inputs: &ModelInputs) -> Option<CausalLm> {
     let network = AnyLanguageModel::new(model, inputs)?;
     let plain = CausalLmConfig::default();
     Some(CausalLm::new(network, &plain, inputs.seed, false))
 }
 
-/// The task under which other programs know a policy.
+/// Returns the task as which other programs know a policy.
 pub(super) fn elsewhere() -> Option<TaskConfig> {
     Some(TaskConfig::CausalLm(CausalLmConfig::default()))
 }
 
-/// The command that puts a finished policy to use.
+/// Returns the command that uses a finished policy.
 pub(super) fn command(run: &str, prompt: Option<&str>) -> Option<String> {
     CausalLmConfig::default().command(run, prompt)
 }
@@ -27,14 +27,14 @@ pub(super) fn command(run: &str, prompt: Option<&str>) -> Option<String> {
 /// The keys of a task that name its reference.
 #[derive(Clone, Copy)]
 pub(super) struct Reference<'a> {
-    /// `reference`.
+    /// Value of the key `reference`.
     pub path: Option<&'a Path>,
-    /// `reference_checkpoint`.
+    /// Value of the key `reference_checkpoint`.
     pub checkpoint: Option<&'a str>,
 }
 
 impl<'a> Reference<'a> {
-    /// The run that they name.
+    /// Returns the run that the keys name.
     pub(super) fn run(self, in_evaluations: bool) -> FrozenRun<'a> {
         FrozenRun {
             called: "reference",
@@ -46,7 +46,7 @@ impl<'a> Reference<'a> {
         }
     }
 
-    /// Faults of a task that has a reference.
+    /// Checks the keys and reports faults.
     pub(super) fn faults(self, at: &mut TableFaults) {
         if self.path.is_none() && self.checkpoint.is_some() {
             let rule = "reference_checkpoint has no effect without reference: the reference is then the checkpoint that training \

@@ -1,5 +1,6 @@
-//! Preference optimisation: a language model learns from pairs to give the better text more and the worse text less probability than
-//! a frozen reference does (Rafailov et al. 2023, "Direct preference optimization", arXiv:2305.18290).
+//! Preference optimisation: a language model learns from pairs to give the better text more and the worse text less
+//! probability than a frozen reference gives them (Rafailov et al. 2023, "Direct preference optimization",
+//! arXiv:2305.18290).
 //!
 //! With r(y) = log π(y|x) − log π_ref(y|x), y⁺ the better and y⁻ the worse continuation of x, and Δ = r(y⁺) − r(y⁻), the loss of a
 //! pair is
@@ -10,12 +11,13 @@
 //! ipo      (Δ̄ − 1/(2β))²                         Azar et al. 2023, arXiv:2310.12036, equation 17; Δ̄ of means over tokens
 //! ```
 //!
-//! It is a mean over pairs, in training and in evaluations, which do without ε. β·r is called a reward: `reward_accuracy` is the
-//! share of pairs whose better text has the larger one, `reward_margin` the mean of β·Δ.
+//! The loss is a mean over pairs, in training and in evaluations; evaluations use ε = 0. β·r is called a reward:
+//! `reward_accuracy` is the share of pairs whose better text has the larger reward, `reward_margin` the mean of β·Δ.
 //!
-//! Both texts of a pair stand in one row as documents 1 and 2, and scores of the vocabulary are made at their scored positions
-//! alone. The task adds no parameter: weights have the paths of `causal_lm`. The reference reads the same batch in evaluation mode
-//! and is handed in. Where there is none, as in commands that open the network alone, a batch is scored as `causal_lm` does.
+//! Both texts of a pair are in one row as documents 1 and 2, and the LM head only runs at their scored positions. The
+//! task adds no parameters: weights have the paths of `causal_lm`. The reference is attached later and reads the same
+//! batch in evaluation mode. Without a reference, as in commands that only open the network, a batch is scored as in
+//! `causal_lm`.
 
 mod config;
 pub mod losses;
@@ -34,19 +36,19 @@ use burn::tensor::{FloatDType, Tensor};
 pub use config::{KIND, MEASURES, PreferenceConfig, PreferenceLoss};
 use pairs::Pairs;
 
-/// The share of pairs whose better text has the larger reward.
+/// Share of pairs whose better text has the larger reward.
 pub const REWARD_ACCURACY: Metric = Metric::higher("reward_accuracy");
-/// How much larger that reward is on average.
+/// Mean difference between the rewards of the better and the worse text.
 pub const REWARD_MARGIN: Metric = Metric::higher("reward_margin");
 
-/// The metrics that this task defines, which training's journal shows too.
+/// The metrics that this task defines; the training journal shows them too.
 pub const METRICS: &[Metric] = &[REWARD_ACCURACY, REWARD_MARGIN];
 
-/// A language model with its objective.
+/// A language model with its training objective.
 #[derive(Clone, Debug)]
 pub struct Preference {
     policy: CausalLm,
-    /// Handed in before training, and before an evaluation.
+    /// The reference; set before training or evaluation.
     reference: Option<Box<Frozen<AnyTask>>>,
     loss: PreferenceLoss,
     beta: f64,
@@ -55,7 +57,8 @@ pub struct Preference {
 }
 
 impl Preference {
-    /// A model that has no reference yet; `exact_match` counts the pairs whose better text is the likeliest token by token.
+    /// Builds a task that has no reference yet. With `exact_match` evaluations count the pairs whose better text is the
+    /// most likely one token by token.
     pub fn new(policy: CausalLm, config: &PreferenceConfig, exact_match: bool) -> Self {
         Self {
             policy,
@@ -67,7 +70,7 @@ impl Preference {
         }
     }
 
-    /// The same with a reference, a task whose network continues texts over the same tokens.
+    /// Returns the task with a reference: a task whose network continues texts over the same tokens.
     #[must_use]
     pub fn beside(self, reference: AnyTask) -> Self {
         Self {
@@ -76,7 +79,8 @@ impl Preference {
         }
     }
 
-    /// The losses of pairs, summed, `[1]`, from log-ratios `[2·rows]`: those of all better texts, then those of all worse ones.
+    /// Returns the sum of the losses of pairs, `[1]`, from log-ratios `[2·rows]`: first those of all better texts, then
+    /// those of all worse ones.
     fn sum(&self, ratios: &Tensor<1>, pairs: &Pairs, pass: &Pass) -> Tensor<1> {
         let scaled = || pairs.differences(ratios.clone()) * self.beta;
         match self.loss {
@@ -91,7 +95,7 @@ impl Preference {
         }
     }
 
-    /// The losses of a batch of pairs, and their rewards.
+    /// Computes the losses of a batch of pairs, and their rewards; `None` if the reference has no language model.
     fn preferred(
         &self,
         reference: &AnyTask,
@@ -129,7 +133,7 @@ impl Preference {
         })
     }
 
-    /// The same with another policy and reference.
+    /// Applies one function to the policy and another one to the reference.
     fn each(
         self,
         policy: impl FnOnce(CausalLm) -> CausalLm,

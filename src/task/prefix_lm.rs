@@ -1,8 +1,8 @@
-//! Text to text with a decoder alone: the source, then the target, in one row, and a loss on the target only
-//! (Liu et al. 2018, section 4.2.3; the prefix language model of Raffel et al. 2019, section 3.2.1).
+//! Text to text with a decoder only: source and target follow each other in one row, and only the target is scored (Liu
+//! et al. 2018, section 4.2.3; the prefix language model of Raffel et al. 2019, section 3.2.1).
 //!
-//! The mark that ends the source and the one that begins the target stand between them. With
-//! `bidirectional_source` every position sees the whole source; otherwise each sees itself and those before it.
+//! The tokens that end the source and begin the target stand between the two. With `bidirectional_source` every
+//! position attends to the whole source; otherwise attention is causal.
 
 use super::distillation::Distils;
 use super::{Networks, Scored, Task, TextToText, TranslationConfig, host};
@@ -17,7 +17,7 @@ use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 
-/// A decoder that continues after a source.
+/// A decoder that writes the target after the source.
 #[derive(Module, Debug)]
 pub struct PrefixLm {
     /// The network.
@@ -27,17 +27,17 @@ pub struct PrefixLm {
     bidirectional_source: bool,
 }
 
-/// Rows of source and target.
+/// Rows in which source and target are joined.
 struct Joined {
     inputs: Vec<i32>,
     targets: Vec<i32>,
-    /// Tokens of each row; what stands behind them is padding.
+    /// Number of tokens of each row; the rest is padding.
     lengths: Vec<usize>,
     cols: usize,
 }
 
 impl PrefixLm {
-    /// A decoder of this config that can place a longest source and a longest target in one row.
+    /// Builds a decoder of this config with room for the longest source and the longest target in one row.
     pub fn new(model: &DecoderConfig, config: &TranslationConfig, inputs: &ModelInputs) -> Self {
         let shape = Shape {
             context: 2 * inputs.shape.context,
@@ -58,23 +58,23 @@ impl PrefixLm {
         }
     }
 
-    /// Whether positions of the source see all of it.
+    /// Returns whether positions of the source attend to all of the source.
     pub fn sees_whole_source(&self) -> bool {
         self.bidirectional_source
     }
 
-    /// Scores of the vocabulary `[rows, target, vocab]` at every position of the targets.
+    /// Returns the logits `[rows, target, vocab]` at every position of the targets.
     pub(super) fn logits(&self, pairs: &PairBatch, pass: &Pass) -> Tensor<3> {
         let (written, _) = self.of_targets(pairs, pass);
         self.model.vocabulary_head().logits(written)
     }
 
-    /// Label smoothing in a pass.
+    /// Returns the label smoothing that applies in a pass.
     pub(super) fn smoothing(&self, pass: &Pass) -> f64 {
         host::smoothing(self.label_smoothing, pass)
     }
 
-    /// Hidden states `[rows, target, d_model]` at every position of the targets, and where they lie.
+    /// Returns the hidden states `[rows, target, d_model]` at every position of the targets, and their device.
     pub(super) fn of_targets(&self, pairs: &PairBatch, pass: &Pass) -> (Tensor<3>, Device) {
         let (joined, device) = (joined(pairs), self.device());
         let hidden = self.hidden(pairs, &joined, &device, pass);
@@ -97,7 +97,7 @@ impl PrefixLm {
             .loss(hidden, targets, self.smoothing(pass), !pass.trains())
     }
 
-    /// Hidden states of rows of source and target.
+    /// Returns the hidden states of the joined rows, `[rows, cols, d_model]`.
     fn hidden(
         &self,
         pairs: &PairBatch,
@@ -118,8 +118,8 @@ impl PrefixLm {
     }
 }
 
-/// Each row's source and target next to each other, filled up on the right: to the longest source and the longest
-/// target of the step, so that the same elements are dropped however the step is cut into micro-batches.
+/// Joins the source and target of each row and pads on the right, to the length of the step's longest source plus its
+/// longest target, so that dropout removes the same elements however the step is cut into micro-batches.
 fn joined(pairs: &PairBatch) -> Joined {
     let lengths = pairs.source_lengths.iter().zip(&pairs.target_lengths);
     let cols = pairs.source_cols + pairs.target_cols;

@@ -1,9 +1,9 @@
 //! Answers to questions as spans of a context (Devlin et al. 2018, section 4.2).
 //!
-//! Each token has a score as the first and one as the last token of the answer, S·h and E·h. The loss is the mean of the two
-//! cross-entropies over the tokens of a row; a window without the answer has it at the first token (in XLNet's frame, where `[CLS]` stands
-//! last, at that). The answer is the span
-//! i ≤ j of the context with the highest S·h_i + E·h_j; the score of no answer is that sum at the first token (section 4.3).
+//! Each token has two scores, S·h as the first and E·h as the last token of the answer. The loss is the mean of the two
+//! cross-entropies over the tokens of a row. If a window lacks the answer, its target is the first token (the last one
+//! in XLNet's format, where `[CLS]` stands last). The predicted answer is the span i ≤ j of the context with the
+//! highest S·h_i + E·h_j; the score of no answer is that sum at the target of windows without an answer (section 4.3).
 
 use super::facts::{Marks, TaskFacts};
 use super::infer::Infers;
@@ -30,7 +30,7 @@ use burn::tensor::{Device, FloatDType, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "question_answering",
     summary: "answers to questions as spans of a context, or none, with an encoder or recurrent cells",
@@ -38,17 +38,17 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"question_answering\" }",
 };
 
-/// No key of its own defines the loss of its evaluations.
+/// Evaluation losses depend on no key of this task.
 pub const MEASURES: Measures = Measures::of(KIND.kind);
 
-/// The knobs of question answering.
+/// Settings of question answering.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuestionAnsweringConfig {
-    /// Dropout on the hidden states before their scores.
+    /// Dropout on the hidden states before the head.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub dropout: f64,
-    /// Tokens of the longest answer that is given.
+    /// Maximum length of an answer in tokens.
     #[schemars(range(min = 1))]
     pub longest_answer: usize,
     /// Tokens that are global in attention with global tokens.
@@ -112,18 +112,18 @@ impl TaskFacts for QuestionAnsweringConfig {
     }
 }
 
-/// No answer is longer.
+/// Upper bound of the key `longest_answer`.
 const LONGEST: usize = 1 << 20;
 
-/// What the parameters of [`QuestionAnswering`] are.
+/// Roles of the parameters of [`QuestionAnswering`].
 pub const ROLES: Roles = Roles::new("QuestionAnswering", &[("head", Says::Stands(Place::Head))]);
 
-/// A network that reads texts, with scores of the first and of the last token of an answer.
+/// A text network that scores each token as the first and as the last token of the answer.
 #[derive(Module, Debug)]
 pub struct QuestionAnswering {
     /// The network.
     pub model: TextModel,
-    /// Scores of each token as the first and as the last one.
+    /// Head with two scores for each token, as the first and as the last token of the answer.
     pub head: Linear,
     seed: u64,
     dropout: f64,
@@ -135,16 +135,17 @@ pub struct QuestionAnswering {
 /// The best span of a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
-    /// Its score.
+    /// Score of the span.
     pub score: f32,
-    /// The score of no answer.
+    /// Score of no answer.
     pub none: f32,
-    /// Its bytes in the context.
+    /// First and end byte of the span in the context.
     pub bytes: [usize; 2],
 }
 
 impl Span {
-    /// The better of the best spans of two windows of a context, the first of equal ones, with the lower score of no answer.
+    /// Combines the best spans of two windows of a context: the span with the higher score (`self` if equal), with the
+    /// lower of the two scores of no answer.
     #[must_use]
     pub fn or(self, next: Self) -> Self {
         let none = self.none.min(next.none);
@@ -154,7 +155,7 @@ impl Span {
 }
 
 impl QuestionAnswering {
-    /// A network of width `d_model` with a head that is drawn as `init` says.
+    /// Builds the task from a network of width `d_model`, with a head that is initialised as `init` says.
     pub fn new(
         model: TextModel,
         d_model: usize,
@@ -173,8 +174,8 @@ impl QuestionAnswering {
         }
     }
 
-    /// Scores of each position as the first and as the last token, `[2 · rows, cols]`, row after row; those of what fills a row
-    /// up are far below all others.
+    /// Returns the scores of each position as the first and as the last token, `[2 · rows, cols]`, row after row; the
+    /// scores of padding are far below all others.
     pub(super) fn scores(&self, input: EncoderInput, pass: &Pass) -> Tensor<2> {
         let lengths = input.lengths.clone();
         let hidden = self.model.forward(input, pass);
@@ -195,7 +196,7 @@ impl QuestionAnswering {
         scores + Tensor::<2>::from_data(below, &device).cast(format)
     }
 
-    /// The best span of each row.
+    /// Finds the best span of each row.
     pub fn spans(&self, texts: &TextBatch, windows: &[&Window], pass: &Pass) -> Vec<Span> {
         let input = masked_lm::input(texts, self.globals, &self.device());
         self.best(self.scores(input, pass), windows)
@@ -219,13 +220,14 @@ impl QuestionAnswering {
         .collect()
     }
 
-    /// The device of its parameters.
+    /// Returns the device of the parameters.
     pub fn device(&self) -> Device {
         self.model.device()
     }
 }
 
-/// The bytes of some tokens of a window, without blanks at their ends: tokens of some vocabularies begin with one.
+/// Returns the bytes of a span of tokens, without whitespace at its ends: in some vocabularies tokens begin with a
+/// blank.
 fn trimmed(window: &Window, [first, last]: [usize; 2]) -> [usize; 2] {
     let (from, to) = (window.places[first][0], window.places[last][1]);
     let text = window.context.get(from..to).unwrap_or_default();
@@ -233,10 +235,11 @@ fn trimmed(window: &Window, [first, last]: [usize; 2]) -> [usize; 2] {
     [from, from + text.trim().len()]
 }
 
-/// What is added to scores of positions that fill a row up: their probability is 0.
+/// Added to the scores of padding, so that its probability is 0.
 const FILLING: f32 = -1e9;
 
-/// The span of at most so many tokens with the highest score, and its score; the first one of several.
+/// Finds the span of at most `longest` tokens with the highest score, and its score; the first one if several are
+/// equal.
 fn best(first: &[f32], last: &[f32], longest: usize) -> ([usize; 2], f32) {
     let mut found = ([0, 0], f32::NEG_INFINITY);
     for (from, first) in first.iter().enumerate() {
@@ -249,8 +252,8 @@ fn best(first: &[f32], last: &[f32], longest: usize) -> ([usize; 2], f32) {
     found
 }
 
-/// The sum over rows of the mean of both cross-entropies, of scores `[2 · rows, cols]` and the answers' first and last
-/// tokens, row after row; `[1]`.
+/// Returns the sum over rows of the mean of both cross-entropies, `[1]`, from scores `[2 · rows, cols]` and the first
+/// and last tokens of the answers, row after row.
 pub(super) fn loss(scores: Tensor<2>, answers: &[i32]) -> Tensor<1> {
     let targets = host::vector(answers, &scores.device());
     kernel::cross_entropy_sum(scores, targets, 0.0) * 0.5

@@ -1,7 +1,8 @@
-//! Numbers of whole texts, or of pairs of them: the similarity of two sentences, say (Devlin et al. 2018, section 4.1, STS-B).
+//! Regression: predicts a number for whole texts or pairs of texts, such as the similarity of two sentences (Devlin et
+//! al. 2018, section 4.1, STS-B).
 //!
-//! The vector of a text that classes are told from (`text_classification`) gives one number, and the loss is the square of
-//! its distance from the true one. Numbers are those of the data, neither shifted nor scaled.
+//! A head maps the pooled vector of a text, as in `text_classification`, to one number, and the loss is the squared
+//! error. Numbers are those of the data, neither shifted nor scaled.
 
 use super::facts::{Marks, TaskFacts};
 use super::infer::Infers;
@@ -29,7 +30,7 @@ use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "regression",
     summary: "numbers of texts or of pairs of texts with an encoder, a decoder or recurrent cells",
@@ -37,19 +38,20 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"regression\" }",
 };
 
-/// No key of its own defines the loss of its evaluations.
+/// Evaluation losses depend on no key of this task.
 pub const MEASURES: Measures = Measures::of(KIND.kind);
 
-/// The knobs of regression.
+/// Settings of regression.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RegressionConfig {
-    /// Dropout on the vector of a text before its number.
+    /// Dropout on the pooled vector of a text before the head.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub dropout: f64,
-    /// Whether the two texts of an example are read alone, by the same network, and compared.
+    /// Whether the two texts of an example are read separately, by the same network, and compared.
     pub towers: bool,
-    /// What stands for a text; when absent, an encoder's first position, or the last one of a decoder or of recurrent cells.
+    /// Pooling of a text to one vector; when absent, the first position of an encoder, or the last one of a decoder or
+    /// of recurrent cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Pooling>,
     /// Whether the head has a bias. Default: it has.
@@ -109,15 +111,15 @@ impl TaskFacts for RegressionConfig {
     }
 }
 
-/// What the parameters of [`Regression`] are.
+/// Roles of the parameters of [`Regression`].
 pub const ROLES: Roles = Roles::new("Regression", &[("head", Says::Stands(Place::Head))]);
 
-/// A network that reads texts, with a number for each.
+/// A text network that predicts one number for each text.
 #[derive(Module, Debug)]
 pub struct Regression {
     /// The network.
     pub model: TextModel,
-    /// The number.
+    /// Head with one output, `[features, 1]`.
     pub head: Linear,
     seed: u64,
     #[module(skip)]
@@ -125,7 +127,8 @@ pub struct Regression {
 }
 
 impl Regression {
-    /// A network of width `d_model` with a head for a number, which is drawn as `init` says.
+    /// Builds the task from a network of width `d_model`, with a head for one number that is initialised as `init`
+    /// says.
     pub fn new(
         model: TextModel,
         d_model: usize,
@@ -154,13 +157,13 @@ impl Regression {
         }
     }
 
-    /// The number of each row, `[rows, 1]`.
+    /// Returns the predicted number of each row, `[rows, 1]`.
     pub fn numbers(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Tensor<2> {
         let (vectors, _) = self.reading.vectors(&self.model, texts, device, pass);
         heads::classes(&self.head, vectors)
     }
 
-    /// The same of an input of single texts, with the hidden states `[rows, cols, d_model]`.
+    /// Returns the predicted numbers for an input of single texts, and the hidden states `[rows, cols, d_model]`.
     pub(super) fn numbers_and_hidden_of(
         &self,
         input: EncoderInput,
@@ -170,18 +173,18 @@ impl Regression {
         (heads::classes(&self.head, vectors), hidden)
     }
 
-    /// What stands for a text.
+    /// Returns the pooling of a text to one vector.
     pub fn stands(&self) -> Pooling {
         self.reading.stands(&self.model)
     }
 
-    /// The device of its parameters.
+    /// Returns the device of the parameters.
     pub fn device(&self) -> Device {
         self.model.device()
     }
 }
 
-/// The sum of the squared distances of numbers `[rows, 1]` from the true ones, `[1]`; in 32 bits at least.
+/// Returns the sum of the squared errors of predictions `[rows, 1]`, `[1]`; in at least 32 bits.
 pub(super) fn squares(numbers: Tensor<2>, truth: &[f32]) -> Tensor<1> {
     let numbers = match numbers.dtype() {
         DType::F16 | DType::BF16 => numbers.cast(FloatDType::F32),
@@ -220,7 +223,7 @@ impl Task for Regression {
     fn networks(&self) -> Networks<'_> {
         Networks {
             text_regression: Some(self),
-            // Arrays of whole rows do not say where a second text begins.
+            // Arrays of whole rows do not tell where a second text begins.
             infers: (!self.reading.towers).then_some(self as &dyn Infers),
             reads: Some(self),
             ..Networks::default()

@@ -1,9 +1,11 @@
-//! Replaced-token detection: a generator guesses masked tokens, samples of it stand in their place, and the network that
-//! is trained tells for every token whether it is the text's own (Clark et al. 2020, ELECTRA, section 2).
+//! Replaced-token detection: a generator predicts masked tokens, samples of its predictions replace them, and the
+//! trained network, the discriminator, tells for every token whether it is the original (Clark et al. 2020, ELECTRA,
+//! section 2).
 //!
 //! The loss is L = L_generator + λ·L_discriminator: the mean cross-entropy of the masked tokens, and λ times the mean
-//! binary cross-entropy of all tokens, special ones among them. It is what is written down as the loss; both terms stand
-//! beside it. No gradient goes through the samples, and one that equals the text's own token counts as its own.
+//! binary cross-entropy of all tokens, special ones included. This sum is reported as the loss, and both terms are
+//! reported beside it. No gradient flows through the samples, and a sample that equals the original token counts as
+//! original.
 
 mod network;
 pub mod sampling;
@@ -28,7 +30,7 @@ use crate::one_table;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "replaced_token",
     summary: "tokens that a small generator has put in the place of others, with an encoder",
@@ -36,7 +38,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"replaced_token\", generator = { size = 0.25 } }",
 };
 
-/// The keys that define the values of its evaluations.
+/// Keys that define the evaluation metrics.
 pub const MEASURES: Measures = Measures {
     metrics: &[
         ("mlm_loss", &["masking"]),
@@ -48,7 +50,7 @@ pub const MEASURES: Measures = Measures {
     ..Measures::of_tokens(KIND.kind).by(&["weight", "temperature", "masking"])
 };
 
-/// The keys that say which tokens are replaced.
+/// Keys that define which tokens are replaced.
 const SAMPLED: &[&str] = &["temperature", "masking"];
 
 pub(super) const MLM_LOSS: Metric = Metric::lower("mlm_loss");
@@ -56,42 +58,42 @@ pub(super) const RTD_LOSS: Metric = Metric::lower("rtd_loss");
 pub(super) const RTD_ACCURACY: Metric = Metric::higher("rtd_accuracy");
 pub(super) const REPLACED: Metric = Metric::lower("replaced");
 
-/// The metrics beside those of masked tokens: the terms of its loss, tokens that are told right, and the share
-/// of the tokens that are not the text's own. F1 and the Matthews correlation are those of replaced tokens.
+/// Metrics beside those of masked tokens: the two terms of the loss, the share of tokens that are told apart correctly,
+/// and the share of tokens that are not the original. F1 and the Matthews correlation are those of replaced tokens.
 pub const METRICS: &[Metric] = &[MLM_LOSS, RTD_LOSS, RTD_ACCURACY, REPLACED];
 
-/// Of what the discriminator's loss is multiplied with.
+/// Default factor of the discriminator's loss.
 const WEIGHT: f64 = 50.0;
 
-/// The knobs of replaced-token detection.
+/// Settings of replaced-token detection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReplacedTokenConfig {
-    /// Which tokens the generator guesses: 15 %, all of which it sees as the mask token (section 2; the released code
-    /// leaves 15 % of them as they are: `masked = 0.85`).
+    /// Which tokens the generator predicts: 15 %, all replaced by the mask token (section 2; the released code leaves
+    /// 15 % of them as they are: `masked = 0.85`).
     #[serde(deserialize_with = "hidden")]
     pub masking: MaskingConfig,
-    /// The network that guesses them.
+    /// The generator, which predicts the masked tokens.
     pub generator: GeneratorConfig,
-    /// Its tables and those of the network that is trained.
+    /// Sharing of the embedding tables of the generator and the discriminator.
     /// Source: Clark et al. 2020, section 3.2; He et al. 2023, section 3.
     pub embeddings: TableSharing,
-    /// Scores are divided by it before a sample is drawn.
+    /// Sampling temperature: logits are divided by it before a token is drawn.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub temperature: f64,
-    /// λ: the discriminator's loss is so many times in the loss. Source: Clark et al. 2020, section 2.
+    /// λ, the factor of the discriminator's loss. Source: Clark et al. 2020, section 2.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub weight: f64,
 }
 
-/// `[task] generator`.
+/// The generator, `[task] generator`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GeneratorConfig {
-    /// Its width, heads and inner widths as shares of the model's; heads keep their width. 0 for none: such a model is
-    /// used, and not trained. Source: Clark et al. 2020, section 3.2.
+    /// Width, heads and inner widths of the generator as a share of the model's; heads keep their width. 0 for no
+    /// generator: such a model can be used, but not trained. Source: Clark et al. 2020, section 3.2.
     pub size: f64,
-    /// Its blocks; as many as the model's when absent (DeBERTaV3: half of them).
+    /// Number of blocks of the generator; as many as the model's when absent (DeBERTaV3: half of them).
     #[schemars(range(min = 1, max = 1000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_layers: Option<usize>,
@@ -107,7 +109,7 @@ impl Default for GeneratorConfig {
 }
 
 impl GeneratorConfig {
-    /// None: the discriminator alone.
+    /// Returns settings without a generator: only the discriminator.
     pub fn none() -> Self {
         Self {
             size: 0.0,
@@ -133,7 +135,7 @@ impl Default for ReplacedTokenConfig {
     }
 }
 
-/// The keys of masking that have other defaults here.
+/// The masking keys whose defaults differ here.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Shares {
@@ -150,7 +152,7 @@ impl Default for Shares {
     }
 }
 
-/// Masking with the defaults of [`Shares`].
+/// Deserialises masking with the defaults of [`Shares`].
 fn hidden<'de, D: Deserializer<'de>>(d: D) -> Result<MaskingConfig, D::Error> {
     let own = one_table::fields(|probe| MaskingConfig::deserialize(probe).map(drop));
     let (own, Shares { masked, random }) = one_table::read::<D, Shares>(d, own)?;
@@ -162,7 +164,7 @@ fn hidden<'de, D: Deserializer<'de>>(d: D) -> Result<MaskingConfig, D::Error> {
 }
 
 impl ReplacedTokenConfig {
-    /// The shape of its generator, when it has one.
+    /// Returns the shape of the generator, if there is one.
     pub fn generator(&self) -> Option<GeneratorShape> {
         let GeneratorConfig { size, n_layers } = self.generator;
         let tables = self.embeddings;
@@ -174,7 +176,7 @@ impl ReplacedTokenConfig {
     }
 }
 
-/// The paths of Δ and E.
+/// Paths of the discriminator's embedding table Δ and of the generator's table E, which is added to Δ.
 const SUMS: &[(&str, &str)] = &[(
     "model.embedding.weight",
     "generator.network.embedding.weight",
@@ -219,8 +221,8 @@ impl TaskFacts for ReplacedTokenConfig {
         )
     }
 
-    /// The discriminator reads every token and scores it; the generator does so too, and scores the masked ones over the
-    /// vocabulary.
+    /// The discriminator reads and scores every token. The generator also reads every token, and scores the masked ones
+    /// over the vocabulary.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let demand = self.demand();
         let network = model.under(&demand).products(&demand, shape);
@@ -275,10 +277,10 @@ impl TaskFacts for ReplacedTokenConfig {
     }
 }
 
-/// The roles of the parameters of [`ReplacedToken`].
+/// Roles of the parameters of [`ReplacedToken`].
 pub const ROLES: Roles = Roles::new("ReplacedToken", &[("head", Says::Stands(Place::Head))]);
 
-/// The roles of the parameters of [`DiscriminatorHead`].
+/// Roles of the parameters of [`DiscriminatorHead`].
 pub const HEAD_ROLES: Roles = Roles::new(
     "DiscriminatorHead",
     &[

@@ -1,20 +1,22 @@
-//! Reward models: a number for a text that is the larger the more people would prefer the text (Ouyang et al. 2022, InstructGPT,
-//! arXiv:2203.02155, section 3.5, equation 1; Bradley and Terry 1952, "Rank analysis of incomplete block designs").
+//! Reward models: predict a number for a text that is larger the more people would prefer the text (Ouyang et al. 2022,
+//! InstructGPT, arXiv:2203.02155, section 3.5, equation 1; Bradley and Terry 1952, "Rank analysis of incomplete block
+//! designs").
 //!
-//! The vector of a text that `regression` has its number of gives the reward r; a decoder has it at its last token, whose state has
-//! seen the whole text. With y⁺ the better and y⁻ the worse answer to a prompt x, the loss of a pair is
+//! A head maps the pooled vector of a text, as in `regression`, to the reward r; a decoder pools at its last token,
+//! whose state has seen the whole text. With y⁺ the better and y⁻ the worse answer to a prompt x, the loss of a pair is
 //!
 //! ```text
 //! −ln σ(r(x, y⁺) − r(x, y⁻) − m)
 //! ```
 //!
-//! where m is 0, or the margin of the pair that the data says (Touvron et al. 2023, arXiv:2307.09288, section 3.2.2, equation 2). A
-//! difference says nothing of where rewards lie: `center_rewards_coefficient` adds c·(r⁺ + r⁻)², under which they lie around 0
-//! (Eisenstein et al. 2023, arXiv:2312.09244, equation 2). Both are means over pairs, as in TRL's `RewardTrainer`, of whose loss the
-//! second part stands beside `loss` here, as `reward_center`, so that losses with and without it compare.
+//! where m is 0, or the pair's margin from the data (Touvron et al. 2023, arXiv:2307.09288, section 3.2.2, equation 2).
+//! The difference leaves the level of rewards open: `center_rewards_coefficient` adds c·(r⁺ + r⁻)², which centres
+//! rewards around 0 (Eisenstein et al. 2023, arXiv:2312.09244, equation 2). Both are means over pairs, as in TRL's
+//! `RewardTrainer`. Here the second part is not included in `loss` but reported beside it as `reward_center`, so that
+//! losses with and without it compare.
 //!
-//! Both texts of a pair stand in one row as segments 0 and 1 and are read alone, each under draws of its own. The task adds no path:
-//! weights have those of `regression`.
+//! Both texts of a pair are in one row as segments 0 and 1. They are read separately, each with its own random draws.
+//! The task adds no path: weights have those of `regression`.
 
 use super::facts::{Marks, TaskFacts};
 use super::infer::Infers;
@@ -42,7 +44,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "reward",
     summary: "a number for a text, larger for the better of two: the reward model of InstructGPT, with Llama 2's margins",
@@ -50,35 +52,36 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"reward\" }",
 };
 
-/// Evaluations take the margins of the data off, as training does.
+/// Evaluations subtract the data's margins, as training does.
 pub const MEASURES: Measures = Measures::of(KIND.kind).by(&["data.margin"]);
 
-/// The reward of the better texts, on average.
+/// Mean reward of the better texts.
 const REWARD_CHOSEN: Metric = Metric::higher("reward_chosen");
-/// The reward of the worse texts, on average.
+/// Mean reward of the worse texts.
 const REWARD_REJECTED: Metric = Metric::lower("reward_rejected");
-/// The square of the sum of both rewards of a pair, on average.
+/// Mean squared sum of both rewards of a pair.
 const REWARD_CENTER: Metric = Metric::lower("reward_center");
 
-/// The metrics that it defines beside those of `preference`.
+/// The metrics of this task beside those of `preference`.
 pub const METRICS: &[Metric] = &[REWARD_CHOSEN, REWARD_REJECTED, REWARD_CENTER];
 
-/// The knobs of reward models.
+/// Settings of reward models.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RewardConfig {
-    /// The weight of the squared sum of both rewards of a pair in the loss of training, under which rewards lie around 0; TRL
+    /// Weight in the training loss of the squared sum of both rewards of a pair, which centres rewards around 0; TRL
     /// recommends 0.01. Default: it is not added. Source: Eisenstein et al., arXiv:2312.09244, equation 2.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub center_rewards_coefficient: Option<f64>,
-    /// Dropout on the vector of a text before its reward.
+    /// Dropout on the pooled vector of a text before the head.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub dropout: f64,
-    /// What stands for a text; when absent, an encoder's first position, or the last one of a decoder or of recurrent cells.
+    /// Pooling of a text to one vector; when absent, the first position of an encoder, or the last one of a decoder or
+    /// of recurrent cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Pooling>,
-    /// Whether the head has a bias, which the difference of two rewards does not see. Default: it has none.
+    /// Whether the head has a bias, which cancels in the difference of two rewards. Default: it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_bias: Option<bool>,
     /// Tokens that are global in attention with global tokens.
@@ -87,7 +90,7 @@ pub struct RewardConfig {
 }
 
 impl RewardConfig {
-    /// The network that scores single texts.
+    /// Returns the settings of the regression network that scores single texts.
     fn scorer(&self) -> RegressionConfig {
         RegressionConfig {
             dropout: self.dropout,
@@ -98,7 +101,7 @@ impl RewardConfig {
         }
     }
 
-    /// Rewards as the numbers that a regression gives; `None` where that reads two texts apart.
+    /// Uses a regression's numbers as rewards; `None` if the regression reads two texts separately.
     pub fn of_numbers(numbers: &RegressionConfig) -> Option<Self> {
         (!numbers.towers).then(|| Self {
             center_rewards_coefficient: None,
@@ -145,7 +148,7 @@ impl TaskFacts for RewardConfig {
         }
     }
 
-    /// Those of two texts, each as long as the context.
+    /// Returns the multiplications for two texts, each as long as the context.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let demand = self.demand();
         2.0 * model.under(&demand).products(&demand, shape)
@@ -182,7 +185,7 @@ impl TaskFacts for RewardConfig {
     }
 }
 
-/// A network that gives a reward to each text.
+/// A network that predicts a reward for each text.
 #[derive(Clone, Debug)]
 pub struct Reward {
     scorer: Regression,
@@ -190,7 +193,7 @@ pub struct Reward {
 }
 
 impl Reward {
-    /// A network that learns as `config` says.
+    /// Builds a reward model from a network that scores single texts.
     pub fn new(scorer: Regression, config: &RewardConfig) -> Self {
         Self {
             scorer,
@@ -198,19 +201,19 @@ impl Reward {
         }
     }
 
-    /// The network that scores single texts.
+    /// Returns the network that scores single texts.
     pub fn scorer(&self) -> &Regression {
         &self.scorer
     }
 
-    /// The rewards of single texts `[rows]`, in 32 bits at least.
+    /// Returns the rewards of single texts, `[rows]`, in at least 32 bits.
     pub fn rewards(&self, texts: &TextBatch, pass: &Pass) -> Tensor<1> {
         let numbers = self.scorer.numbers(texts, &self.scorer.device(), pass);
         let [rows, _] = numbers.dims();
         kernel::full(numbers.reshape([rows]))
     }
 
-    /// The rewards of the better and of the worse texts of pairs, `[rows]` each.
+    /// Returns the rewards of the better and the worse texts of pairs, `[rows]` each.
     pub fn both(&self, texts: &TextBatch, pass: &Pass) -> [Tensor<1>; 2] {
         let halves = towers::apart(texts);
         let all = halves.iter().map(TextBatch::tokens).sum();
@@ -231,7 +234,7 @@ impl Reward {
     }
 }
 
-/// Margins of pairs, beside their differences `[rows]`; `None` where all are 0.
+/// Returns the margins of pairs, with the device and type of `beside`, their differences `[rows]`; `None` if all are 0.
 fn margins(texts: &TextBatch, beside: &Tensor<1>) -> Option<Tensor<1>> {
     let margins = texts.numbers.as_ref()?;
     let some = margins.iter().any(|margin| *margin != 0.0);

@@ -1,9 +1,8 @@
-//! What a task's one scoring function gives: sums of losses that can still be differentiated, and what is measured
-//! beside them.
+//! Result of a task's scoring function: differentiable sums of losses, and the metrics beside them.
 //!
 //! The loss of an optimizer step is Σ_t c_t · S_t / W_t over its terms t, where S_t is the sum over the step and W_t
-//! how many values were added in the whole step. A micro-batch divides its own sum by the W_t of the step, so that
-//! gradients added over micro-batches equal those of one big batch however its values are spread.
+//! the number of values added in the whole step. A micro-batch divides its own sum by the W_t of the step, so that
+//! gradients added over micro-batches equal those of one big batch, however the values are distributed.
 
 use super::output::{Kept, StepOutput, Sum};
 use super::unread::{LOSS, Unread};
@@ -15,23 +14,23 @@ use crate::nn::pass::AddedLoss;
 use burn::tensor::{FloatDType, Tensor, TensorData};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the sum of a term is divided by.
+/// Divisor of a term's sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     /// Scored positions, or rows with a class.
     Scored,
-    /// What is scored, each by the weight of its class; in a batch whose classes have weights.
+    /// Scored positions, each with the weight of its class; for batches with class weights.
     Weighed,
-    /// Second targets that are scored.
+    /// Scored second targets.
     Second,
     /// Rows.
     Rows,
-    /// Tokens that are read, without what fills rows up.
+    /// Tokens that are read, without padding.
     Tokens,
 }
 
 impl Over {
-    /// So many values are in this micro-batch.
+    /// Returns the number of these values in the micro-batch.
     pub fn of_batch(self, batch: &Batch) -> f64 {
         match self {
             Self::Scored => batch.scored as f64,
@@ -42,7 +41,7 @@ impl Over {
         }
     }
 
-    /// So many values are in the whole step.
+    /// Returns the number of these values in the whole step.
     pub fn of_step(self, batch: &Batch) -> f64 {
         match self {
             Self::Scored => batch.step_scored as f64,
@@ -59,14 +58,14 @@ impl Over {
 pub struct Term {
     /// Sum of the losses in nats, `[1]`.
     pub sum: Tensor<1>,
-    /// What it is divided by.
+    /// Divisor of the sum.
     pub over: Over,
-    /// Its factor in the loss that is differentiated; it is written down without it.
+    /// Factor of the term in the differentiated loss; the reported value does not include it.
     pub coefficient: f64,
 }
 
 impl Term {
-    /// A sum that is the loss once it is divided.
+    /// Builds a term with the coefficient 1.
     pub fn new(sum: Tensor<1>, over: Over) -> Self {
         Self {
             sum,
@@ -76,13 +75,13 @@ impl Term {
     }
 }
 
-/// What turns the sum over a step's scored values into their mean, `[1]`.
+/// Returns the factor from the sum over a step's scored values to their mean, `[1]`.
 pub(super) fn factor(batch: &Batch) -> TensorData {
     TensorData::from([1.0 / batch.step_scored.max(1) as f32])
 }
 
-/// A term over its weight in the whole step. A step whose numbers stay on the device reads there how many values are
-/// scored: batches may differ in this that are of one size otherwise, and be replays of one step.
+/// Divides a term by its weight in the whole step. If the step's numbers stay on the device, the count of scored values
+/// is read there as well: batches of equal size may differ in it, and yet be replays of one step.
 fn mean(term: &Term, batch: &Batch) -> Tensor<1> {
     let sum = term.sum.clone();
     if batch.unread && term.over == Over::Scored {
@@ -90,52 +89,53 @@ fn mean(term: &Term, batch: &Batch) -> Tensor<1> {
         let format = FloatDType::from(sum.dtype());
         return sum * factor.cast(format);
     }
-    // Of nothing the sum is 0.
+    // If nothing was added, the sum is 0.
     let weight = term.over.of_step(batch);
     sum / if weight > 0.0 { weight } else { 1.0 }
 }
 
-/// A number that was counted on the device.
+/// A count on the device.
 #[derive(Clone, Debug)]
 pub struct Count {
-    /// How many of them, `[1]`.
+    /// Number of hits, `[1]`.
     pub sum: Tensor<1>,
-    /// Of so many.
+    /// Number of values counted.
     pub of: f64,
 }
 
-/// What a batch scores.
+/// The scores of a batch.
 #[derive(Clone, Debug)]
 pub struct Scored {
     /// The term that is reported as the loss.
     pub loss: Term,
-    /// Further terms, each with the metric that it is written down as; those of one metric as their mean.
+    /// Further terms of the loss, each with the metric that reports it; terms with the same metric are averaged.
     pub more: Vec<(Metric, Term)>,
-    /// The names of those, and of counts, that training's journal shows too.
+    /// Names of the further terms and counts that the training journal shows too.
     pub added: BTreeSet<&'static str>,
-    /// Metrics whose means, each times a factor, are the loss in an evaluation; see [`StepOutput::joint`].
+    /// Metrics whose means, each times its factor, add up to the loss of an evaluation; see [`StepOutput::joint`].
     pub joint: BTreeMap<&'static str, f64>,
-    /// Whether e to the power of the loss is no perplexity: it is of rewards or of squared errors, not of tokens.
+    /// Whether exp(loss) is not a perplexity, since the loss is of rewards or squared errors, not of tokens.
     pub no_perplexity: bool,
-    /// Items that were read (tokens for text).
+    /// Number of items read (tokens for text).
     pub items: u64,
     /// Further metrics by their usual names.
     pub metrics: BTreeMap<&'static str, Sum>,
     /// Further metrics whose sums are on the device, each with its weight.
     pub counts: Vec<(&'static str, Count)>,
-    /// What metrics that are no means are made of, in an evaluation.
+    /// In an evaluation, the predictions for metrics that are not means.
     pub predictions: Option<Predictions>,
-    /// What the task takes in once the step is taken.
+    /// Vectors that the task takes in once the step is taken.
     pub kept: Option<Kept>,
 }
 
 impl Scored {
-    /// A sum of losses over the scored positions of a batch in which so many items were read.
+    /// Builds the scores of a batch from the sum of losses over its scored positions; `items` is the number of items
+    /// read.
     pub fn new(sum: Tensor<1>, items: u64) -> Self {
         Self::of(Term::new(sum, Over::Scored), items)
     }
 
-    /// A loss of a batch in which so many items were read.
+    /// Builds the scores of a batch from its loss; `items` is the number of items read.
     pub fn of(loss: Term, items: u64) -> Self {
         Self {
             loss,
@@ -151,42 +151,43 @@ impl Scored {
         }
     }
 
-    /// The same with a further part of the loss.
+    /// Adds a further term to the loss.
     #[must_use]
     pub fn with_term(mut self, metric: Metric, term: Term) -> Self {
         self.more.push((metric, term));
         self
     }
 
-    /// [`Self::with_term`] for a part that training's journal shows too.
+    /// Adds a further term that the training journal shows too, as [`Self::with_term`].
     #[must_use]
     pub fn with_added(mut self, metric: Metric, term: Term) -> Self {
         self.added.insert(metric.name);
         self.with_term(metric, term)
     }
 
-    /// The same with a metric.
+    /// Adds a metric.
     #[must_use]
     pub fn with_metric(mut self, metric: Metric, sum: Sum) -> Self {
         self.metrics.insert(metric.name, sum);
         self
     }
 
-    /// The same with a metric that was counted on the device.
+    /// Adds a metric that was counted on the device.
     #[must_use]
     pub fn with_count(mut self, metric: Metric, count: Count) -> Self {
         self.counts.push((metric.name, count));
         self
     }
 
-    /// What the backward pass of this micro-batch starts from, `[1]`: every term over its weight in the whole step.
+    /// Returns the loss that the backward pass of this micro-batch starts from, `[1]`: the sum of all terms, each
+    /// divided by its weight in the whole step.
     ///
-    /// A loss that a layer added has its mean multiplied by the micro-batch's share of the step's tokens. All are added in single
-    /// precision.
+    /// The mean of a loss that a layer added is multiplied by the micro-batch's share of the step's tokens. All are
+    /// added in single precision.
     pub(super) fn differentiated(&self, batch: &Batch, added: &[AddedLoss]) -> Tensor<1> {
         let share = |term: &Term| {
             let mean = kernel::full(mean(term, batch));
-            // No operation for the usual factor.
+            // The usual factor needs no operation.
             match term.coefficient == 1.0 {
                 true => mean,
                 false => mean * term.coefficient,
@@ -201,8 +202,8 @@ impl Scored {
         })
     }
 
-    /// The numbers that are written down, on the device where the batch says so; layers that added a loss of one name have
-    /// their mean there.
+    /// Returns the numbers to report; they stay on the device if the batch asks for it. Added losses of several layers
+    /// with the same name are averaged.
     pub(super) fn output(self, batch: &Batch, added: Vec<AddedLoss>) -> StepOutput {
         let tokens = batch.tokens as f64;
         let weight = |term: &Term| Sum::new(0.0, term.over.of_batch(batch));

@@ -1,17 +1,17 @@
-//! Self-distillation of images without labels (Caron et al. 2021, DINO, section 3.1): a network learns to score a view of an image as
-//! an average of its own past weights scores another view of it.
+//! Self-distillation of images without labels (Caron et al. 2021, DINO, section 3.1): a network learns to score one
+//! view of an image as an average of its own past weights scores another view of it.
 //!
-//! The student is the network with a head of its own ([`crate::model::projection_head`]); the teacher is the moving average of both,
-//! which the step loop keeps and evaluations use ([`crate::train::ema`]). With t the teacher's scores of the two global views, c the
-//! centre, s the student's scores of all V views:
+//! The student is the network with a projection head ([`crate::model::projection_head`]). The teacher is the moving
+//! average of both, which the step loop maintains and evaluations use ([`crate::train::ema`]). With t the teacher's
+//! scores of the two global views, c the centre, and s the student's scores of all V views:
 //!
 //! ```text
 //! p_i = softmax((t_i − c)/τ_t)      loss = Σ_{i ≤ 2} Σ_{j ≠ i} −p_i·log softmax(s_j/τ_s) / (2(V − 1))
 //! c ← m·c + (1 − m)·mean of t over the views of a step      teacher ← λ·teacher + (1 − λ)·student after it
 //! ```
 //!
-//! Centre and sharpening keep the teacher from saying the same of all images. λ rises from `teacher_momentum` to 1 along a half
-//! cosine over training. An evaluation scores the average against itself by the same formula.
+//! Centring and sharpening keep the teacher from scoring all images alike. λ rises from `teacher_momentum` to 1 along a
+//! half cosine over training. An evaluation scores the averaged network against itself by the same formula.
 
 mod losses;
 mod network;
@@ -38,7 +38,7 @@ use crate::one_table::is_usual;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "self_distillation",
     summary: "views of images that a vision transformer scores as a moving average of itself scores other views of them, without labels",
@@ -47,7 +47,7 @@ pub const KIND: Kind = Kind {
               views = { local = 4, local_size = 16 } }",
 };
 
-/// Temperatures, the classes that nothing names and the views define its loss.
+/// Temperatures, the number of unnamed classes and the views define the loss.
 pub const MEASURES: Measures = Measures {
     metrics: &[
         (USAGE_ENTROPY.name, DEFINING),
@@ -68,21 +68,22 @@ const DEFINING: &[&str] = &[
     "data.std",
 ];
 
-/// Entropy in nats of the mean of the teacher's distributions over the rows of a micro-batch: 0 where it says the same of all of them.
+/// Entropy in nats of the teacher's distributions averaged over the rows of a micro-batch: 0 if it puts all rows into
+/// one class.
 pub const USAGE_ENTROPY: Metric = Metric::higher("usage_entropy");
-/// Mean entropy in nats of the teacher's distributions: the logarithm of `d_out` where they say nothing.
+/// Mean entropy in nats of the teacher's distributions: ln `d_out` if they are uniform.
 pub const TARGET_ENTROPY: Metric = Metric::lower("target_entropy");
-/// What it defines.
+/// The metrics that this task defines.
 pub const METRICS: &[Metric] = &[USAGE_ENTROPY, TARGET_ENTROPY, KNN_ACCURACY];
 
-/// The field that holds the centre: it moves with the teacher's scores, and no optimizer moves it.
+/// Name of the field that holds the centre. The centre follows the teacher's scores; no optimizer changes it.
 pub const CENTRE: &str = "centre";
 
-/// The least and the largest temperature.
+/// Lowest and highest temperature.
 const COLDEST: f64 = 0.001;
 const HOTTEST: f64 = 1000.0;
 
-/// The knobs of self-distillation.
+/// Settings of self-distillation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SelfDistillationConfig {
@@ -92,41 +93,42 @@ pub struct SelfDistillationConfig {
     /// Width of the vector that the head normalises. Source: Caron et al. 2021, appendix C.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub d_bottleneck: usize,
-    /// Classes that nothing names. Source: Caron et al. 2021, appendix C.
+    /// Number of classes, which have no names. Source: Caron et al. 2021, appendix C.
     #[schemars(range(min = 2, max = crate::faults::WIDEST))]
     pub d_out: usize,
-    /// Steps at the beginning in which the head's last map does not learn; the paper's are those of the first pass over the data.
+    /// Number of first steps in which the last layer of the head is not trained; in the paper those of the first epoch.
     /// Source: Caron et al. 2021, appendix D.
     #[serde(skip_serializing_if = "is_usual")]
     pub freeze_last_steps: u64,
-    /// The share of the teacher's old weights in the new ones at the first step; it rises to 1. Source: Caron et al. 2021, section 3.1.
+    /// Share of the teacher's old weights in its new ones at the first step; it rises to 1. Source: Caron et al. 2021,
+    /// section 3.1.
     #[schemars(range(min = 0, max = 1))]
     pub teacher_momentum: f64,
-    /// The share of the old centre in the new one. Source: Caron et al. 2021, section 3.1 and appendix D.
+    /// Share of the old centre in the new one. Source: Caron et al. 2021, section 3.1 and appendix D.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub centre_momentum: f64,
-    /// What the student's scores are divided by. Source: Caron et al. 2021, section 3.2.
+    /// Temperature of the student: the divisor of its scores. Source: Caron et al. 2021, section 3.2.
     #[schemars(range(min = COLDEST, max = HOTTEST))]
     pub student_temperature: f64,
-    /// What the teacher's scores are divided by. Source: Caron et al. 2021, section 3.2.
+    /// Temperature of the teacher: the divisor of its scores. Source: Caron et al. 2021, section 3.2.
     #[schemars(range(min = COLDEST, max = HOTTEST))]
     pub teacher_temperature: f64,
-    /// The temperature that the teacher begins with, and the steps in which it rises to `teacher_temperature` in proportion. Default:
-    /// it is the same in all steps. Source: Caron et al. 2021, section 3.2.
+    /// Initial temperature of the teacher, and the number of steps in which it rises linearly to `teacher_temperature`.
+    /// Default: it is the same in all steps. Source: Caron et al. 2021, section 3.2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub teacher_warmup: Option<TeacherWarmupConfig>,
     /// The views of an image.
     pub views: ViewsConfig,
 }
 
-/// How a teacher's temperature begins.
+/// Warmup of the teacher's temperature.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TeacherWarmupConfig {
-    /// The temperature of the first step. Source: Caron et al. 2021, section 3.2.
+    /// Temperature of the first step. Source: Caron et al. 2021, section 3.2.
     #[schemars(range(min = COLDEST, max = HOTTEST))]
     pub from: f64,
-    /// Steps until `teacher_temperature`; the paper's are those of 30 passes over the data.
+    /// Number of steps until `teacher_temperature`; in the paper those of 30 epochs.
     #[schemars(range(min = 1))]
     pub steps: u64,
 }
@@ -158,7 +160,7 @@ impl Default for SelfDistillationConfig {
 }
 
 impl SelfDistillationConfig {
-    /// The head on vectors of width `d_in`.
+    /// Returns the shape of the projection head on vectors of width `d_in`.
     pub fn head(&self, d_in: usize) -> ProjectionHeadShape {
         ProjectionHeadShape {
             d_in,
@@ -168,7 +170,7 @@ impl SelfDistillationConfig {
         }
     }
 
-    /// The teacher's temperature in a step, counted from 0.
+    /// Returns the teacher's temperature in a step, counted from 0.
     pub fn teacher_temperature(&self, step: u64) -> f64 {
         match &self.teacher_warmup {
             Some(warmup) if step < warmup.steps => {
@@ -179,7 +181,7 @@ impl SelfDistillationConfig {
         }
     }
 
-    /// The views that its network reads.
+    /// Returns the views that the network reads.
     fn local_views(&self) -> LocalViews {
         LocalViews {
             side: (self.views.local > 0).then_some(self.views.local_size),
@@ -217,7 +219,8 @@ impl TaskFacts for SelfDistillationConfig {
         self.views.count()
     }
 
-    /// The student reads all views, and the teacher the global ones, forwards alone: a third of a step's multiplications.
+    /// The student reads all views. The teacher reads the global views in forward passes only, a third of a step's
+    /// multiplications.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let views = self.local_views();
         let student = model.products(&self.demand(), shape);
@@ -297,7 +300,7 @@ impl TaskFacts for SelfDistillationConfig {
     }
 }
 
-/// The roles of the parameters of [`SelfDistillation`].
+/// Roles of the parameters of [`SelfDistillation`].
 pub const ROLES: Roles = Roles::new(
     "SelfDistillation",
     &[

@@ -1,7 +1,7 @@
-//! Span corruption: −log p(target) of a text with spans missing, with an encoder-decoder or a decoder; the target is each
-//! sentinel with the tokens that stood in its place (Raffel et al. 2019, section 3.1.4).
+//! Span corruption: −log p(target | text with spans removed), with an encoder-decoder or a decoder. The target is each
+//! sentinel followed by the tokens that it replaced (Raffel et al. 2019, section 3.1.4).
 //!
-//! The loss is that of text to text; what is corrupted, and how, is [`crate::data::corrupted::spans`].
+//! The loss is that of the translation task; [`crate::data::corrupted::spans`] corrupts the texts.
 
 use super::facts::TaskFacts;
 use super::measures::Measures;
@@ -15,7 +15,7 @@ use crate::nn::Kind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "span_corruption",
     summary: "the spans that a text lacks, from text alone, with an encoder-decoder or a decoder",
@@ -23,25 +23,25 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"span_corruption\", share = 0.15, mean_span = 3.0 }",
 };
 
-/// The keys that define the values of its evaluations.
+/// Keys that define the evaluation metrics.
 pub const MEASURES: Measures = Measures {
     metrics: &[("accuracy", TAKEN_OUT)],
     ..Measures::of_tokens(KIND.kind).by(TAKEN_OUT)
 };
 const TAKEN_OUT: &[&str] = &["share", "mean_span"];
 
-/// The knobs of span corruption.
+/// Settings of span corruption.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpanCorruptionConfig {
-    /// Share of the tokens of a text that are taken out. Source: Raffel et al. 2020, section 3.3.3.
+    /// Share of the tokens of a text that are removed. Source: Raffel et al. 2020, section 3.3.3.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 0.5))]
     pub share: f64,
-    /// Mean tokens of a span; 1 takes single tokens out, and the most is all that is taken out of the longest text.
-    /// Source: Raffel et al. 2020, section 3.3.4.
+    /// Mean length of a span in tokens. 1 removes single tokens; the maximum is the number of tokens removed from the
+    /// longest text. Source: Raffel et al. 2020, section 3.3.4.
     #[schemars(range(min = 1))]
     pub mean_span: f64,
-    /// Whether a decoder sees all of the source from every position of it; a causal mask everywhere otherwise.
+    /// Whether a decoder attends to the whole source from every position of the source; otherwise attention is causal.
     /// For decoders only: an encoder always does.
     pub bidirectional_source: bool,
 }
@@ -65,7 +65,7 @@ impl SpanCorruptionConfig {
         }
     }
 
-    /// The task of text to text that its pairs are learned by.
+    /// Returns the text-to-text task that trains on the pairs of corrupted texts and targets.
     fn as_translation(&self) -> TranslationConfig {
         TranslationConfig {
             bidirectional_source: self.bidirectional_source,

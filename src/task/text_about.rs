@@ -1,8 +1,9 @@
-//! Texts about inputs of one form, an image or a recording each: −log p(y_t | y_{<t}, input), with label smoothing, of a text from the
-//! token that begins it to the one that ends it.
+//! Shared task of writing texts about inputs of one form, such as images or recordings: −log p(y_t | y_{<t}, input),
+//! with label smoothing, over a text from its begin token to its end token.
 //!
-//! A form of inputs is two things in one file: the keys of its task ([`About`]) and what its network reads of a batch ([`Describes`]).
-//! What all forms do alike stands here: the facts of the task, the loss, and what a step reads.
+//! A form of inputs implements two traits in one file: [`About`] for the keys of its task, and [`Describes`] for what
+//! its network reads of a batch. This file has what all forms share: the facts of the task, the loss, and the inputs of
+//! a step.
 
 use super::facts::TaskFacts;
 use super::{AnyTask, Networks, Scored, Task, host};
@@ -21,26 +22,26 @@ use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// The keys of a task that writes texts about inputs of one form.
+/// Settings of a task that writes texts about inputs of one form.
 pub trait About {
-    /// The network that writes them.
+    /// The network that writes the texts.
     type Network: Describes;
-    /// Its row of the family's table.
+    /// The entry of this kind among the kinds of `[task]`.
     const KIND: Kind;
-    /// The form of the examples that it is learned from.
+    /// The form of the training examples.
     const READS: Gives;
-    /// The use that a network is put to.
+    /// What the task uses a network for.
     const USE: Use;
-    /// The command that writes such texts, and a file that it is given.
+    /// The command that writes such texts, and its file argument.
     const COMMAND: [&'static str; 2];
 
-    /// Share of the probability that is spread over the whole vocabulary in training.
+    /// Returns the share of the probability that is spread over the whole vocabulary in training.
     fn label_smoothing(&self) -> f64;
 
-    /// The network of a model that serves the use.
+    /// Builds the network of a model that serves the use.
     ///
     /// # Errors
-    /// A model that cannot read the data.
+    /// If the model cannot read the data.
     fn network(&self, model: &ModelConfig, inputs: &ModelInputs) -> Result<Self::Network>;
 }
 
@@ -48,38 +49,38 @@ pub trait About {
 pub trait Describes: Module {
     /// Inputs and the texts about them, row by row.
     type Rows;
-    /// The part of a pass in which the texts are written.
+    /// Name of the part of a pass in which the texts are written.
     const WRITES_IN: &'static str;
 
-    /// The device of its parameters.
+    /// Returns the device of the parameters.
     fn device(&self) -> Device;
 
-    /// The rows of a batch.
+    /// Returns the rows of a batch.
     fn rows(batch: &Batch) -> &Self::Rows;
 
-    /// The texts of some rows.
+    /// Returns the texts of some rows.
     fn texts(rows: &Self::Rows) -> &TextBatch;
 
-    /// The inputs of some rows, on their way to a device.
+    /// Returns the inputs of some rows as host data, ready for a device.
     fn inputs(rows: &Self::Rows) -> TensorData;
 
-    /// Whether a pass over these texts reads their tokens alone, so that it can be replayed with others.
+    /// Returns whether a pass over these texts reads only their tokens, so that it can be replayed with other tokens.
     fn reads_tokens_alone(texts: &TextBatch) -> bool;
 
-    /// Hidden states `[rows, seq, d_model]` of the texts after their inputs.
+    /// Returns the hidden states `[rows, seq, d_model]` of the texts, given their inputs.
     fn hidden(&self, rows: &Self::Rows, pass: &Pass) -> Tensor<3>;
 
-    /// The product onto the vocabulary.
+    /// Returns the LM head.
     fn head(&self) -> VocabularyHead<'_>;
 
-    /// Its task as one of all.
+    /// Wraps the task as a variant of [`AnyTask`].
     fn any(task: TextAbout<Self>) -> AnyTask;
 
-    /// Its use once it is trained.
+    /// Returns the networks by their use after training.
     fn networks(task: &TextAbout<Self>) -> Networks<'_>;
 }
 
-/// A network that writes texts about inputs, with its objective.
+/// A network that writes texts about inputs, with its training objective.
 #[derive(Module, Debug)]
 pub struct TextAbout<N: Module> {
     /// The network.
@@ -135,12 +136,12 @@ impl<C: About> TaskFacts for C {
 }
 
 impl<N: Describes> TextAbout<N> {
-    /// The device of its parameters.
+    /// Returns the device of the parameters.
     pub fn device(&self) -> Device {
         self.model.device()
     }
 
-    /// The loss of texts after their inputs.
+    /// Returns the loss of texts given their inputs.
     fn loss(&self, rows: &N::Rows, pass: &Pass) -> HeadLoss {
         let hidden = self.model.hidden(rows, pass);
         let targets = host::vector(&N::texts(rows).targets, &self.device());

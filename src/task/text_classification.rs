@@ -1,5 +1,6 @@
-//! Classes of whole texts, or of pairs of them, from an encoder's first position (Devlin et al. 2018, section 4); of two
-//! texts in one row, or, with `towers`, of vectors of both that are compared.
+//! Text classification: classes of whole texts or of pairs of texts, from an encoder's first position (Devlin et al.
+//! 2018, section 4). The texts of a pair are in one row or, with `towers`, read separately and compared by their
+//! vectors.
 
 use super::class_weights::{self, ClassWeights};
 use super::distillation::Distils;
@@ -27,7 +28,7 @@ use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "text_classification",
     summary: "classes of texts or of pairs of texts with an encoder, a decoder or recurrent cells",
@@ -35,26 +36,27 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"text_classification\" }",
 };
 
-/// The keys that define the values of its evaluations.
+/// Keys that define the evaluation metrics.
 pub const MEASURES: Measures = Measures::of(KIND.kind).by(&["class_weights"]);
 
-/// The knobs of text classification.
+/// Settings of text classification.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TextClassificationConfig {
     /// Share of the probability that is spread over all classes. Source: Szegedy et al. 2016, section 7.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub label_smoothing: f64,
-    /// Weights of the classes in the loss, in training and in evaluations; all count alike when absent.
+    /// Weights of the classes in the loss, in training and in evaluations; all classes count alike when absent.
     /// Source: King and Zeng 2001, section 4.2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class_weights: Option<ClassWeights>,
-    /// Dropout on the vector of a text before its classes.
+    /// Dropout on the pooled vector of a text before the head.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub dropout: f64,
-    /// Whether the two texts of an example are read alone, by the same network, and compared.
+    /// Whether the two texts of an example are read separately, by the same network, and compared.
     pub towers: bool,
-    /// What stands for a text; when absent, an encoder's first position, or the last one of a decoder or of recurrent cells.
+    /// Pooling of a text to one vector; when absent, the first position of an encoder, or the last one of a decoder or
+    /// of recurrent cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Pooling>,
     /// Whether the head has a bias. Default: it has.
@@ -97,7 +99,7 @@ impl TaskFacts for TextClassificationConfig {
         }
     }
 
-    /// Hidden states of two texts that were read alone stand for no row of another network.
+    /// The hidden states of two texts that were read separately match no row of another network.
     fn can_be_distilled(&self) -> bool {
         !self.towers
     }
@@ -112,7 +114,7 @@ impl TaskFacts for TextClassificationConfig {
         if !self.towers {
             return read(shape);
         }
-        // Each text has half of the tokens; the head of one is part of its reading.
+        // Each text has half of the tokens; the count of one reading includes one head.
         let half = Shape {
             context: shape.context.div_ceil(2),
             ..shape.clone()
@@ -143,15 +145,15 @@ impl TaskFacts for TextClassificationConfig {
     }
 }
 
-/// What the parameters of [`TextClassification`] are.
+/// Roles of the parameters of [`TextClassification`].
 pub const ROLES: Roles = Roles::new("TextClassification", &[("head", Says::Stands(Place::Head))]);
 
-/// A network that reads texts, with classes of them.
+/// A text network with a classifier.
 #[derive(Module, Debug)]
 pub struct TextClassification {
     /// The network.
     pub model: TextModel,
-    /// Scores of the classes.
+    /// Classifier with a logit for each class, `[features, classes]`.
     pub head: Linear,
     seed: u64,
     label_smoothing: f64,
@@ -160,7 +162,8 @@ pub struct TextClassification {
 }
 
 impl TextClassification {
-    /// A network of width `d_model` with a head for the data's classes, which is drawn as `init` says.
+    /// Builds the task from a network of width `d_model`, with a head for the data's classes that is initialised as
+    /// `init` says.
     pub fn new(
         model: TextModel,
         d_model: usize,
@@ -191,12 +194,13 @@ impl TextClassification {
         }
     }
 
-    /// Scores of the classes `[rows, classes]`.
+    /// Returns the logits of the classes, `[rows, classes]`.
     pub fn scores(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Tensor<2> {
         self.scores_and_hidden(texts, device, pass).0
     }
 
-    /// The same with the hidden states `[rows, cols, d_model]`; of two texts that are read alone, those of the first.
+    /// Returns the logits `[rows, classes]` and hidden states `[rows, cols, d_model]`; with towers, the hidden states
+    /// of the first text.
     pub(super) fn scores_and_hidden(
         &self,
         texts: &TextBatch,
@@ -207,7 +211,7 @@ impl TextClassification {
         (heads::classes(&self.head, vectors), hidden)
     }
 
-    /// The same of an input of single texts.
+    /// Returns the logits and hidden states for an input of single texts.
     pub(super) fn scores_and_hidden_of(
         &self,
         input: EncoderInput,
@@ -217,7 +221,7 @@ impl TextClassification {
         (heads::classes(&self.head, vectors), hidden)
     }
 
-    /// The loss of the scores of a batch's rows, with what is measured.
+    /// Returns the loss for the logits of a batch's rows, and the metrics.
     pub(super) fn scored(&self, scores: Tensor<2>, batch: &Batch, pass: &Pass) -> Scored {
         let labels = labels(host::texts(batch));
         let hits = host::hits(&scores, labels);
@@ -231,12 +235,12 @@ impl TextClassification {
         }
     }
 
-    /// What stands for a text.
+    /// Returns the pooling of a text to one vector.
     pub fn stands(&self) -> Pooling {
         self.reading.stands(&self.model)
     }
 
-    /// The device of its parameters.
+    /// Returns the device of the parameters.
     pub fn device(&self) -> Device {
         self.model.device()
     }
@@ -263,7 +267,7 @@ impl Task for TextClassification {
     fn networks(&self) -> Networks<'_> {
         Networks {
             text_classifier: Some(self),
-            // Arrays of whole rows do not say where a second text begins.
+            // Arrays of whole rows do not tell where a second text begins.
             infers: (!self.reading.towers).then_some(self as &dyn Infers),
             reads: Some(self),
             ..Networks::default()

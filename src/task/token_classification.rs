@@ -1,4 +1,5 @@
-//! Tags of the words of a text, from the hidden states of their first tokens (Devlin et al. 2018, section 5.3).
+//! Token classification: tags of the words of a text, from the hidden states of their first tokens (Devlin et al. 2018,
+//! section 5.3).
 
 use super::class_weights::{self, ClassWeights};
 use super::facts::{Marks, TaskFacts};
@@ -26,7 +27,7 @@ use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "token_classification",
     summary: "tags of words with an encoder, a decoder or recurrent cells: entities, parts of speech",
@@ -34,21 +35,21 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"token_classification\" }",
 };
 
-/// The keys that define the values of its evaluations.
+/// Keys that define the evaluation metrics.
 pub const MEASURES: Measures = Measures::of(KIND.kind).by(&["class_weights"]);
 
-/// The knobs of token classification.
+/// Settings of token classification.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TokenClassificationConfig {
     /// Share of the probability that is spread over all tags. Source: Szegedy et al. 2016, section 7.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub label_smoothing: f64,
-    /// Weights of the classes in the loss, in training and in evaluations; all count alike when absent.
+    /// Weights of the classes in the loss, in training and in evaluations; all classes count alike when absent.
     /// Source: King and Zeng 2001, section 4.2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class_weights: Option<ClassWeights>,
-    /// Dropout on the hidden states before their tags.
+    /// Dropout on the hidden states before the head.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub dropout: f64,
     /// Tokens that are global in attention with global tokens.
@@ -86,7 +87,7 @@ impl TaskFacts for TokenClassificationConfig {
     }
 
     fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
-        // Of entities precision and recall are told, of other tags Matthews' correlation.
+        // Precision and recall are reported for entities, Matthews' correlation for other tags.
         vec![ACCURACY, PRECISION, RECALL, F1, MCC]
     }
 
@@ -108,18 +109,18 @@ impl TaskFacts for TokenClassificationConfig {
     }
 }
 
-/// What the parameters of [`TokenClassification`] are.
+/// Roles of the parameters of [`TokenClassification`].
 pub const ROLES: Roles = Roles::new(
     "TokenClassification",
     &[("head", Says::Stands(Place::Head))],
 );
 
-/// A network that reads texts, with a tag for each token.
+/// A text network that predicts a tag for each token.
 #[derive(Module, Debug)]
 pub struct TokenClassification {
     /// The network.
     pub model: TextModel,
-    /// Scores of the tags.
+    /// Head with a logit for each tag, `[d_model, tags]`.
     pub head: Linear,
     seed: u64,
     label_smoothing: f64,
@@ -131,7 +132,8 @@ pub struct TokenClassification {
 }
 
 impl TokenClassification {
-    /// A network of width `d_model` with a head for the data's tags, which is drawn as `init` says.
+    /// Builds the task from a network of width `d_model`, with a head for the data's tags that is initialised as `init`
+    /// says.
     pub fn new(
         model: TextModel,
         d_model: usize,
@@ -152,7 +154,7 @@ impl TokenClassification {
         }
     }
 
-    /// Scores of the tags at some positions, each counted through all rows: `[positions, tags]`.
+    /// Returns the logits of the tags at some positions, `[positions, tags]`; positions are counted through all rows.
     pub fn scores(&self, texts: &TextBatch, positions: &[i32], pass: &Pass) -> Tensor<2> {
         let device = self.device();
         let hidden = self.hidden(masked_lm::input(texts, self.globals, &device), pass);
@@ -161,7 +163,7 @@ impl TokenClassification {
         heads::classes(&self.head, hidden.reshape([positions.len(), d]))
     }
 
-    /// Scores of the tags at every position, `[rows, cols, tags]`.
+    /// Returns the logits of the tags at every position, `[rows, cols, tags]`.
     pub(super) fn all_scores(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         self.head.forward(self.hidden(input, pass))
     }
@@ -172,7 +174,7 @@ impl TokenClassification {
         pass.dropout(hidden, "tagged", self.dropout)
     }
 
-    /// The tags that each row's scored positions were taken for, of their scores.
+    /// Returns predicted and true tags at each row's scored positions, from their logits.
     fn predicted(&self, scores: Tensor<2>, places: &[i32], texts: &TextBatch) -> Predictions {
         let best = kernel::read(kernel::untracked(scores).argmax(1));
         let best = best.iter::<i64>().map(|tag| tag as usize);
@@ -183,7 +185,7 @@ impl TokenClassification {
             let truth = words
                 .iter()
                 .map(|(place, _)| texts.targets[*place as usize]);
-            // A batch without a scored position has one that is not.
+            // A batch without scored positions has one placeholder position.
             let (truth, found): (Vec<usize>, Vec<usize>) = truth
                 .zip(words)
                 .filter(|(tag, _)| *tag != NOT_SCORED)
@@ -194,7 +196,7 @@ impl TokenClassification {
         Predictions::Tags(tags)
     }
 
-    /// The device of its parameters.
+    /// Returns the device of the parameters.
     pub fn device(&self) -> Device {
         self.model.device()
     }

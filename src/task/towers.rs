@@ -1,25 +1,27 @@
-//! Two texts of one row, read alone and compared: `[task] towers = true`.
+//! Two texts of one row, read separately and compared: `[task] towers = true`.
 //!
-//! A network makes a vector of each text, u and v, and the classes are told from \[u; v; u ∘ v; u − v\] (Tay et al., "Long
-//! Range Arena", arXiv:2011.04006, section 2.2, after Mou et al., arXiv:1512.08422). Neither text sees the other, so that
-//! the cost of attention over two texts of n tokens is 2 n² and not 4 n², and a vector has to hold what a comparison needs.
+//! A network computes a vector of each text, u and v, and the classes are predicted from \[u; v; u ∘ v; u − v\] (Tay et
+//! al., "Long Range Arena", arXiv:2011.04006, section 2.2, after Mou et al., arXiv:1512.08422). Neither text attends to
+//! the other, so attention over two texts of n tokens costs 2 n² instead of 4 n², and each vector must hold all that
+//! the comparison needs.
 
 use burn::tensor::Tensor;
 
 use crate::data::batch::{PairBatch, TextBatch};
 
-/// What is compared is so many times as wide as a vector.
+/// Width of the compared vectors as a multiple of a single vector's width.
 pub(super) const WIDTHS: usize = 4;
 
-/// u, v, u ∘ v and u − v side by side, `[rows, 4 · d]`.
+/// Concatenates u, v, u ∘ v and u − v, `[rows, 4 · d]`.
 pub(super) fn compared(u: Tensor<2>, v: Tensor<2>) -> Tensor<2> {
     let product = u.clone() * v.clone();
     let difference = u.clone() - v.clone();
     Tensor::cat(vec![u, v, product, difference], 1)
 }
 
-/// The first texts of the rows, and the second ones behind the token that begins a row, without segments. They are filled up
-/// to the longest of the whole step, so that cutting it into micro-batches changes nothing.
+/// Splits rows into their first texts and their second ones, without segments; each second text gets the row's first
+/// token in front. Texts are padded to the longest of the whole step, so that cutting it into micro-batches changes
+/// nothing.
 pub(super) fn alone(texts: &TextBatch) -> [TextBatch; 2] {
     let cols = texts.cols;
     let mut halves = [Vec::new(), Vec::new()];
@@ -32,7 +34,7 @@ pub(super) fn alone(texts: &TextBatch) -> [TextBatch; 2] {
         let segments = segments.map_or(&[][..], |all| &all[number * cols..][..length]);
         let first = segments.iter().take_while(|segment| **segment == 0).count();
         let (first, second) = row[..length].split_at(first);
-        // Where two marks stand between texts, the second of them is no part of either.
+        // If two separators stand between the texts, the second one belongs to neither.
         let doubled = first.len() > 1 && second.first() == first.last();
         let begin = first.first().or(second.first());
         let second = begin.into_iter().chain(&second[usize::from(doubled)..]);
@@ -47,8 +49,8 @@ pub(super) fn alone(texts: &TextBatch) -> [TextBatch; 2] {
     ]
 }
 
-/// Both texts of rows that hold one behind the other as segments 0 and 1, each as it stands there, filled up to the longest of the
-/// whole step.
+/// Splits rows of two texts, segments 0 and 1, into both texts with their tokens unchanged, each padded to the longest
+/// of the whole step.
 pub(super) fn apart(texts: &TextBatch) -> [TextBatch; 2] {
     let cols = texts.cols;
     let mut halves = [Vec::new(), Vec::new()];
@@ -69,7 +71,7 @@ pub(super) fn apart(texts: &TextBatch) -> [TextBatch; 2] {
     ]
 }
 
-/// Both texts of each pair, of which the second is the targets.
+/// Returns the source and the target text of each pair.
 pub(super) fn of_pairs(pairs: &PairBatch) -> [TextBatch; 2] {
     let rows = |ids: &[i32], cols: usize, lengths: &[usize]| -> TextBatch {
         let rows = ids.chunks(cols.max(1)).zip(lengths);
@@ -107,7 +109,7 @@ mod tests {
 
     #[test]
     fn each_text_has_its_own_beginning_and_end() {
-        // [CLS] = 1, [SEP] = 2; the second row is shorter, and doubles the mark between its texts.
+        // [CLS] = 1, [SEP] = 2; the second row is shorter and has two separators between its texts.
         let texts = TextBatch {
             inputs: vec![1, 5, 6, 2, 7, 2, 1, 5, 2, 2, 2, 0],
             segments: Some(vec![0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0]),

@@ -1,7 +1,7 @@
-//! Texts of recordings: −log p(y_t | y_{<t}, recording), with label smoothing, of a transcript from the token that begins it to the
-//! one that ends it (Radford et al. 2022, section 2).
+//! Transcription of recordings: −log p(y_t | y_{<t}, recording), with label smoothing, over a transcript from its begin
+//! token to its end token (Radford et al. 2022, section 2).
 //!
-//! Recordings have one length; the silence behind a shorter one is read as the rest is.
+//! All recordings have the same length; the silence that pads a shorter one is read like the rest.
 
 use super::measures::Measures;
 use super::text_about::{About, Describes, TextAbout};
@@ -18,7 +18,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "transcription",
     summary: "texts of recordings, with an encoder-decoder that reads log-mel features",
@@ -26,10 +26,10 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"transcription\" }",
 };
 
-/// Its loss is a mean over tokens.
+/// The loss is a mean over tokens.
 pub const MEASURES: Measures = Measures::of_tokens(KIND.kind);
 
-/// The knobs of transcription.
+/// Settings of transcription.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TranscriptionConfig {
@@ -57,17 +57,17 @@ impl About for TranscriptionConfig {
     }
 }
 
-/// An encoder-decoder that reads recordings, with its objective.
+/// An encoder-decoder that reads recordings, with its training objective.
 pub type Transcription = TextAbout<SpeechEncoderDecoder>;
 
 impl Transcription {
-    /// Recordings as the network reads them, `[rows, n_mels, frames]`.
+    /// Converts recordings to the network's input `[rows, n_mels, frames]`.
     pub fn features(&self, speech: &SpeechBatch) -> Tensor<3> {
         features(speech, &self.device())
     }
 }
 
-/// Features on their way to a device.
+/// Returns features `[rows, n_mels, frames]` as host data, ready for a device.
 fn feature_data(speech: &SpeechBatch) -> TensorData {
     let shape = [speech.rows, speech.n_mels, speech.n_frames];
     TensorData::new(speech.features.clone(), shape)
@@ -98,7 +98,7 @@ impl Describes for SpeechEncoderDecoder {
     }
 
     fn reads_tokens_alone(_texts: &TextBatch) -> bool {
-        // What fills transcripts up is not scored, and nothing before it sees it.
+        // Padding of transcripts is not scored, and no position before it attends to it.
         true
     }
 

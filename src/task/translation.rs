@@ -1,4 +1,4 @@
-//! Translation, summarisation, any text to text with an encoder-decoder: −log p(y_t | y_{<t}, x), with label
+//! Translation, summarisation and any other text to text with an encoder-decoder: −log p(y_t | y_{<t}, x), with label
 //! smoothing (Vaswani et al. 2017, section 5.4).
 
 use super::distillation::Distils;
@@ -22,7 +22,7 @@ use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "translation",
     summary: "text to text: an encoder-decoder, or a decoder that goes on after the source (prefix language model)",
@@ -30,10 +30,10 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"translation\", label_smoothing = 0.1 }",
 };
 
-/// No key of its own defines the loss of its evaluations.
+/// Evaluation losses depend on no key of this task.
 pub const MEASURES: Measures = Measures::of_tokens(KIND.kind);
 
-/// The knobs of translation.
+/// Settings of translation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TranslationConfig {
@@ -41,7 +41,7 @@ pub struct TranslationConfig {
     /// it. Source: Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub label_smoothing: f64,
-    /// Whether a decoder sees all of the source from every position of it; a causal mask everywhere otherwise.
+    /// Whether a decoder attends to the whole source from every position of the source; otherwise attention is causal.
     /// For decoders only: an encoder always does.
     pub bidirectional_source: bool,
     /// Tokens of a source that are global in attention with global tokens.
@@ -108,7 +108,7 @@ impl TaskFacts for TranslationConfig {
     }
 }
 
-/// An encoder and a decoder with their objective.
+/// A text-to-text network with its training objective.
 #[derive(Module, Debug)]
 pub struct Translation {
     /// The network.
@@ -118,7 +118,7 @@ pub struct Translation {
 }
 
 impl Translation {
-    /// `seed` draws dropout.
+    /// Builds the task; `seed` draws dropout.
     pub fn new(model: impl Into<PairModel>, config: &TranslationConfig, seed: u64) -> Self {
         Self {
             model: model
@@ -129,12 +129,12 @@ impl Translation {
         }
     }
 
-    /// Label smoothing in a pass.
+    /// Returns the label smoothing that applies in a pass.
     pub(super) fn smoothing(&self, pass: &Pass) -> f64 {
         host::smoothing(self.label_smoothing, pass)
     }
 
-    /// Hidden states `[rows, target, d_model]` of what the decoder reads.
+    /// Returns the hidden states `[rows, target, d_model]` of the decoder.
     pub(super) fn hidden(&self, pairs: &PairBatch, device: &Device, pass: &Pass) -> Tensor<3> {
         let source = host::matrix(&pairs.source, pairs.source_cols, device);
         let filled = pairs.source_lengths.iter().any(|n| *n < pairs.source_cols);
@@ -143,7 +143,7 @@ impl Translation {
         self.model.hidden(source, lengths, inputs, pass)
     }
 
-    /// The loss of some pairs.
+    /// Returns the loss of some pairs.
     fn loss(&self, pairs: &PairBatch, device: &Device, pass: &Pass) -> HeadLoss {
         let hidden = self.hidden(pairs, device, pass);
         let targets = host::vector(&pairs.targets, device);
@@ -170,7 +170,7 @@ impl Task for Translation {
     }
 
     fn sample(&self, batch: &Batch) -> Sample {
-        // The encoder's mask tells itself what fills sources up.
+        // The encoder's mask already excludes the padding of sources.
         Sample {
             within: "decoder",
             ..host::longest(host::pairs(batch).target_lengths.iter().copied())

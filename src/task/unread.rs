@@ -1,38 +1,38 @@
-//! Sums of a step that are still on its device.
+//! Sums of a step that are still on the device.
 
 use super::output::StepOutput;
 use crate::kernel;
 use burn::tensor::Tensor;
 
-/// The name of the loss among the sums, whatever a metric is called.
+/// Name of the loss among the sums; no metric has this name.
 pub(super) const LOSS: &str = "";
 
-/// A sum, by the name of its metric.
+/// A sum with the name of its metric.
 #[derive(Clone, Debug)]
 struct Part {
     name: &'static str,
     sum: Tensor<1>,
-    /// The sum is so many times the tensor.
+    /// The sum is this factor times the tensor.
     factor: f64,
 }
 
-/// Sums that were not read yet; their weights, which the host knows, are in the output already.
+/// Sums that have not been read yet. Their weights, which the host knows, are already in the output.
 #[derive(Clone, Debug, Default)]
 pub struct Unread(Vec<Part>);
 
 impl Unread {
-    /// Whether everything was read.
+    /// Returns whether everything has been read.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// One more part of a sum.
+    /// Adds a part to the sum of `name`.
     pub(super) fn push(&mut self, name: &'static str, sum: Tensor<1>, factor: f64) {
         let sum = kernel::untracked(sum);
         self.0.push(Part { name, sum, factor });
     }
 
-    /// Adds the sums of another step, on the device; those of one name and factor become one.
+    /// Adds the sums of another step, on the device; sums with the same name and factor are merged.
     pub fn add(&mut self, other: &Self) {
         for part in &other.0 {
             let same = |own: &&mut Part| own.name == part.name && own.factor == part.factor;
@@ -43,19 +43,19 @@ impl Unread {
         }
     }
 
-    /// The tensors, whose numbers [`StepOutput::take`] wants in this order.
+    /// Returns the unread tensors; [`StepOutput::take`] expects their numbers in this order.
     pub fn tensors(&self) -> Vec<Tensor<1>> {
         self.0.iter().map(|part| part.sum.clone()).collect()
     }
 
-    /// The same sums in other buffers, in the order of [`Self::tensors`].
+    /// Replaces the tensors by others with the same sums, in the order of [`Self::tensors`].
     pub fn replace(&mut self, tensors: impl Iterator<Item = Tensor<1>>) {
         for (part, sum) in self.0.iter_mut().zip(tensors) {
             part.sum = sum;
         }
     }
 
-    /// The sum of the loss, `[1]`.
+    /// Returns the sum of the loss, `[1]`; `None` if it has been read.
     pub fn loss(&self) -> Option<Tensor<1>> {
         let parts = self.0.iter().filter(|part| part.name == LOSS);
         let parts = parts.map(|part| part.sum.clone() * part.factor);
@@ -64,7 +64,7 @@ impl Unread {
 }
 
 impl StepOutput {
-    /// Takes the numbers of [`Unread::tensors`] in; none is unread then.
+    /// Takes in the numbers of [`Unread::tensors`]; nothing is unread afterwards.
     pub fn take(&mut self, numbers: &[f32]) {
         for (part, number) in std::mem::take(&mut self.unread.0).into_iter().zip(numbers) {
             let sum = f64::from(*number) * part.factor;
@@ -75,7 +75,7 @@ impl StepOutput {
         }
     }
 
-    /// The same with all of its numbers, in one read where there is something to read.
+    /// Reads all unread numbers from the device, in one transfer.
     #[must_use]
     pub fn read(mut self) -> Self {
         let numbers = kernel::numbers(self.unread.tensors());

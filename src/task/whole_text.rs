@@ -1,4 +1,4 @@
-//! How a task reads whole texts: the vector that stands for a text, or for two that are read alone and compared.
+//! How tasks read whole texts: the pooled vector of a text, or of two texts that are read separately and compared.
 
 use super::{masked_lm, towers};
 use crate::data::batch::TextBatch;
@@ -10,23 +10,23 @@ use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What stands for a text.
+/// Pooling of a text's hidden states to one vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pooling {
-    /// An encoder's first position, through its pooler when it has one.
+    /// The first position of an encoder, through its pooler if it has one.
     First,
-    /// The mean of its positions.
+    /// The mean over the positions.
     #[default]
     Mean,
-    /// Its last position.
+    /// The last position.
     Last,
-    /// The largest of each number over its positions. Source: Collobert et al. 2011, section 3.3.2.
+    /// The maximum of each feature over the positions. Source: Collobert et al. 2011, section 3.3.2.
     Max,
 }
 
 impl Pooling {
-    /// The demand of `task.pooling` on a network.
+    /// Returns the demand of `task.pooling` on a network.
     pub(super) fn demand(pooling: Option<Self>) -> WholeText {
         match pooling {
             None => WholeText::Own,
@@ -36,19 +36,19 @@ impl Pooling {
     }
 }
 
-/// The way of reading that a task's keys say.
+/// How a task's keys say that texts are read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
-    /// Whether the two texts of an example are read alone, by the same network, and compared.
+    /// Whether the two texts of an example are read separately, by the same network, and compared.
     pub towers: bool,
     pub pooling: Option<Pooling>,
     pub globals: GlobalTokens,
-    /// On the vector before the head.
+    /// Dropout on the vector before the head.
     pub dropout: f64,
 }
 
 impl Reading {
-    /// The width of a vector, of a network of width `d_model`.
+    /// Returns the width of an example's vector, for a network of width `d_model`.
     pub fn width(&self, d_model: usize) -> usize {
         match self.towers {
             true => towers::WIDTHS * d_model,
@@ -56,8 +56,8 @@ impl Reading {
         }
     }
 
-    /// The vector of each example `[rows, width]`, dropped out, and the hidden states `[rows, cols, d_model]`; of two texts
-    /// that are read alone, those of the first.
+    /// Computes the vector of each example `[rows, width]`, with dropout, and the hidden states
+    /// `[rows, cols, d_model]`; with towers, the hidden states of the first text.
     pub fn vectors(
         &self,
         model: &TextModel,
@@ -75,7 +75,7 @@ impl Reading {
         (self.dropped(towers::compared(first, second), pass), hidden)
     }
 
-    /// The same of an input of single texts.
+    /// Computes the vectors and hidden states for an input of single texts.
     pub fn vectors_of(
         &self,
         model: &TextModel,
@@ -86,7 +86,7 @@ impl Reading {
         (self.dropped(pooled, pass), hidden)
     }
 
-    /// The vector of each text `[rows, d_model]`, and its hidden states.
+    /// Computes the pooled vector of each text `[rows, d_model]`, and its hidden states.
     fn read(&self, model: &TextModel, input: EncoderInput, pass: &Pass) -> (Tensor<2>, Tensor<3>) {
         let lengths = input.lengths.clone();
         let hidden = model.forward(input, pass);
@@ -100,7 +100,7 @@ impl Reading {
         (pooled, hidden)
     }
 
-    /// What stands for a text.
+    /// Returns the pooling of a text to one vector: the key's, or the model's own.
     pub fn stands(&self, model: &TextModel) -> Pooling {
         self.pooling.unwrap_or(match model.stands() {
             Stands::First => Pooling::First,

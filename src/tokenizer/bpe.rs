@@ -1,8 +1,8 @@
-//! Byte-level byte-pair encoding: no unknown input, the exact text comes back.
+//! Byte-level byte-pair encoding: no input is unknown, and decoding returns the exact text.
 //!
 //! Words are split by GPT-2's rule, written as 256 printable characters (one per byte) and joined
 //! by learned merges. Sennrich et al., arXiv:1508.07909; Radford et al., "Language models are
-//! unsupervised multitask learners", 2019. Ids: bytes, merges, special tokens last.
+//! unsupervised multitask learners", 2019. Ids are ordered: bytes, merges, special tokens.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -90,7 +90,7 @@ impl BpeConfig {
     }
 }
 
-/// The file of a byte-level BPE; special tokens get their ids in the vocabulary as well.
+/// Makes the file of a byte-level BPE tokenizer; special tokens also get their ids in the vocabulary.
 pub(super) fn file(
     added: &[format::Added],
     mut vocab: serde_json::Map<String, Value>,

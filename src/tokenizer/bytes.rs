@@ -1,4 +1,4 @@
-//! One token per byte: id = byte, so any file is a text and 256 tokens are enough.
+//! One token per byte: the id is the byte's value, so any file is a text and 256 tokens are enough.
 //!
 //! In the file it is a byte-level BPE without merges. Graves, arXiv:1308.0850; Al-Rfou et al.,
 //! arXiv:1808.04444.
@@ -19,7 +19,7 @@ pub struct ByteConfig {
     pub special_tokens: Vec<String>,
 }
 
-/// Faults that special tokens can have: those of keys with one token each, and those of `special_tokens`.
+/// Faults of special tokens: those of keys with one token each, and those in `special_tokens`.
 pub(super) fn special_faults(single: &[(&str, Option<&str>)], listed: &[String]) -> Vec<String> {
     let mut faults = Vec::new();
     let mut names: Vec<&str> = Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn special_faults(single: &[(&str, Option<&str>)], listed: &[String])
     faults
 }
 
-/// Faults of a vocabulary that is learned with special tokens of its own before those of `special_tokens`.
+/// Faults of a learned vocabulary with fixed special tokens of its own before those in `special_tokens`.
 pub(super) fn learned_faults(vocab_size: usize, own: &[&str], listed: &[String]) -> Vec<String> {
     let single: Vec<_> = own
         .iter()
@@ -92,15 +92,15 @@ impl ByteConfig {
     }
 }
 
-/// The direct path.
+/// A byte tokenizer that encodes without the general machinery.
 pub(super) struct Bytes {
     specials: Specials,
-    /// Token `256 + i`.
+    /// Special tokens: `names[i]` has the id `256 + i`.
     names: Vec<String>,
 }
 
 impl Bytes {
-    /// The file, when it is one that [`ByteConfig::build`] writes.
+    /// Reads the file, if it is one that [`ByteConfig::build`] writes.
     pub(super) fn read(file: &Value, added: &[Added]) -> Option<Self> {
         let model = &file["model"];
         let plain = model["type"] == "BPE"
@@ -137,8 +137,8 @@ impl Bytes {
         ids
     }
 
-    /// The ids of whole lines of a text of which more may follow, and their bytes; none where a special token may lie in
-    /// two lines.
+    /// Encodes the complete lines of a text that may continue; returns the ids and the number of bytes read. Encodes
+    /// nothing if a special token may contain a line break.
     pub(super) fn encode_begun(&self, text: &[u8]) -> (Vec<u32>, usize) {
         let lines = self.names.iter().all(|name| !name.contains('\n'));
         let end = text.iter().rposition(|byte| *byte == b'\n');

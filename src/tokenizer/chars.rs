@@ -1,7 +1,7 @@
-//! One token per character (Unicode scalar value), ids in the order of the characters.
+//! One token per character (Unicode scalar value), with ids in the order of the characters.
 //!
-//! Vocabulary: the characters of the training text, sorted, then the unknown token, the end of text
-//! and other special tokens when configured. Karpathy, char-rnn (2015).
+//! Vocabulary: the characters of the training text, sorted, then the unknown token, the end-of-text token
+//! and other special tokens, if configured. Karpathy, char-rnn (2015).
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -24,9 +24,9 @@ pub struct CharConfig {
     pub special_tokens: Vec<String>,
 }
 
-/// Every character is a token of its own; the rule of the format that says so.
+/// The splitting rule in the file that makes every character a token of its own.
 const EACH: &str = "[\\s\\S]";
-/// The format wants a name; a tokenizer without the token fails on it, as it should.
+/// The file format requires a name; a tokenizer without this token fails on unknown characters, as it should.
 const NO_UNKNOWN: &str = "<unk>";
 
 impl CharConfig {
@@ -46,8 +46,8 @@ impl CharConfig {
             .collect()
     }
 
-    /// The file of the tokenizer for the characters of `texts`. A special token that is one of them
-    /// (a line break that ends a name) keeps its place; the others follow.
+    /// Makes the tokenizer's file for the characters of `texts`. A special token that is one of these characters
+    /// (a line break that ends a name) keeps its id; the other special tokens follow.
     pub(super) fn train(&self, texts: &[&str]) -> Value {
         let alphabet: BTreeSet<char> = texts.iter().flat_map(|t| t.chars()).collect();
         let alphabet: Vec<char> = alphabet.into_iter().collect();
@@ -75,7 +75,7 @@ impl CharConfig {
     }
 }
 
-/// The file for a fixed alphabet, in the order given; `end`, one of its characters, ends a text.
+/// Makes the file for a fixed alphabet, in the order given; `end`, one of its characters, ends a text.
 pub(super) fn of_alphabet(alphabet: impl Iterator<Item = char>, end: Option<char>) -> Value {
     let alphabet: Vec<char> = alphabet.collect();
     let added: Vec<Added> = alphabet
@@ -113,7 +113,7 @@ fn write(
     )
 }
 
-/// The direct path: a table from character to id.
+/// A character tokenizer that encodes with a table from character to id.
 pub(super) struct Chars {
     /// Id + 1 by scalar value; 0 = not in the vocabulary. Characters beyond the table are in
     /// `rare`.
@@ -125,11 +125,11 @@ pub(super) struct Chars {
     long: HashMap<String, u32>,
 }
 
-/// Characters below this are looked up in a table: Latin to Kana; a table for all would take 4 MiB.
+/// Characters below this are looked up in the table: Latin to Kana. A table of all characters would take 4 MiB.
 const TABLE: usize = 0x3100;
 
 impl Chars {
-    /// The file, when it is one that [`write`] writes.
+    /// Reads the file, if it is one that [`write`] writes.
     pub(super) fn read(file: &Value, added: &[Added]) -> Option<Self> {
         let plain = file["model"]["type"] == "WordLevel"
             && file["pre_tokenizer"]["pattern"]["Regex"] == EACH
@@ -146,7 +146,7 @@ impl Chars {
             rare: HashMap::new(),
             tokens: Vec::new(),
             unknown: None,
-            // A special token of one character is found by the table.
+            // A special token of one character is found through the table.
             specials: Specials::new(added.iter().filter(|a| a.content.chars().count() > 1)),
             long: HashMap::new(),
         };

@@ -1,4 +1,4 @@
-//! `[tokenizer]` of an experiment: one kind, each with its own keys.
+//! The `[tokenizer]` table of an experiment: one kind, each with its own keys.
 
 pub use crate::kind::Kind;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub enum TokenizerConfig {
     Char(CharConfig),
     /// One token per byte.
     Byte(ByteConfig),
-    /// One token per word, the words of the training text.
+    /// One token per word of the training text.
     Word(WordConfig),
     /// Byte-level byte-pair encoding, trained on the training text.
     Bpe(BpeConfig),
@@ -27,7 +27,7 @@ pub enum TokenizerConfig {
     Wordpiece(WordpieceConfig),
     /// A unigram language model over pieces, trained on the training text.
     Unigram(UnigramConfig),
-    /// A tokenizer someone else trained.
+    /// A tokenizer that was trained elsewhere.
     Pretrained(PretrainedConfig),
 }
 
@@ -77,8 +77,8 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
-/// Tokens of a vocabulary that is trained, at most: four times the million of XLM-V (arXiv:2301.10472), the largest that
-/// was published.
+/// Maximum size of a trained vocabulary: four times the million tokens of XLM-V (arXiv:2301.10472), the largest
+/// published.
 const MOST_TOKENS: usize = 4_000_000;
 
 impl TokenizerConfig {
@@ -95,12 +95,12 @@ impl TokenizerConfig {
         }
     }
 
-    /// Whether building it reads the training text.
+    /// Whether building the tokenizer reads the training text.
     pub fn is_trained(&self) -> bool {
         !matches!(self, Self::Byte(_) | Self::Pretrained(_))
     }
 
-    /// The characters of the texts, without further marks.
+    /// A character tokenizer without special tokens.
     pub fn characters() -> Self {
         Self::Char(CharConfig::default())
     }
@@ -110,22 +110,23 @@ impl TokenizerConfig {
         matches!(self, Self::Byte(_))
     }
 
-    /// Whether tokens are characters or bytes, which stand alone well enough for a text without a frame.
+    /// Whether tokens are characters or bytes, with which a text works well enough without special tokens around it.
     pub fn has_plain_tokens(&self) -> bool {
         matches!(self, Self::Char(_) | Self::Byte(_))
     }
 
-    /// Whether documents are separated by a character that the vocabulary must know, for want of a mark.
+    /// Whether documents are separated by a line break, which must then be in the vocabulary, because there is no
+    /// end-of-text token.
     pub fn separates_by_line(&self) -> bool {
         matches!(self, Self::Char(c) if c.end_of_text.is_none())
     }
 
-    /// Whether it is trained as fast as a file of it is read.
+    /// Whether training the tokenizer is as fast as reading its file.
     pub fn trains_at_once(&self) -> bool {
         matches!(self, Self::Char(_))
     }
 
-    /// All faults of sense, each with its remedy; empty when the configuration can be built.
+    /// All semantic faults, each with its remedy; empty if the tokenizer can be built.
     pub fn faults(&self) -> Vec<String> {
         let (mut faults, wanted) = match self {
             Self::Char(c) => (c.faults(), None),
@@ -144,7 +145,7 @@ impl TokenizerConfig {
         faults
     }
 
-    /// The file that it is read from, when there is one.
+    /// The file that the tokenizer is read from, if any.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Pretrained(c) => Some(&c.path),
@@ -157,10 +158,10 @@ impl TokenizerConfig {
         }
     }
 
-    /// The same configuration with its file, when it has one, found by `find`.
+    /// The same configuration, with the path of its file, if it has one, replaced by the result of `find`.
     ///
     /// # Errors
-    /// Those of `find`.
+    /// The errors of `find`.
     pub fn with_path(&self, find: impl Fn(&Path) -> Result<PathBuf>) -> Result<Self> {
         match self {
             Self::Pretrained(c) => Ok(Self::Pretrained(PretrainedConfig {

@@ -1,34 +1,34 @@
-//! The tokens at the edges of the texts that a classifier or an embedder reads, and of the sources of pairs.
+//! The tokens around the texts that a classifier or an embedding model reads, and around the sources of pairs.
 //!
-//! A published tokenizer says in its file what stands around a text, in a post-processor, and often on one side alone:
-//! LLaMA's (Touvron et al., arXiv:2302.13971) puts `<s>` before a text, T5's (Raffel et al., arXiv:1910.10683) `</s>` behind
-//! it. A file that says nothing has the [`Frame`] of its vocabulary, where that has one.
+//! A published tokenizer's file says in its post-processor which tokens go around a text, often on one side only:
+//! LLaMA (Touvron et al., arXiv:2302.13971) puts `<s>` before a text, T5 (Raffel et al., arXiv:1910.10683) `</s>` after
+//! it. If the file says nothing, the [`Frame`] of the vocabulary is used, if it has one.
 
 use super::{Engine, Frame, Tokenizer};
 use crate::error::Result;
 use tokenizers::{Encoding, Token};
 
-/// Tokens, each with its segment.
+/// Token ids, each with its segment.
 type Tokens = Vec<(i32, i32)>;
 
-/// The segment of a token that stands for all texts behind them.
+/// The segment of a token after all texts that stands for them all.
 const WHOLE: i32 = 2;
 
-/// The tokens around a text, and around two.
+/// The special tokens around a text, and around two texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edges {
-    /// Before a text, and behind it.
+    /// Before a text, and after it.
     one: [Vec<i32>; 2],
-    /// The segment of each of these, where one of them is not 0; that of the text is 0 then.
+    /// The segments of the tokens in `one`, if any of them is not 0; the text itself then has segment 0.
     apart: Option<[Vec<i32>; 2]>,
-    /// Before two texts, between them, and behind them.
+    /// Before two texts, between them, and after them.
     two: [Tokens; 3],
-    /// Of each of two texts.
+    /// The segment of each of two texts.
     segments: [i32; 2],
 }
 
 impl Edges {
-    /// Tokens that they add to one text, or to two.
+    /// The number of tokens added to one text, or to two.
     pub fn len(&self, pair: bool) -> usize {
         match pair {
             false => self.one.iter().map(Vec::len).sum(),
@@ -36,7 +36,7 @@ impl Edges {
         }
     }
 
-    /// Whether they add no token to one text.
+    /// Whether no token is added to one text.
     pub fn is_empty(&self) -> bool {
         self.len(false) == 0
     }
@@ -46,19 +46,19 @@ impl Edges {
         &self.one[0]
     }
 
-    /// A text between them.
+    /// Puts the special tokens around one text.
     pub fn around(&self, text: &[i32]) -> Vec<i32> {
         let [before, behind] = &self.one;
         [&before[..], text, behind].concat()
     }
 
-    /// The segment of each token of a text of so many tokens between them, where some are not of the first (XLNet).
+    /// The segments of a text of `text` tokens and the special tokens around it, if some of them are not 0 (XLNet).
     pub fn segments(&self, text: usize) -> Option<Vec<i32>> {
         let [before, behind] = self.apart.as_ref()?;
         Some([&before[..], &vec![0; text], behind].concat())
     }
 
-    /// Two texts between them, and the segment of each token.
+    /// Puts the special tokens around two texts; also returns the segment of each token.
     pub fn around_both(&self, first: &[i32], second: &[i32]) -> (Vec<i32>, Vec<i32>) {
         let [before, between, behind] = &self.two;
         let [of_first, of_second] = self.segments;
@@ -74,25 +74,25 @@ impl Edges {
         all.concat().into_iter().unzip()
     }
 
-    /// Tokens behind two texts.
+    /// The number of tokens after two texts.
     pub fn behind_both(&self) -> usize {
         self.two[2].len()
     }
 
-    /// Whether the token that stands for all texts stands last, in a segment of its own.
+    /// Whether the last token stands for all texts, in a segment of its own.
     pub fn stands_last(&self) -> bool {
         self.two[2]
             .last()
             .is_some_and(|(_, segment)| *segment == WHOLE)
     }
 
-    /// Whether they are the end mark alone, behind a text.
+    /// Whether the only special token is the end token, after a text.
     pub fn are_end(&self, end: u32) -> bool {
         let [before, behind] = &self.one;
         before.is_empty() && behind[..] == [end as i32]
     }
 
-    /// Those of [`super::Around::End`]: the end mark behind each text.
+    /// The edges of [`super::Around::End`]: the end token after each text.
     fn of_sources(end: i32) -> Self {
         Self {
             one: [Vec::new(), vec![end]],
@@ -102,7 +102,7 @@ impl Edges {
         }
     }
 
-    /// Those of XLNet: the end of a frame behind each text, and its beginning behind all, in a segment of its own (Yang et al.
+    /// XLNet's edges: the frame's end after each text, and its beginning after all of them, in a segment of its own (Yang et al.
     /// 2019, section 2.5).
     fn behind(frame: Frame) -> Self {
         let (whole, end) = (frame.begin as i32, frame.end as i32);
@@ -114,7 +114,7 @@ impl Edges {
         }
     }
 
-    /// Whether both put the same tokens around texts, whatever their segments.
+    /// Whether both put the same tokens around texts, ignoring segments.
     fn reads_as(&self, other: &Self) -> bool {
         let ids = |edges: &Self| -> Vec<Vec<i32>> {
             let parts = edges.two.iter();
@@ -143,11 +143,11 @@ impl From<Frame> for Edges {
 }
 
 impl Tokenizer {
-    /// The tokens that its file puts around texts; where it puts none, those of the [`Frame`] that the vocabulary has.
+    /// The tokens that the tokenizer's file puts around texts; if it puts none, those of the vocabulary's [`Frame`].
     pub fn edges(&self) -> Option<Edges> {
         let named = self.frame().map(Edges::from);
         match (self.own_edges(), named) {
-            // Segments of a frame are those that runs have been trained with.
+            // Use the segments of the frame, with which runs have been trained.
             (Some(own), Some(named)) if own.reads_as(&named) => Some(named),
             (Some(own), _) => Some(own.clone()),
             (None, _) if self.reads_behind() => self.frame().map(Edges::behind),
@@ -155,31 +155,32 @@ impl Tokenizer {
         }
     }
 
-    /// The tokens around a question and its context: the [`Frame`] of the vocabulary, or XLNet's where its file puts that around texts.
+    /// The tokens around a question and its context: those of the vocabulary's [`Frame`], or XLNet's if the file puts XLNet's
+    /// around texts.
     pub fn edges_of_questions(&self) -> Option<Edges> {
         let own = self.edges().filter(Edges::stands_last);
         own.or_else(|| self.frame().map(Edges::from))
     }
 
-    /// The marks of the [`Frame`] of the vocabulary behind texts, of which the last one stands for them.
+    /// The tokens of the vocabulary's [`Frame`] placed after the texts; the last one stands for them all.
     pub fn edges_behind(&self) -> Option<Edges> {
         self.frame().map(Edges::behind)
     }
 
-    /// The tokens that its file puts around texts; `None` where it puts none around a single one, or where the tokenizer is
-    /// one of characters or bytes, which runs make themselves. A template with an id beyond the vocabulary counts as none, and so
-    /// does that of [`super::Around::End`], which runs of pairs write, where the vocabulary has a [`Frame`]: the end behind
-    /// a source says nothing of texts that an encoder reads alone. Published templates with one end (T5's) give both texts
-    /// segment 0, and are told from it by that.
+    /// The tokens that the tokenizer's file puts around texts; `None` if it puts none around a single text, or if the tokenizer
+    /// is one of characters or bytes, whose files are written here. A template with an id outside of the vocabulary is ignored.
+    /// So is the template of [`super::Around::End`], written by runs on pairs, if the vocabulary has a [`Frame`]: an end token
+    /// after a source does not say how an encoder reads single texts. Published templates with only an end token (T5's) give both
+    /// texts segment 0, which tells them apart from it.
     pub fn own_edges(&self) -> Option<&Edges> {
         self.0.edges.get_or_init(|| self.written_edges()).as_ref()
     }
 
-    /// The tokens around a text that becomes another one (BART's `<s> … </s>`, mBART's `… </s> en_XX`, T5's `… </s>`): those
-    /// that its file puts there, where the end mark stands among those behind the text; else the end mark alone.
+    /// The tokens around the source text of a pair (BART's `<s> … </s>`, mBART's `… </s> en_XX`, T5's `… </s>`): those in
+    /// the tokenizer's file, if the end token is among those after the text; else only the end token.
     ///
     /// # Errors
-    /// A vocabulary without an end mark.
+    /// If the vocabulary has no end token.
     pub fn source_edges(&self) -> Result<Edges> {
         if let Some(frame) = self.framing() {
             return Ok(frame.into());
@@ -189,12 +190,12 @@ impl Tokenizer {
         Ok(own.cloned().unwrap_or_else(|| Edges::of_sources(end)))
     }
 
-    /// The tokens that a decoder reads before those that it writes: the mark that begins a target and that of its language
-    /// (`</s> de_DE …` of mBART-50) or, where the frame around sources begins with another token, that one, since published BART
-    /// models write a text in its frame (`</s> <s> …`).
+    /// The tokens that a decoder reads before it generates: the token that begins a target, followed by that of its language
+    /// (`</s> de_DE …` of mBART-50). If the frame around sources begins with another token, that one follows instead, since
+    /// published BART models generate a text inside its frame (`</s> <s> …`).
     ///
     /// # Errors
-    /// A vocabulary without marks.
+    /// If the vocabulary has no tokens that begin and end a target.
     pub fn target_opening(&self) -> Result<Vec<u32>> {
         let begin = self.marks()?.begin;
         let edges = self.source_edges()?;
@@ -208,7 +209,7 @@ impl Tokenizer {
         let Engine::Library(library) = &self.0.engine else {
             return None;
         };
-        // One token stands for each text.
+        // One placeholder token per text.
         let text = || Encoding::from_tokens(vec![Token::new(0, "a".into(), (0, 1))], 0);
         let one = library.post_process(text(), None, true).ok()?;
         let two = library.post_process(text(), Some(text()), true).ok()?;
@@ -231,15 +232,15 @@ impl Tokenizer {
         own.then_some(edges)
     }
 
-    /// Whether these are the edges that runs of pairs write, in a vocabulary with a frame.
+    /// Whether these are the edges that runs on pairs write, in a vocabulary with a frame.
     fn is_of_sources(&self, edges: &Edges) -> bool {
         let marks = self.frame().and_then(|_| self.marks().ok());
         marks.is_some_and(|marks| *edges == Edges::of_sources(marks.end as i32))
     }
 }
 
-/// The tokens before, between and behind the texts of an encoding, and the segment of each text. Texts in another order than
-/// they were given in have too few parts.
+/// The tokens before, between and after the texts of an encoding, and the segment of each text. Returns too few parts if
+/// the texts are not in the order in which they were given.
 fn parted(encoding: &Encoding) -> (Vec<Tokens>, Vec<i32>) {
     let (mut parts, mut segments) = (Vec::new(), Vec::new());
     let mut part = Tokens::new();

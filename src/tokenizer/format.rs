@@ -1,14 +1,14 @@
-//! The Hugging Face `tokenizers` JSON format: the parts that several kinds write, and what we read
-//! of it.
+//! The Hugging Face `tokenizers` JSON format: the parts that several kinds of tokenizer write, and the
+//! parts that are read.
 //!
-//! One extension, ignored by other readers: an entry of `added_tokens` may say `"end_of_text":
+//! There is one extension, which other readers ignore: an entry of `added_tokens` may have `"end_of_text":
 //! true`.
 
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 
-/// Names under which published tokenizers end a text, the likeliest first.
+/// Names of end-of-text tokens in published tokenizers, the most probable first.
 const KNOWN_ENDS: &[&str] = &[
     "<|endoftext|>",
     "<|end_of_text|>",
@@ -21,15 +21,15 @@ const KNOWN_ENDS: &[&str] = &[
 /// A special token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Added {
-    /// Its id.
+    /// The token's id.
     pub id: u32,
-    /// As it is written in a text.
+    /// The token as written in a text.
     pub content: String,
-    /// Marked as the end of a text.
+    /// Whether the token is marked as the end of a text.
     pub end_of_text: bool,
 }
 
-/// A whole file from its variable parts.
+/// Assembles a whole file from its variable parts.
 pub fn file(
     added: &[Added],
     normalizer: Value,
@@ -51,11 +51,11 @@ pub fn file(
     })
 }
 
-/// Names of the token that stands for a hidden one.
+/// Names of the mask token.
 pub const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
 
-/// The special tokens of a vocabulary whose tokens hold the blank before a word: a mask takes the place of a token with
-/// its blank, so that the blank before a written mask is part of it (`lstrip`, as in RoBERTa's tokenizer).
+/// Sets `lstrip` of mask tokens in a vocabulary whose tokens include the blank before a word: a mask replaces a token
+/// together with its blank, so the blank before a written mask belongs to it (as in RoBERTa's tokenizer).
 pub fn masks_take_blanks(file: &mut Value) {
     let entries = file["added_tokens"].as_array_mut();
     for entry in entries.into_iter().flatten() {
@@ -65,7 +65,7 @@ pub fn masks_take_blanks(file: &mut Value) {
     }
 }
 
-/// A special token's entry in `added_tokens`.
+/// Makes a special token's entry in `added_tokens`.
 pub fn entry(token: &Added) -> Value {
     let mut entry = json!({
         "id": token.id,
@@ -82,7 +82,7 @@ pub fn entry(token: &Added) -> Value {
     entry
 }
 
-/// Special tokens with consecutive ids from `first`; the one named `end` ends a text.
+/// Makes special tokens with consecutive ids from `first`; the one named `end` ends a text.
 pub fn specials<'a>(
     names: impl IntoIterator<Item = &'a str>,
     first: usize,
@@ -101,7 +101,7 @@ pub fn specials<'a>(
     added
 }
 
-/// The special tokens that a file lists.
+/// Reads the special tokens that a file lists.
 pub fn added_tokens(file: &Value) -> Vec<Added> {
     let entries = file["added_tokens"].as_array();
     entries
@@ -117,7 +117,7 @@ pub fn added_tokens(file: &Value) -> Vec<Added> {
         .collect()
 }
 
-/// The end of a text: the marked token, else the first of the well-known names that is a special
+/// Finds the end-of-text token: the marked one, else the first of the well-known names that is a special
 /// token.
 pub fn end_of_text(added: &[Added], id: impl Fn(&str) -> Option<u32>) -> Option<u32> {
     added
@@ -134,7 +134,7 @@ pub fn end_of_text(added: &[Added], id: impl Fn(&str) -> Option<u32>) -> Option<
 }
 
 /// The printable character that stands for a byte in byte-level vocabularies (GPT-2): bytes that
-/// print in Latin-1 stand for themselves, the other 68 are counted up from U+0100.
+/// print in Latin-1 stand for themselves, the other 68 are numbered from U+0100.
 pub fn byte_char(byte: u8) -> char {
     let prints = |b: u8| matches!(b, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     if prints(byte) {
@@ -145,12 +145,12 @@ pub fn byte_char(byte: u8) -> char {
     }
 }
 
-/// GPT-2's splitting and byte mapping. Without `words`, the text is one piece.
+/// A `ByteLevel` component with GPT-2's byte mapping and, if `words`, its splitting into words.
 pub fn byte_level(words: bool) -> Value {
     json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": words})
 }
 
-/// The frame `before text after` around a single text, and around a pair.
+/// The template `before text after` for a single text, and its extension to a pair.
 pub fn template(before: Option<&Added>, after: &Added) -> Value {
     let special =
         |t: &Added, kind: usize| json!({"SpecialToken": {"id": t.content, "type_id": kind}});
@@ -172,15 +172,15 @@ pub fn template(before: Option<&Added>, after: &Added) -> Value {
     json!({"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": tokens})
 }
 
-/// Whether a post-processor puts tokens around a text, or does nothing.
+/// Whether a post-processor only puts tokens around a text, or does nothing.
 pub fn is_template(post_processor: &Value) -> bool {
     post_processor.is_null() || post_processor["type"] == "TemplateProcessing"
 }
 
-/// The bytes of a file.
+/// Serialises a file.
 ///
 /// # Errors
-/// A value that JSON cannot hold.
+/// If JSON cannot represent a value.
 pub fn to_bytes(file: &Value) -> Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec_pretty(file)
         .map_err(|e| Error::run(format!("cannot write the tokenizer: {e}")))?;
@@ -188,16 +188,16 @@ pub fn to_bytes(file: &Value) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Segments of a text: plain, or one special token's id. The leftmost, then longest special token
-/// wins.
+/// Splits a text into plain segments and special tokens. The leftmost special token wins, then the
+/// longest.
 pub struct Specials {
-    /// Longest first.
+    /// Byte strings and ids of the special tokens, longest first.
     tokens: Vec<(Vec<u8>, u32)>,
     first: [bool; 256],
 }
 
 impl Specials {
-    /// Looks for these tokens.
+    /// Makes a splitter that looks for these tokens.
     pub fn new<'a>(added: impl IntoIterator<Item = &'a Added>) -> Self {
         let mut tokens: Vec<(Vec<u8>, u32)> = added
             .into_iter()
@@ -212,7 +212,7 @@ impl Specials {
         Self { tokens, first }
     }
 
-    /// Calls `plain` with each stretch of ordinary text and `special` with each special id, in
+    /// Calls `each` with every stretch of ordinary text and every special token, in
     /// order.
     pub fn split<'a, E>(
         &self,
@@ -244,7 +244,7 @@ impl Specials {
     }
 }
 
-/// A stretch of text.
+/// A part of a text.
 pub enum Segment<'a> {
     /// Ordinary text.
     Plain(&'a [u8]),

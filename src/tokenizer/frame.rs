@@ -1,4 +1,4 @@
-//! The tokens around a text, the mask token, and where words begin: what encoders need beyond ids.
+//! The tokens around a text, the mask token, and the blank before a mask: what encoders need beyond token ids.
 //!
 //! BERT reads `[CLS] a [SEP]` and `[CLS] a [SEP] b [SEP]` (Devlin et al., arXiv:1810.04805); RoBERTa `<s> a </s>` and `<s>
 //! a </s> </s> b </s>` (Liu et al., arXiv:1907.11692); CLIP `<|startoftext|> a <|endoftext|>`. The tokens are found by
@@ -10,29 +10,29 @@ use super::{Engine, Tokenizer, TokenizerConfig};
 /// The special tokens around a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Before the text; its last hidden state stands for the whole.
+    /// Token before the text; its last hidden state represents the whole text.
     pub begin: u32,
-    /// After a text, and between two.
+    /// Token after a text, and between two texts.
     pub end: u32,
-    /// Whether two of `end` stand between two texts.
+    /// Whether `end` occurs twice between two texts.
     pub doubled: bool,
 }
 
-/// Beginning and end by the names that published tokenizers use, and whether two ends stand between two texts.
+/// Names of `begin` and `end` in published tokenizers, and whether `end` is doubled between two texts.
 const FRAMES: [(&str, &str, bool); 4] = [
     ("[CLS]", "[SEP]", false),
-    // XLNet's vocabulary has the next ones as well.
+    // XLNet. Listed before `<s>` and `</s>`, because its vocabulary has those tokens as well.
     ("<cls>", "<sep>", false),
     ("<s>", "</s>", true),
     ("<|startoftext|>", "<|endoftext|>", true),
 ];
 const PADS: [&str; 2] = ["[PAD]", "<pad>"];
 
-/// How a person writes a mask, whatever the tokenizer calls it.
+/// How users write a mask, whatever the tokenizer calls it.
 pub const WRITTEN_MASK: &str = "[MASK]";
 
 impl Frame {
-    /// Tokens that it adds to one text, or to two.
+    /// The number of tokens added to one text, or to two.
     pub fn len(&self, pair: bool) -> usize {
         match (pair, self.doubled) {
             (false, _) => 2,
@@ -41,7 +41,7 @@ impl Frame {
         }
     }
 
-    /// A text in its frame.
+    /// Puts a text into the frame.
     pub fn around(&self, text: &[i32]) -> Vec<i32> {
         let mut ids = Vec::with_capacity(text.len() + 2);
         ids.push(self.begin as i32);
@@ -50,7 +50,7 @@ impl Frame {
         ids
     }
 
-    /// Two texts in their frame, and the segment of each token: 0 up to the first end, then 1.
+    /// Puts two texts into the frame; also returns the segment of each token: 0 up to the first end, then 1.
     pub fn around_both(&self, first: &[i32], second: &[i32]) -> (Vec<i32>, Vec<i32>) {
         let mut ids = self.around(first);
         let mut segments = vec![0; ids.len()];
@@ -65,7 +65,7 @@ impl Frame {
 }
 
 impl Tokenizer {
-    /// The special tokens around a text, when the vocabulary has them.
+    /// The special tokens around a text, if the vocabulary has them.
     pub fn frame(&self) -> Option<Frame> {
         FRAMES.iter().find_map(|(begin, end, doubled)| {
             Some(Frame {
@@ -76,14 +76,14 @@ impl Tokenizer {
         })
     }
 
-    /// The token that stands for a hidden one.
+    /// The mask token.
     pub fn mask(&self) -> Option<u32> {
         MASKS.iter().find_map(|name| self.special(name))
     }
 
-    /// A text with its masks, written `[MASK]` or as the vocabulary has them, as the vocabulary has them; as it is where
-    /// the vocabulary has none. A mask stands for a word with the blank before it, where tokens hold that blank and the tokenizer's
-    /// file says that the mask takes it (`lstrip`).
+    /// Rewrites the masks in a text, written `[MASK]` or by the vocabulary's own name, as the vocabulary's mask token; returns
+    /// the text unchanged if there is none. If tokens include the blank before a word and the file says so of the mask
+    /// (`lstrip`), the blank before a mask is removed.
     pub fn with_masks(&self, text: &str) -> String {
         let mask = self.mask();
         let Some((mask, name)) = mask.and_then(|mask| Some((mask, self.token(mask)?))) else {
@@ -101,7 +101,7 @@ impl Tokenizer {
         parts.join(&name)
     }
 
-    /// Whether the file says that a special token takes the blank before it.
+    /// Whether the file says that a special token includes the blank before it.
     fn takes_blank(&self, id: u32) -> bool {
         match &self.0.engine {
             Engine::Library(library) => {
@@ -112,7 +112,7 @@ impl Tokenizer {
         }
     }
 
-    /// The token that fills up a row.
+    /// The padding token.
     pub fn pad(&self) -> Option<u32> {
         PADS.iter().find_map(|name| self.special(name))
     }
@@ -123,8 +123,8 @@ impl Tokenizer {
 }
 
 impl TokenizerConfig {
-    /// The same with the tokens of a frame, and of a mask when `mask` says so, where it lacks them: `[CLS]` …
-    /// for characters and bytes, `<s>` … as in RoBERTa for words, BPE and Unigram. WordPiece has them; `pretrained`
+    /// Adds the tokens of a frame that the vocabulary lacks, and a mask token if `mask` is set: `[CLS]` …
+    /// for characters and bytes, `<s>` … as in RoBERTa for words, BPE and Unigram. WordPiece has them already; `pretrained`
     /// stays as it is.
     #[must_use]
     pub fn with_frame(&self, mask: bool) -> Self {
@@ -151,7 +151,7 @@ impl TokenizerConfig {
 mod tests {
     use super::*;
 
-    /// Of a vocabulary whose tokens hold the blank before a word, as its file says.
+    /// A vocabulary whose tokens include the blank before a word, as its file says.
     #[test]
     fn a_mask_takes_the_blank_before_it_where_the_file_says_so() {
         let config = TokenizerConfig::Bpe(crate::tokenizer::BpeConfig {

@@ -1,20 +1,21 @@
-//! The tokens of languages around the texts of multilingual translation models: mBART-50, M2M-100 and NLLB-200 read `en_XX … </s>` and
-//! write `de_DE … </s>` behind the mark that a decoder begins with (Tang et al., arXiv:2008.00401; Fan et al., arXiv:2010.11125; NLLB
-//! Team, arXiv:2207.04672); mBART reads `… </s> en_XX` and begins with `de_DE` itself (Liu et al., arXiv:2001.08210).
+//! Language tokens around the texts of multilingual translation models. mBART-50, M2M-100 and NLLB-200 read `en_XX … </s>` and
+//! generate `de_DE … </s>` after the token that a decoder begins with (Tang et al., arXiv:2008.00401; Fan et al.,
+//! arXiv:2010.11125; NLLB Team, arXiv:2207.04672). mBART reads `… </s> en_XX`, and its decoder begins with `de_DE` itself (Liu et
+//! al., arXiv:2001.08210).
 
 use super::{Engine, MarkNames, Tokenizer};
 use crate::error::{Error, Fault, Result};
 
 impl Tokenizer {
-    /// The token that stands before every target behind its mark, where the file names one.
+    /// The language token that follows the begin token of every target, if the file names one.
     pub fn target_language(&self) -> Option<u32> {
         self.0.marks[4]
     }
 
-    /// The same with sources in the language of these names; as it is where they have none.
+    /// Returns the tokenizer with sources in the language that `names` gives; unchanged if it gives none.
     ///
     /// # Errors
-    /// As [`Self::reading_language`].
+    /// The errors of [`Self::reading_language`].
     pub fn with_source_language(&self, names: &MarkNames) -> Result<Self> {
         let Some(name) = names.source_language.as_deref() else {
             return Ok(self.clone());
@@ -26,11 +27,11 @@ impl Tokenizer {
         self.reading_language(name).map_err(refused)
     }
 
-    /// The same with sources in a language: its token takes the place of the one that the file puts beside the end mark around a
-    /// source, or stands before a source where there is none.
+    /// Returns the tokenizer with sources in a language. Its token replaces the language token that the file puts around a source
+    /// beside the end token; if there is none, it is put before the source.
     ///
     /// # Errors
-    /// Why it cannot: a name that is no token, a file that puts other tokens there.
+    /// If the name is not a token, or the file puts other tokens around a source.
     pub fn reading_language(&self, name: &str) -> Result<Self, String> {
         let language = self.known(name)?;
         if !matches!(self.0.engine, Engine::Library(_)) {
@@ -66,10 +67,10 @@ impl Tokenizer {
         self.between(&sides[0], &sides[1]).map_err(said)
     }
 
-    /// The same with targets in a language, whose token stands behind the mark that begins them, or is that mark (mBART).
+    /// Returns the tokenizer with targets in a language, whose token follows the begin token of targets, or replaces it (mBART).
     ///
     /// # Errors
-    /// A name that is no token.
+    /// If the name is not a token.
     pub fn writing_language(&self, name: &str) -> Result<Self, String> {
         self.known(name)?;
         let name = Some(name.to_owned());

@@ -1,12 +1,12 @@
-//! Learning the pieces of a unigram model: EM over all segmentations, then pruning what the
-//! likelihood misses least.
+//! Learns the pieces of a unigram model: EM over all segmentations, then pruning of the pieces whose loss
+//! costs the least likelihood.
 //!
 //! Kudo, "Subword regularization", arXiv:1804.10959, section 3.2, in SentencePiece's form: counts
 //! below one half are dropped, probabilities are ψ(count) − ψ(total) (a sparse prior), and each
-//! round keeps three quarters of the pieces. Sums run in a fixed order, whatever the number of
+//! round keeps three quarters of the pieces. Sums are computed in a fixed order, whatever the number of
 //! threads.
 //!
-//! The trainer of the `tokenizers` crate finds its first pieces in a list that has every word once,
+//! The trainer of the `tokenizers` crate takes its first pieces from a list that has every word once,
 //! so it misses whole words (`▁that`, unless another word begins with it): 3.1 bytes per token on
 //! WikiText-2 with 8192 pieces, where this one reaches 4.1. It also depends on a random hash order.
 
@@ -16,27 +16,27 @@ use rayon::prelude::*;
 
 /// Longest piece in characters, as in SentencePiece.
 const LONGEST: usize = 16;
-/// Pieces to begin with for each piece wanted, and at least so many.
+/// Initial pieces per piece wanted, and the least number of initial pieces.
 const SEEDS_PER_PIECE: usize = 20;
 const LEAST_SEEDS: usize = 50_000;
-/// Substrings to count at most: the rarest words of a large text do not seed.
+/// Maximum number of substrings counted: the rarest words of a large text do not add initial pieces.
 const MOST_SUBSTRINGS: usize = 20_000_000;
-/// A round keeps this share.
+/// Share of the pieces that a round keeps.
 const KEPT: f64 = 0.75;
 /// EM steps in a round.
 const STEPS: usize = 2;
-/// Words are summed in so many parts, in order: not the number of threads, so that sums are the
-/// same.
+/// Number of parts in which words are summed, in order. Independent of the number of threads, so that
+/// sums are reproducible.
 const PARTS: usize = 16;
 
 /// A piece and its log-probability.
 pub type Piece = (String, f64);
 
-/// At most `size` pieces, every character among them, the likeliest first.
+/// Learns at most `size` pieces, every character among them, the most probable first.
 pub fn learn(words: &[(String, u64)], size: usize) -> Vec<Piece> {
     let alphabet: BTreeSet<char> = words.iter().flat_map(|(word, _)| word.chars()).collect();
     let mut pieces = seeds(words, &alphabet, (size * SEEDS_PER_PIECE).max(LEAST_SEEDS));
-    // A tenth more than wanted until the end, as SentencePiece does.
+    // Keep a tenth more pieces than wanted until the end, as SentencePiece does.
     let nearly = size + size / 10;
     loop {
         for _ in 0..STEPS {
@@ -60,7 +60,7 @@ pub fn learn(words: &[(String, u64)], size: usize) -> Vec<Piece> {
     pieces
 }
 
-/// Every character, and the substrings that cover most of the text.
+/// The initial pieces: every character, and the substrings that cover most of the text.
 fn seeds(words: &[(String, u64)], alphabet: &BTreeSet<char>, most: usize) -> Vec<Piece> {
     let mut frequent: Vec<&(String, u64)> = words.iter().collect();
     frequent.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
@@ -101,7 +101,7 @@ fn seeds(words: &[(String, u64)], alphabet: &BTreeSet<char>, most: usize) -> Vec
     pieces
 }
 
-/// Where characters begin, and the end.
+/// The byte offsets at which characters begin, and the length of the word.
 fn boundaries(word: &str) -> Vec<usize> {
     word.char_indices()
         .map(|(at, _)| at)
@@ -109,7 +109,7 @@ fn boundaries(word: &str) -> Vec<usize> {
         .collect()
 }
 
-/// New probabilities from expected counts; pieces that hardly occur are dropped, characters never.
+/// New probabilities from expected counts. Pieces that hardly occur are dropped, but never single characters.
 fn maximize(pieces: Vec<Piece>, counts: &[f64]) -> Vec<Piece> {
     const LEAST: f64 = 0.5;
     let kept: Vec<(String, f64)> = pieces
@@ -124,8 +124,8 @@ fn maximize(pieces: Vec<Piece>, counts: &[f64]) -> Vec<Piece> {
         .collect()
 }
 
-/// ψ(x) for x > 0: recurrence to 7, then the asymptotic series (Abramowitz and Stegun 6.3.5,
-/// 6.3.18).
+/// The digamma function ψ(x) for x > 0: recurrence up to 7, then the asymptotic series (Abramowitz and Stegun
+/// 6.3.5, 6.3.18).
 fn digamma(mut x: f64) -> f64 {
     let mut below = 0.0;
     while x < 7.0 {
@@ -137,8 +137,8 @@ fn digamma(mut x: f64) -> f64 {
     x.ln() - 0.5 / x - series - below
 }
 
-/// Drops pieces whose loss of likelihood is least, down to `keep`. A dropped piece is taken to be
-/// written with the best other segmentation of it.
+/// Drops the pieces whose removal loses the least likelihood, down to `keep`. A dropped piece is assumed to be
+/// replaced by its best other segmentation.
 fn prune(pieces: Vec<Piece>, words: &[(String, u64)], keep: usize) -> Vec<Piece> {
     let model = Model::new(&pieces);
     let (counts, _) = model.count(words, Count::Best);
@@ -170,7 +170,7 @@ fn prune(pieces: Vec<Piece>, words: &[(String, u64)], keep: usize) -> Vec<Piece>
     order.into_iter().map(|id| pieces[id].clone()).collect()
 }
 
-/// The counts of [`Model::count`].
+/// The way in which [`Model::count`] counts.
 #[derive(Clone, Copy)]
 enum Count {
     /// Over all segmentations, by their probability.
@@ -179,7 +179,7 @@ enum Count {
     Best,
 }
 
-/// Pieces by their text.
+/// Pieces, and their indices by text.
 struct Model<'a> {
     pieces: &'a [Piece],
     ids: HashMap<&'a str, usize>,
@@ -194,7 +194,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// How often each piece occurs in the words, and the words' log-likelihood.
+    /// Counts how often each piece occurs in the words; also returns the words' log-likelihood.
     fn count(&self, words: &[(String, u64)], what: Count) -> (Vec<f64>, f64) {
         let size = words.len().div_ceil(PARTS).max(1);
         let parts: Vec<(Vec<f64>, f64)> = words
@@ -226,7 +226,7 @@ impl<'a> Model<'a> {
         sum
     }
 
-    /// The pieces of a word: (from, to, piece) by character, ordered by where they begin.
+    /// The occurrences of pieces in a word: (from, to, piece) in characters, ordered by start.
     fn edges(&self, word: &str, ends: &[usize]) -> Vec<(usize, usize, usize)> {
         let mut edges = Vec::new();
         for from in 0..ends.len() - 1 {
@@ -261,7 +261,7 @@ impl<'a> Model<'a> {
         times * whole
     }
 
-    /// The likeliest segmentation (Viterbi), without the piece `not`.
+    /// The most probable segmentation (Viterbi) without the piece `not`.
     fn best(&self, word: &str, not: Option<usize>) -> Vec<usize> {
         let ends = boundaries(word);
         let mut best = vec![(f64::NEG_INFINITY, 0, 0); ends.len()];
@@ -311,7 +311,7 @@ mod tests {
         assert!((digamma(10.0) - 2.251_752_589_066_721).abs() < 1e-10);
     }
 
-    /// Expected counts against the sum over all segmentations, written out.
+    /// Compares expected counts with the sum over all segmentations, written out.
     #[test]
     fn expected_counts_of_a_small_word() {
         let pieces: Vec<Piece> = [("a", 0.5f64), ("b", 0.2), ("ab", 0.3)]

@@ -1,16 +1,16 @@
-//! Long texts, encoded in pieces on all cores.
+//! Encodes long texts in pieces on all cores.
 
 use super::{Engine, Tokenizer, pieces, utf8};
 use crate::error::Result;
 use rayon::prelude::*;
 
 impl Tokenizer {
-    /// The ids of a long text on all cores, in pieces of 1 to 2 MiB that end where a line ends, or, in a longer line,
-    /// a word (`pieces`); byte-level, character, byte and BERT-like tokenizers give the ids of [`Self::encode`]. Bytes
-    /// that are not UTF-8 are an error for every kind but `byte`.
+    /// Encodes a long text on all cores, in pieces of 1 to 2 MiB that end at a line end or, within a longer line, at the
+    /// end of a word (`pieces`). Byte-level, character, byte and BERT-like tokenizers give the ids of [`Self::encode`].
+    /// Bytes that are not UTF-8 are an error for every kind except `byte`.
     ///
     /// # Errors
-    /// As [`Self::encode`].
+    /// The errors of [`Self::encode`].
     pub fn encode_long(&self, text: &[u8]) -> Result<Vec<u32>> {
         if let Engine::Bytes(b) = &self.0.engine {
             return Ok(b.encode(text));
@@ -23,11 +23,11 @@ impl Tokenizer {
         Ok(parts.concat())
     }
 
-    /// The ids of the beginning of a text of which more may follow, and its bytes: so much of it as [`Self::encode_long`]
-    /// encodes alike whatever follows.
+    /// Encodes the beginning of a text that may continue; returns the ids and the number of bytes read. Only as much is
+    /// read as [`Self::encode_long`] encodes in the same way whatever follows.
     ///
     /// # Errors
-    /// As [`Self::encode`].
+    /// The errors of [`Self::encode`].
     pub fn encode_begun(&self, text: &[u8]) -> Result<(Vec<u32>, usize)> {
         if let Engine::Bytes(b) = &self.0.engine {
             return Ok(b.encode_begun(text));

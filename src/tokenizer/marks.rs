@@ -1,9 +1,9 @@
-//! The marks of texts that become other texts: where a target begins and ends, what separates a source from its
-//! target in one sequence, what fills up a row.
+//! The marks of pairs of texts: the special tokens that begin and end a target, separate a source from its
+//! target in one sequence, and pad a batch.
 //!
-//! Marks are special tokens. A tokenizer that is made for pairs gets those that it lacks; a pretrained one has
-//! them under well-known names, or under the names that `[data.marks]` gives. Names that were given are written
-//! into the file (`"mark": "begin"` at an entry of `added_tokens`, which other readers pass over), so that
+//! A tokenizer that is trained for pairs gets the marks that it lacks. A pretrained one has
+//! them under well-known names, or under the names given in `[data.marks]`. Given names are written
+//! into the file (`"mark": "begin"` in an entry of `added_tokens`, which other readers ignore), so that
 //! a program that loads it finds the same marks without the experiment.
 
 mod role;
@@ -16,31 +16,31 @@ use crate::error::{Error, Fault, Result, nearest};
 pub use role::MarkNames;
 use role::Role;
 
-/// The marks' ids.
+/// The ids of the marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marks {
-    /// Begins a target; the first token that a decoder reads.
+    /// Token that begins a target: the first one that a decoder reads.
     pub begin: u32,
-    /// Ends a source and a target.
+    /// Token that ends a source and a target.
     pub end: u32,
-    /// Between a source and its target in one sequence.
+    /// Token between a source and its target in one sequence.
     pub separator: Option<u32>,
-    /// Fills up a row.
+    /// Padding token.
     pub pad: Option<u32>,
 }
 
-/// The tokens around texts, each where there is one.
+/// The special tokens around texts; `None` if there is no such token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextMarks {
-    /// The first token that a decoder reads, of texts that become other texts.
+    /// The first token that a decoder reads, for pairs of texts.
     pub start: Option<u32>,
-    /// The token that it reads behind the first one, before it writes anything.
+    /// The token that the decoder reads after the first one, before it generates.
     pub opening: Option<u32>,
-    /// Begins a text.
+    /// Token that begins a text.
     pub begin: Option<u32>,
-    /// Ends a text.
+    /// Token that ends a text.
     pub end: Option<u32>,
-    /// Fills up a row.
+    /// Padding token.
     pub pad: Option<u32>,
 }
 
@@ -60,14 +60,14 @@ impl Marks {
     /// The mark between a source and its target.
     ///
     /// # Errors
-    /// The vocabulary has none.
+    /// If the vocabulary has none.
     pub fn separator(&self) -> Result<u32> {
         self.separator.ok_or_else(|| missing(Role::Separator))
     }
 }
 
 impl TokenizerConfig {
-    /// The same with special tokens for the marks that it lacks; `pretrained` stays as it is.
+    /// Adds special tokens for the marks that the vocabulary lacks; `pretrained` stays as it is.
     #[must_use]
     pub fn with_marks(&self, names: &MarkNames) -> Self {
         let mut config = self.clone();
@@ -88,7 +88,7 @@ impl TokenizerConfig {
                 None if role.known().iter().any(|name| has(name)) => None,
                 None => role.known().first().copied(),
             };
-            // One token may be two marks.
+            // One token may serve as two marks.
             new.extend(
                 wanted
                     .filter(|w| new.iter().all(|n| n != w))
@@ -117,10 +117,10 @@ fn owned(names: &[&str]) -> Vec<String> {
 }
 
 impl Tokenizer {
-    /// The marks of its vocabulary: those that its file names, else the well-known names among its tokens.
+    /// The marks of the vocabulary: those that the file names, else well-known names among its special tokens.
     ///
     /// # Errors
-    /// It has none that begins or none that ends a text; the message says how to name one.
+    /// If no token begins or none ends a text; the message says how to name one.
     pub fn marks(&self) -> Result<Marks> {
         let [begin, end, separator, pad, _] = self.0.marks;
         Ok(Marks {
@@ -131,7 +131,7 @@ impl Tokenizer {
         })
     }
 
-    /// The marks of texts that continue: the end of a text is the one that separates documents, else the mark of targets.
+    /// The marks of single texts: a text ends with the end-of-text token, else with the end token of targets.
     pub fn text_marks(&self) -> TextMarks {
         let [begin, end, _, pad, _] = self.0.marks;
         TextMarks {
@@ -143,8 +143,8 @@ impl Tokenizer {
         }
     }
 
-    /// The token that begins the texts of an encoder-decoder, whose decoder reads [`Marks::begin`] first. That token begins no text
-    /// where it also ends texts or fills up rows (BART's `</s>`, T5's `<pad>`); then it is the one of the frame, where there is one.
+    /// The token that begins the texts of an encoder-decoder, whose decoder reads [`Marks::begin`] first. If that token also ends
+    /// texts or pads (BART's `</s>`, T5's `<pad>`), it begins no text: then it is the frame's begin token, if there is one.
     pub(crate) fn begin_of_pairs(&self) -> Option<u32> {
         let [begin, end, _, pad, _] = self.0.marks;
         match begin.is_some_and(|_| begin == end || begin == pad) {
@@ -153,7 +153,8 @@ impl Tokenizer {
         }
     }
 
-    /// Whether targets begin with the token of a language, as those of mBART: one that has no other work and no usual name.
+    /// Whether targets begin with a language token, as in mBART: a begin token that serves no other purpose and has no usual
+    /// name.
     pub(super) fn begins_with_language(&self) -> bool {
         let [begin, end, _, pad, _] = self.0.marks;
         let frame = self.frame().map(|frame| frame.begin);
@@ -162,10 +163,10 @@ impl Tokenizer {
         name.is_some_and(|name| !Role::Begin.known().contains(&name.as_str()))
     }
 
-    /// The same with these marks written into its file; the same as it is when no name is given.
+    /// Returns the tokenizer with these marks written into its file; unchanged if no name is given.
     ///
     /// # Errors
-    /// A name that is no token.
+    /// If a name is not a token.
     pub fn with_marks(&self, names: &MarkNames) -> Result<Self> {
         let given: Vec<(Role, &str)> = Role::ALL
             .into_iter()
@@ -216,7 +217,7 @@ impl Tokenizer {
         Ok(made.with_notes(self.0.notes.clone()))
     }
 
-    /// `; did you mean …?` with the nearest token, a special one before others.
+    /// Suggests the nearest token as `; did you mean …?`, special tokens first.
     pub(super) fn suggested(&self, name: &str) -> String {
         let named = |ids: &mut dyn Iterator<Item = u32>| -> Vec<String> {
             ids.filter_map(|id| self.token(id)).collect()
@@ -228,12 +229,12 @@ impl Tokenizer {
         near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
     }
 
-    /// Ids of the special tokens, in ascending order: marks, unknown, masks, fillings.
+    /// The ids of the special tokens, in ascending order: marks, unknown, mask, padding.
     pub fn specials(&self) -> &[u32] {
         &self.0.specials
     }
 
-    /// The text of some ids, special tokens left out; sentinels stay, which say where a text belongs.
+    /// Decodes ids without special tokens, but with sentinels, which say where a text belongs.
     pub fn decode_text(&self, ids: &[u32]) -> String {
         let sentinels = self.sentinels(usize::MAX);
         let special = |id: &u32| self.is_special(*id) && !sentinels.contains(id);
@@ -257,7 +258,7 @@ fn missing(role: Role) -> Error {
     ))
 }
 
-/// The marks of a file, in the order of the roles.
+/// Finds the marks of a file, in the order of the roles.
 pub(super) fn find(
     file: &Value,
     added: &[Added],
@@ -279,7 +280,7 @@ pub(super) fn find(
     Role::ALL.map(|role| marked(role).or_else(|| known(role)).and_then(&id))
 }
 
-/// Ids of the special tokens of a file and of what stands for unknown text.
+/// The ids of a file's special tokens and of its unknown token.
 pub(super) fn specials(file: &Value, id: impl Fn(&str) -> Option<u32>) -> Vec<u32> {
     let entries = file["added_tokens"].as_array();
     let special = entries

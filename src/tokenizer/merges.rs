@@ -1,21 +1,21 @@
-//! Learning byte-pair merges: join the most frequent adjacent pair, again and again.
+//! Learns byte-pair merges: joins the most frequent adjacent pair, again and again.
 //!
 //! Sennrich et al., arXiv:1508.07909. Ties go to the pair with the smaller ids (older symbols), and
-//! symbols are numbered in sorted order, so the result is a function of the word counts. The
+//! symbols are numbered in sorted order, so the result depends only on the word counts. The
 //! trainers of the `tokenizers` crate number WordPiece symbols, and break some ties, in the order
-//! of a randomly seeded hash table; where that order does not matter both give the same merges (a
-//! test holds them together).
+//! of a randomly seeded hash table. If that order does not matter, both give the same merges (a
+//! test compares them).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 
 /// How symbols are written and when learning stops.
 pub struct MergeSettings<'a> {
-    /// Symbols to end with, the initial ones counted.
+    /// Final number of symbols, including the initial ones.
     pub vocab_size: usize,
     /// Pairs that occur less often are not joined.
     pub min_frequency: u64,
-    /// Mark of symbols that continue a word (WordPiece's `##`), or empty.
+    /// Prefix of symbols that continue a word (WordPiece's `##`), or empty.
     pub continuation: &'a str,
     /// Symbols that exist whether or not they occur.
     pub alphabet: BTreeSet<String>,
@@ -23,9 +23,9 @@ pub struct MergeSettings<'a> {
 
 /// The learned symbols and merges.
 pub struct Learned {
-    /// The symbols; a symbol's number is its place.
+    /// The symbols; a symbol's number is its index.
     pub symbols: Vec<String>,
-    /// The joined pairs, in order.
+    /// The joined pairs, in the order in which they were joined.
     pub merges: Vec<(String, String)>,
 }
 
@@ -96,12 +96,12 @@ fn spell<'a>(word: &'a str, continuation: &'a str) -> impl Iterator<Item = Strin
     })
 }
 
-/// Adjacent pairs: how often, in which words, and the most frequent one.
+/// Counts of adjacent pairs, the words in which they occur, and a queue of the most frequent.
 #[derive(Default)]
 struct Pairs {
     counts: HashMap<Pair, u64>,
     places: HashMap<Pair, HashSet<usize>>,
-    /// May hold outdated counts; [`Pairs::pop`] compares.
+    /// May hold outdated counts; [`Pairs::pop`] skips them.
     queue: BinaryHeap<(u64, Reverse<Pair>)>,
 }
 
@@ -119,7 +119,7 @@ impl Pairs {
         pairs
     }
 
-    /// The most frequent pair and its count.
+    /// Removes and returns the most frequent pair and its count.
     fn pop(&mut self) -> Option<(Pair, u64)> {
         while let Some((count, Reverse(pair))) = self.queue.pop() {
             if self.counts.get(&pair) == Some(&count) {
@@ -150,7 +150,7 @@ impl Pairs {
         }
     }
 
-    /// Replaces `pair` by `number` in every word that has it, and queues every pair that changed.
+    /// Replaces `pair` by `number` in every word that has it, and queues every pair whose count changed.
     fn join(&mut self, pair: Pair, number: u32, words: &mut [Word]) {
         let places = self.places.remove(&pair).unwrap_or_default();
         let mut changed: HashSet<Pair> = HashSet::new();

@@ -1,10 +1,10 @@
-//! Text to token ids and back: characters, bytes, words, trained subwords, pretrained files.
+//! Converts text to token ids and back: characters, bytes, words, trained subwords, pretrained files.
 //!
-//! Whatever its kind, a tokenizer IS one file in the Hugging Face `tokenizers` JSON format: every
-//! constructor writes that file and reads it back, so what a run saves is what it used, and Python loads it.
-//! Characters and bytes have a direct path that gives the same ids as the library would.
+//! A tokenizer of any kind IS one file in the Hugging Face `tokenizers` JSON format: every
+//! constructor writes that file and reads it back. So a run saves exactly what it used, and Python can load it.
+//! Characters and bytes are encoded without the library, with the same ids as it would give.
 //!
-//! Not here: batching, padding, document boundaries (`data`).
+//! Batching, padding and document boundaries are not handled here but in `data`.
 
 mod bpe;
 mod bytes;
@@ -68,17 +68,17 @@ struct Inner {
     engine: Engine,
     vocab_size: usize,
     end_of_text: Option<u32>,
-    /// That begins, ends, separates, fills up, and names the language of targets.
+    /// The tokens that begin a target, end it, separate it from its source, pad, and name its language.
     marks: [Option<u32>; 5],
-    /// Ascending.
+    /// Ids of special tokens, in ascending order.
     specials: Vec<u32>,
-    /// What a user is told of how its files are read.
+    /// Messages to the user about how the files were read.
     notes: Vec<String>,
     /// Made at first use.
     spelling: OnceLock<spelling::Spelling>,
-    /// That its file puts around texts, found at first use.
+    /// The tokens that the file puts around texts, found at first use.
     edges: OnceLock<Option<Edges>>,
-    /// The library's tokenizer of a direct path, made at first use.
+    /// The library's tokenizer for characters and bytes, made at first use.
     offsets: OnceLock<offsets::Offsets>,
 }
 
@@ -89,10 +89,10 @@ enum Engine {
 }
 
 impl Tokenizer {
-    /// Builds what `config` describes; kinds that are trained learn from `texts`, in order.
+    /// Builds the tokenizer that `config` describes; kinds that are trained learn from `texts`, in order.
     ///
     /// # Errors
-    /// A vocabulary that cannot hold its alphabet, an empty training text, a file that is not a
+    /// If the vocabulary is too small for its alphabet, the training text is empty, or a file is not a
     /// tokenizer.
     pub fn build(config: &TokenizerConfig, texts: &[&str]) -> Result<Self> {
         let faults = config.faults();
@@ -119,18 +119,18 @@ impl Tokenizer {
         Self::from_json(format::to_bytes(&json)?, Path::new("tokenizer.json"))
     }
 
-    /// A character tokenizer with exactly these characters, ids in their order; `end` also ends a
+    /// Makes a character tokenizer with exactly these characters, ids in their order; `end` also ends a
     /// text.
     ///
     /// # Errors
-    /// An alphabet without characters.
+    /// If the alphabet is empty.
     pub fn of_characters(alphabet: &str, end: Option<char>) -> Result<Self> {
         let json = chars::of_alphabet(alphabet.chars(), end);
         Self::from_json(format::to_bytes(&json)?, Path::new("tokenizer.json"))
     }
 
-    /// A tokenizer with exactly these words, which stand between blanks; before them BERT's special tokens, of
-    /// which `[UNK]` stands for any other word.
+    /// Makes a tokenizer with exactly these words, separated by blanks, after BERT's special tokens;
+    /// `[UNK]` stands for any other word.
     ///
     /// # Errors
     /// None that the words could cause.
@@ -142,13 +142,13 @@ impl Tokenizer {
     /// Reads `tokenizer.json`.
     ///
     /// # Errors
-    /// A file that cannot be read or is no tokenizer.
+    /// If the file cannot be read or is not a tokenizer.
     pub fn load(path: &Path) -> Result<Self> {
         let json = files::read(path)?;
         Self::from_json(json, path)
     }
 
-    /// Reads the format's bytes, or says why they are no tokenizer; `path` is for messages.
+    /// Reads the bytes of a tokenizer's file, or says why they are not a tokenizer; `path` is for messages.
     pub fn from_json(json: Vec<u8>, path: &Path) -> Result<Self> {
         let bad = |why: String| Error::run(format!("{} is not a tokenizer: {why}", path.display()));
         let value: serde_json::Value =
@@ -193,11 +193,11 @@ impl Tokenizer {
         Ok(Self(Arc::new(tokenizer)))
     }
 
-    /// The ids of a text. Special tokens written in the text become their ids; nothing is added around it. A text of
-    /// megabytes is read as [`Self::encode_long`] does.
+    /// Encodes a text. Special tokens written in the text become their ids; nothing is added around it. A text of
+    /// megabytes is encoded as by [`Self::encode_long`].
     ///
     /// # Errors
-    /// A character or word that the vocabulary lacks, when no unknown token is configured.
+    /// If the vocabulary lacks a character or word and has no unknown token.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         match &self.0.engine {
             Engine::Chars(c) => c.encode(text),
@@ -207,14 +207,14 @@ impl Tokenizer {
         }
     }
 
-    /// As [`Self::encode`], with the tokens that the tokenizer's file puts around one text (BERT's `[CLS] … [SEP]`).
+    /// Encodes a text with the tokens that the tokenizer's file puts around one text (BERT's `[CLS] … [SEP]`).
     ///
     /// # Errors
-    /// As [`Self::encode`].
+    /// The errors of [`Self::encode`].
     pub fn encode_framed(&self, text: &str) -> Result<Vec<u32>> {
         match &self.0.engine {
             Engine::Library(l) => library_encode(l, text, true),
-            // The direct paths know texts alone.
+            // The encoders of characters and bytes cannot add tokens around a text.
             Engine::Chars(_) | Engine::Bytes(_) => {
                 let library = tokenizers::Tokenizer::from_bytes(&self.0.json);
                 let library = library.map_err(|e| Error::run(e.to_string()))?;
@@ -223,7 +223,7 @@ impl Tokenizer {
         }
     }
 
-    /// The text of some ids. Ids outside the vocabulary and broken UTF-8 become U+FFFD.
+    /// Decodes ids to text. Ids outside the vocabulary and broken UTF-8 become U+FFFD.
     pub fn decode(&self, ids: &[u32]) -> String {
         match &self.0.engine {
             Engine::Chars(c) => c.decode(ids),
@@ -237,7 +237,7 @@ impl Tokenizer {
         self.0.vocab_size
     }
 
-    /// How a token is written in the vocabulary.
+    /// The token with this id, as written in the vocabulary.
     pub fn token(&self, id: u32) -> Option<String> {
         match &self.0.engine {
             Engine::Chars(c) => c.token(id),
@@ -246,36 +246,36 @@ impl Tokenizer {
         }
     }
 
-    /// The id of a token as it is written in the vocabulary.
+    /// The id of a token, as written in the vocabulary.
     pub fn id(&self, token: &str) -> Option<u32> {
         self.0.id(token)
     }
 
-    /// The token that ends a text or separates documents, when there is one.
+    /// The token that ends a text or separates documents, if there is one.
     pub fn end_of_text(&self) -> Option<u32> {
         self.0.end_of_text
     }
 
-    /// Whether it reads bytes, so that any file is a text.
+    /// Whether tokens are bytes, so that any file is a text.
     pub fn is_bytes(&self) -> bool {
         matches!(self.0.engine, Engine::Bytes(_))
     }
 
-    /// The content of its file.
+    /// The bytes of the tokenizer's file.
     pub fn json(&self) -> &[u8] {
         &self.0.json
     }
 
-    /// Writes the file, whole or not at all.
+    /// Writes the file atomically.
     ///
     /// # Errors
-    /// The disk's.
+    /// If the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         files::write(path, &self.0.json)
     }
 
-    /// SHA-256 (hex) of its file without what it puts around a text, which [`Self::encode`] does not use: equal
-    /// fingerprints, equal ids.
+    /// SHA-256 (hex) of the file without the tokens that it puts around a text, which [`Self::encode`] does not use.
+    /// Equal fingerprints mean equal ids.
     pub fn fingerprint(&self) -> String {
         let bare = self.file().and_then(|mut file| {
             file["post_processor"] = serde_json::Value::Null;
@@ -306,10 +306,11 @@ impl fmt::Debug for Tokenizer {
     }
 }
 
-/// Ids that a vocabulary may leave out beside as many as it has: published ones fill up to a round number.
+/// Number of unused ids that a vocabulary may have, besides one per token: published ones are padded to a round
+/// number.
 const MOST_GAPS: usize = 1 << 16;
 
-/// One more than the highest id. A model has a row for every id below it, so that one stray id in a small file would
+/// One more than the highest id. A model has a row for every id below it, so a single stray id in a small file could
 /// ask for any amount of memory.
 fn span(vocab: &HashMap<String, u32>) -> Result<usize, String> {
     let highest = vocab.iter().max_by(|a, b| (a.1, a.0).cmp(&(b.1, b.0)));
@@ -326,7 +327,7 @@ fn span(vocab: &HashMap<String, u32>) -> Result<usize, String> {
     Ok(*id as usize + 1)
 }
 
-/// Bytes from which a text is never one piece, so that a piece is none of them.
+/// Texts longer than this are encoded in pieces; larger than any piece, so that a piece is not split again.
 const LONG: usize = 4 * pieces::PIECE;
 
 fn library_encode(library: &tokenizers::Tokenizer, text: &str, framed: bool) -> Result<Vec<u32>> {
@@ -336,7 +337,7 @@ fn library_encode(library: &tokenizers::Tokenizer, text: &str, framed: bool) -> 
         .map_err(|e| Error::run(format!("the tokenizer cannot encode the text: {e}")))
 }
 
-/// Text of bytes, or an error that names the first bad byte.
+/// The bytes as text, or an error that gives the position of the first invalid byte.
 pub(crate) fn utf8(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|e| {
         Error::run(format!(

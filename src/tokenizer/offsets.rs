@@ -1,22 +1,22 @@
-//! Tokens with the places that they come from.
+//! Encodes texts with the byte offsets of each token.
 
 use super::{Engine, Tokenizer};
 use crate::error::{Error, Result};
 use std::sync::Arc;
 
-/// Encodes texts with the bytes of each token. Cloning is cheap.
+/// An encoder that also gives the byte range of each token. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct Offsets(Arc<tokenizers::Tokenizer>);
 
 impl Tokenizer {
-    /// The same tokenizer, which says where tokens come from. It is made once.
+    /// Returns an encoder with byte offsets. It is made once.
     ///
     /// # Errors
-    /// None of a tokenizer that was built or loaded.
+    /// None for a tokenizer that was built or loaded.
     pub fn offsets(&self) -> Result<Offsets> {
         match &self.0.engine {
             Engine::Library(library) => Ok(Offsets(Arc::clone(library))),
-            // The direct paths give ids alone.
+            // The encoders of characters and bytes give only ids.
             Engine::Chars(_) | Engine::Bytes(_) => {
                 if let Some(made) = self.0.offsets.get() {
                     return Ok(made.clone());
@@ -30,10 +30,10 @@ impl Tokenizer {
 }
 
 impl Offsets {
-    /// The ids of a text, and the bytes of it that each stands for.
+    /// Encodes a text; returns the ids and the byte range `from..to` of each token.
     ///
     /// # Errors
-    /// A character or word that the vocabulary lacks, when no unknown token is configured.
+    /// If the vocabulary lacks a character or word and has no unknown token.
     pub fn encode(&self, text: &str) -> Result<(Vec<u32>, Vec<[usize; 2]>)> {
         let encoded = self.0.encode(text, false);
         let encoded = encoded
@@ -43,7 +43,7 @@ impl Offsets {
                 .rev()
                 .find(|at| text.is_char_boundary(*at))
         };
-        // Tokens of parts of a character have its bytes.
+        // A token that covers part of a character gets the bytes of the whole character.
         let place = |(from, to): &(usize, usize)| {
             let to = (*to..=text.len()).find(|at| text.is_char_boundary(*at));
             [whole(*from).unwrap_or(0), to.unwrap_or(text.len())]

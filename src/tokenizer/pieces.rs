@@ -1,20 +1,21 @@
-//! Cutting a long text where no tokenizer joins across: after a line break between two visible
+//! Cuts a long text where no tokenizer joins across the cut: after a line break between two visible
 //! characters.
 //!
-//! Byte-level splitting rules look at most one run of blanks ahead, and BERT's split at every
-//! blank, so a single line break with a visible character on each side is a boundary in both. The
-//! cuts depend on the text alone, never on the number of cores.
+//! Byte-level splitting rules look at most one run of blanks ahead, and BERT's rule splits at every
+//! blank, so both have a boundary at a single line break with a visible character on each side. The
+//! cuts depend only on the text, never on the number of cores.
 //!
-//! A line may be as long as a file, and a library's own form of a text is some thirty times its size. So where no such
-//! line break comes soon, a text is cut before a single space between two visible characters, which both rules
-//! keep apart from what is before it; without one, between a letter and a punctuation mark, which they keep apart, too;
-//! and within a word of megabytes at the next character. Only there, and with rules that join words across spaces,
-//! can the tokens beside a cut differ from those of the whole line.
+//! A line may be as long as a file, and the library needs about thirty times the size of a text it encodes. If no such
+//! line break comes soon, a text is therefore cut before a single space between two visible characters, which both
+//! rules keep apart from what precedes it. Failing that, it is cut between a letter and a punctuation mark, which both
+//! rules also keep apart; and within a word of megabytes at the next character. Only in that last case, and with rules
+//! that join words across spaces, can the tokens beside a cut differ from those of the whole line.
 
-/// Bytes after which the next good place is taken.
+/// Number of bytes after which a piece ends at the next good position.
 pub const PIECE: usize = 1 << 20;
 
-/// The pieces of `text`, in order; their concatenation is `text`. None is longer than twice `piece` and a character.
+/// Cuts `text` into pieces, in order; their concatenation is `text`. No piece is longer than twice `piece` plus a
+/// character.
 pub fn cut(text: &str, piece: usize) -> Vec<&str> {
     let mut pieces = Vec::with_capacity(text.len() / piece.max(1) + 1);
     let mut rest = text;
@@ -30,11 +31,11 @@ pub fn cut(text: &str, piece: usize) -> Vec<&str> {
     pieces
 }
 
-/// The first of the pieces that [`cut`] makes of `text`, whatever follows it.
+/// The leading pieces that [`cut`] makes of any text that begins with `text`.
 pub fn begun(text: &str, piece: usize) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = text;
-    // A cut depends on so many bytes and the character behind them.
+    // A cut depends on at most this many bytes and the character after them.
     while rest.len() > 2 * piece.max(1) + 8 {
         let (head, tail) = rest.split_at(boundary(rest, piece.max(1)));
         pieces.push(head);
@@ -43,12 +44,13 @@ pub fn begun(text: &str, piece: usize) -> Vec<&str> {
     pieces
 }
 
-/// The best place from `from` on and before twice that many bytes; the end of a text that is shorter and has none.
+/// The best position to cut, from `from` bytes on and before twice that; the end of a shorter text that has no good
+/// position.
 fn boundary(text: &str, from: usize) -> usize {
     let end = text.len().min(from.saturating_mul(2));
     let mut places = [None; 3];
     for at in from..end {
-        // All that is looked for is one byte, so both of its sides are borders of characters.
+        // Each of these characters is one byte, so both of its sides are character boundaries.
         let byte = text.as_bytes()[at];
         let (rank, place) = match byte {
             b'\n' => (0, at + 1),

@@ -1,8 +1,8 @@
-//! A tokenizer that someone else trained: `tokenizer.json`, GPT-2's two files, or BERT's
+//! A tokenizer that was trained elsewhere: `tokenizer.json`, GPT-2's two files, or BERT's
 //! `vocab.txt`.
 //!
-//! `tokenizer.json` is kept byte for byte; the other two are written in the same format. SentencePiece's models, folders of
-//! other sorts, and those whose files say how a vocabulary is read (`tokenizer_config.json`), are those of [`hf`].
+//! `tokenizer.json` is kept byte for byte; the other two are converted to the same format. SentencePiece models, other kinds
+//! of folders, and those with settings for reading the vocabulary (`tokenizer_config.json`) are handled by [`hf`].
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,11 +27,10 @@ pub struct PretrainedConfig {
     /// `tokenizer.json`, a SentencePiece model (`.model` or `.spm`) or `vocab.txt`, or a folder with one of them, or with
     /// `vocab.json` and `merges.txt` (also as `encoder.json` and `vocab.bpe`).
     pub path: PathBuf,
-    /// For `vocab.txt`: lower the case and drop accents. By default as a `tokenizer_config.json` beside it says, and without one
-    /// when no token has a capital letter.
+    /// For `vocab.txt`: convert to lower case and drop accents. By default as a `tokenizer_config.json` beside it says; without
+    /// one, true if no token has a capital letter.
     pub lowercase: Option<bool>,
-    /// Token that ends a text, when the usual names (`<|endoftext|>`, `</s>`, `[SEP]` …) do not
-    /// find it.
+    /// Token that ends a text, if it has none of the usual names (`<|endoftext|>`, `</s>`, `[SEP]` …).
     pub end_of_text: Option<String>,
 }
 
@@ -47,7 +46,7 @@ impl PretrainedConfig {
         }
     }
 
-    /// The tokenizer, with what is said of it.
+    /// Builds the tokenizer, with its notes for the user.
     pub(super) fn build(&self) -> Result<Tokenizer> {
         let Some((json, notes)) = self.found()? else {
             return Err(Error::usage(format!(
@@ -62,7 +61,7 @@ impl PretrainedConfig {
         Ok(Tokenizer::from_json(json, &self.path)?.with_notes(notes))
     }
 
-    /// The bytes of its file, and what is said of it; `None` where the folder has none of its files.
+    /// The bytes of the tokenizer's file, and notes on how it was read; `None` if the folder has no known file.
     fn found(&self) -> Result<Option<(Vec<u8>, Vec<String>)>> {
         let file = |name: &str| self.path.join(name);
         let alone = |json: Vec<u8>| Ok(Some((json, Vec::new())));
@@ -91,7 +90,7 @@ impl PretrainedConfig {
         if file("vocab.txt").is_file() {
             return alone(format::to_bytes(&self.bert(&file("vocab.txt"))?)?);
         }
-        // Without the files above it is one of SentencePiece, or no tokenizer.
+        // Without the files above, the folder holds a SentencePiece model or no tokenizer.
         self.of_hugging_face()
     }
 
@@ -136,10 +135,11 @@ impl PretrainedConfig {
 }
 
 impl Tokenizer {
-    /// The tokenizer of a file or folder of the kind `pretrained`; `None` where a folder has none of [`PRETRAINED_FILES`].
+    /// Reads the tokenizer in a file or folder as the kind `pretrained` does; `None` if a folder has none of
+    /// [`PRETRAINED_FILES`].
     ///
     /// # Errors
-    /// A file that cannot be read or is no tokenizer.
+    /// If a file cannot be read or is not a tokenizer.
     pub fn pretrained(path: &Path) -> Result<Option<Self>> {
         let config = PretrainedConfig {
             path: path.to_path_buf(),
@@ -151,12 +151,13 @@ impl Tokenizer {
         }
     }
 
-    /// What is said of the files that it was read from: where its ids can be others than those elsewhere.
+    /// Notes on the files that the tokenizer was read from: cases in which its ids can differ from those of other
+    /// implementations.
     pub fn notes(&self) -> &[String] {
         &self.0.notes
     }
 
-    /// The same with these notes, where nothing else holds it yet.
+    /// Sets the notes; does nothing if the tokenizer is already shared.
     pub(super) fn with_notes(mut self, notes: Vec<String>) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
             inner.notes = notes;
@@ -182,7 +183,7 @@ fn gpt2(vocab_path: &Path, merges_path: &Path) -> Result<Value> {
         .filter(|line| !line.is_empty() && !line.starts_with("#version"))
         .map(str::to_owned)
         .collect();
-    // RoBERTa's files are of this kind, too.
+    // RoBERTa's files have the same format.
     let roberta = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"];
     let (names, end): (&[&str], _) = if vocab.contains_key("<mask>") {
         (&roberta, "</s>")
@@ -193,7 +194,7 @@ fn gpt2(vocab_path: &Path, merges_path: &Path) -> Result<Value> {
     Ok(bpe::file(&added, vocab, &merges))
 }
 
-/// Those of `names` that the vocabulary has, by id.
+/// The special tokens among `names` that the vocabulary has, by id; the one named `end` ends a text.
 fn present(vocab: &Map<String, Value>, names: &[&str], end: &str) -> Vec<Added> {
     let mut added: Vec<Added> = names
         .iter()
@@ -209,7 +210,7 @@ fn present(vocab: &Map<String, Value>, names: &[&str], end: &str) -> Vec<Added> 
     added
 }
 
-/// The file with its end of text marked.
+/// Marks the token `name` as the end of a text in a tokenizer's file.
 fn marked(json: &[u8], name: &str, path: &Path) -> Result<Vec<u8>> {
     let bad = |why: String| Error::run(format!("{} is not a tokenizer: {why}", path.display()));
     let mut file: Value = serde_json::from_slice(json).map_err(|e| bad(e.to_string()))?;

@@ -1,7 +1,7 @@
-//! Sentinels, which stand for the spans that a text lacks, and special tokens that a vocabulary gets after its own.
+//! Sentinels, which stand for the spans removed from a text, and special tokens appended to a vocabulary.
 //!
-//! T5's vocabulary (Raffel et al., arXiv:1910.10683) ends with `<extra_id_99>` … `<extra_id_0>`; a decoder that writes with
-//! it begins with `<pad>`, and texts end with `</s>`.
+//! T5's vocabulary (Raffel et al., arXiv:1910.10683) ends with `<extra_id_99>` … `<extra_id_0>`; T5's decoder begins with
+//! `<pad>`, and texts end with `</s>`.
 
 use super::format::{self, Added};
 use super::{MarkNames, Tokenizer};
@@ -12,22 +12,22 @@ pub fn sentinel(number: usize) -> String {
     format!("<extra_id_{number}>")
 }
 
-/// The tokens that end a text and fill up a row, in a vocabulary that has neither.
+/// The end token and the padding token that are added to a vocabulary without them.
 const END: &str = "</s>";
 const FILLING: &str = "<pad>";
 
 impl Tokenizer {
-    /// The ids of the first sentinels, `most` of them or as many as there are.
+    /// The ids of the first sentinels, at most `most`.
     pub fn sentinels(&self, most: usize) -> Vec<u32> {
         let ids = (0..most).map(|number| self.id(&sentinel(number)));
         ids.map_while(|id| id).collect()
     }
 
-    /// The same with special tokens after its own ids: those of `names` that it lacks, a mark that ends texts, and one
-    /// that fills up rows.
+    /// Appends special tokens: those in `names`, an end token and a padding token, each only if the vocabulary lacks
+    /// it.
     ///
     /// # Errors
-    /// A file that cannot be read back.
+    /// If the new file cannot be read back.
     pub fn with_specials(&self, names: Vec<String>) -> Result<Self> {
         let [_, end, _, pad, _] = self.0.marks;
         let marks = [(end, END), (pad, FILLING)];
@@ -40,10 +40,10 @@ impl Tokenizer {
         self.with_tokens(wanted)
     }
 
-    /// The same with these special tokens after its own ids, as far as it lacks them.
+    /// Appends those of these special tokens that the vocabulary lacks.
     ///
     /// # Errors
-    /// A file that cannot be read back.
+    /// If the new file cannot be read back.
     pub fn with_tokens(&self, names: impl Iterator<Item = String>) -> Result<Self> {
         let new: Vec<String> = names.filter(|name| self.id(name).is_none()).collect();
         if new.is_empty() {
@@ -74,10 +74,10 @@ impl Tokenizer {
         }
     }
 
-    /// The same where a mark begins a target; without one, the mark that fills up rows does, as in T5.
+    /// Makes the padding token begin targets if no other token does, as in T5.
     ///
     /// # Errors
-    /// A file that cannot be read back.
+    /// If the new file cannot be read back.
     pub fn beginning_with_filling(&self) -> Result<Self> {
         let [begin, _, _, pad, _] = self.0.marks;
         match (begin, pad.and_then(|id| self.token(id))) {

@@ -1,21 +1,21 @@
-//! What a `tokenizer.json` must keep to, beyond its form, so that the library which reads it cannot fail an assertion.
+//! Checks a `tokenizer.json` beyond its syntax, so that the library that reads it cannot panic.
 //!
-//! The library trusts two tables: it copies the two sides of a merge into a buffer as long as the longest token, and
-//! it follows the offsets of a compiled character map (a double-array trie, Aoe 1989, and replacements that end with a
-//! zero byte) wherever they lead. Both are checked here in full, and so are the names in a template, which it looks up as it
-//! puts tokens around a text.
+//! The library trusts two tables without checking them: it copies the two sides of a merge into a buffer as long as the
+//! longest token, and it follows the offsets of a compiled character map (a double-array trie, Aoe 1989, and replacements
+//! that end with a zero byte) wherever they lead. Both are checked here in full, and so are the names in a template, which
+//! it looks up when it puts tokens around a text.
 
 use base64::Engine;
 use serde_json::Value;
 
-/// The first fault of a file.
+/// Returns the first fault of a file, if there is one.
 pub fn fault(file: &Value) -> Option<String> {
     merges(&file["model"])
         .or_else(|| charsmaps(&file["normalizer"], 0))
         .or_else(|| template(&file["post_processor"], 0))
 }
 
-/// Templates that name a text or a token that they do not have.
+/// Finds a template that refers to a text or a token that it does not have.
 fn template(processor: &Value, depth: usize) -> Option<String> {
     if depth > DEEPEST {
         return Some("its post-processors are nested too deep".into());
@@ -46,7 +46,7 @@ fn template(processor: &Value, depth: usize) -> Option<String> {
     None
 }
 
-/// Merges of tokens whose joint is longer than every token.
+/// Finds a merge whose result is longer than every token of the vocabulary.
 fn merges(model: &Value) -> Option<String> {
     let vocab = model["vocab"].as_object()?;
     let longest = vocab.keys().map(String::len).max().unwrap_or(0);
@@ -56,7 +56,7 @@ fn merges(model: &Value) -> Option<String> {
             Value::String(both) => both.split_once(' '),
             pair => pair[0].as_str().zip(pair[1].as_str()),
         };
-        // The library says what is wrong with a merge of another form.
+        // The library reports merges of any other form.
         let Some((left, right)) = sides else { continue };
         if !vocab.contains_key(left) || !vocab.contains_key(right) {
             continue;
@@ -79,7 +79,7 @@ fn merges(model: &Value) -> Option<String> {
     None
 }
 
-/// Templates of a post-processor that is not nested too deep.
+/// Counts the templates in a post-processor, which must not be nested too deep.
 fn templates(processor: &Value) -> usize {
     match processor["processors"].as_array() {
         Some(list) => list.iter().map(templates).sum(),
@@ -87,7 +87,7 @@ fn templates(processor: &Value) -> usize {
     }
 }
 
-/// Normalisers stand in sequences; deeper ones than this no file has.
+/// Normalizers may be nested in sequences, but no real file nests them deeper than this.
 const DEEPEST: usize = 16;
 
 fn charsmaps(normalizer: &Value, depth: usize) -> Option<String> {
@@ -108,7 +108,7 @@ fn charsmaps(normalizer: &Value, depth: usize) -> Option<String> {
     charsmap(&bytes).and_then(damaged)
 }
 
-/// What is wrong with a character map: 4 bytes of length, a trie of 32-bit units, replacements.
+/// Finds a fault of a character map: 4 bytes of length, a trie of 32-bit units, replacements.
 pub fn charsmap(bytes: &[u8]) -> Option<&'static str> {
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else {
         return Some("it has no length");
@@ -129,7 +129,7 @@ pub fn charsmap(bytes: &[u8]) -> Option<&'static str> {
     trie(&units, replacements)
 }
 
-/// Every place of the trie that some text leads to, with every byte that may follow.
+/// Visits every node of the trie that some text leads to, with every byte that may follow.
 fn trie(units: &[usize], replacements: &str) -> Option<&'static str> {
     let offset = |unit: usize| (unit >> 10) << ((unit & (1 << 9)) >> 6);
     let Some(root) = units.first() else {
@@ -183,7 +183,7 @@ mod tests {
             charsmap(&map(&[1 << 10], "")),
             Some("its trie leads beyond its end")
         );
-        // One letter: the root leads to place 256, where `a` has a leaf whose value is at 512 ^ 97.
+        // One letter: the root leads to node 256, where `a` has a leaf whose value is at 512 ^ 97.
         let mut units = vec![0u32; 1024];
         units[0] = 256 << 10;
         units[256 ^ 97] = 97 | 1 << 8 | (256 ^ 512) << 10;

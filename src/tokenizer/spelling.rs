@@ -1,9 +1,9 @@
-//! How the tokens of a vocabulary are written: which are special, and which begin a word.
+//! How the tokens of a vocabulary are spelt: which are special, and which begin a word.
 //!
-//! WordPiece marks what continues a word (`##`), SentencePiece what begins one (`▁`); its byte that no piece has is written
-//! `<0x41>`. Byte-level BPE marks a blank (`Ġ`) only, so there, and for characters and bytes, a word also ends where letters,
-//! digits and other characters meet, and a single blank belongs to the word after it, as in GPT-2's splitting rule. A
-//! character whose bytes are tokens of their own counts as a letter.
+//! WordPiece marks the continuation of a word (`##`), SentencePiece its beginning (`▁`); SentencePiece writes a byte that no
+//! piece covers as `<0x41>`. Byte-level BPE marks only blanks (`Ġ`). There, and for characters and bytes, a word also ends
+//! where letters, digits and other characters meet, and a single blank belongs to the word after it, as in GPT-2's splitting
+//! rule. A character whose bytes are separate tokens counts as a letter.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{Engine, Tokenizer, format, word};
 
-/// The facts of each token.
+/// The spelling of every token of a vocabulary.
 pub(super) struct Spelling {
     tokens: Vec<Token>,
     rule: Rule,
@@ -21,11 +21,11 @@ pub(super) struct Spelling {
 #[derive(Clone, Copy, Default)]
 struct Token {
     special: bool,
-    /// Says of itself that it begins a word.
+    /// Whether the token's spelling marks the beginning of a word.
     begins: bool,
-    /// Of its first and last character.
+    /// Classes of the first and the last character.
     classes: [Class; 2],
-    /// Bytes of the text that it stands for.
+    /// Number of bytes of text that the token stands for.
     bytes: usize,
 }
 
@@ -41,20 +41,20 @@ enum Class {
 /// How a vocabulary shows where words begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rule {
-    /// Tokens say it themselves; a blank ends a word.
+    /// Tokens mark it themselves; a blank ends a word.
     Marked,
-    /// As well as where classes of characters meet.
+    /// Same as `Marked`, and also wherever classes of characters meet.
     Classes,
 }
 
-/// How a token is written down.
+/// How a vocabulary spells its tokens.
 enum Writing {
     Continued(String),
-    /// As characters that stand for bytes.
+    /// Characters that stand for bytes.
     Bytes(HashMap<char, u8>),
     Metaspace,
     Characters,
-    /// Whole words, and the one that a line break becomes.
+    /// Whole words, and the token that stands for a line break.
     Words(Option<String>),
 }
 
@@ -78,20 +78,20 @@ fn class_of_byte(byte: u8) -> Class {
     }
 }
 
-/// Whether a part of the format has this type, itself or inside a sequence.
+/// Whether a component of the format has this type, itself or inside a sequence.
 fn has_type(part: &Value, name: &str) -> bool {
     let inside = part["pretokenizers"].as_array().into_iter().flatten();
     part["type"] == name || inside.into_iter().any(|p| has_type(p, name))
 }
 
-/// Whether a normalizer, itself or inside a sequence, writes blanks as `▁`.
+/// Whether a normalizer, itself or inside a sequence, replaces blanks by `▁`.
 fn marks_blanks(normalizer: &Value) -> bool {
     let inside = normalizer["normalizers"].as_array().into_iter().flatten();
     normalizer["type"] == "Replace" && normalizer["content"] == "▁"
         || inside.into_iter().any(marks_blanks)
 }
 
-/// Whether a token is a piece of one byte.
+/// Whether a token stands for a single byte, such as `<0x41>`.
 fn is_byte(token: &str) -> bool {
     let digits = token
         .strip_prefix("<0x")
@@ -190,24 +190,24 @@ impl Tokenizer {
         self.0.spelling.get_or_init(|| Spelling::new(self))
     }
 
-    /// Whether a token is a mark rather than text: added ones, and the one for unknown text.
+    /// Whether a token is special: an added token marked as special, or the unknown token.
     pub fn is_special(&self, id: u32) -> bool {
         let token = self.spelling().tokens.get(id as usize);
         token.is_some_and(|token| token.special)
     }
 
-    /// Bytes of the text that a token stands for, as the vocabulary writes it; none for a special one.
+    /// The number of bytes of text that a token stands for, by its spelling; 0 for a special token.
     pub fn bytes_of(&self, id: u32) -> usize {
         let token = self.spelling().tokens.get(id as usize);
         token.map_or(0, |token| if token.special { 0 } else { token.bytes })
     }
 
-    /// Whether a blank before a word is part of the word's token, so that a mask stands for both.
+    /// Whether the blank before a word is part of the word's token, so that a mask replaces both.
     pub fn joins_blanks(&self) -> bool {
         self.spelling().joins_blanks
     }
 
-    /// Whether a word begins with token `id` where `before` stands before it. A special token is a word of its
+    /// Whether a word begins with token `id` if it follows the token `before`. A special token is a word of its
     /// own.
     pub fn begins_word(&self, before: Option<u32>, id: u32) -> bool {
         let spelling = self.spelling();

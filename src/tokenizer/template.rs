@@ -1,7 +1,7 @@
-//! What a tokenizer's file puts around a text: that which the model reads there, so that a program that loads the file
-//! gives the model the ids that it was trained on.
+//! The tokens that a tokenizer's file puts around a text: those with which the model reads it. A program that loads the file
+//! then gives the model the ids that it was trained on.
 //!
-//! The library calls it a post-processor. Our own encoding never uses it: data puts frames and marks around ids.
+//! The library calls this a post-processor. Our own encoding never uses it: the data pipeline adds frames and marks to ids.
 
 use serde_json::{Map, Value, json};
 
@@ -9,35 +9,35 @@ use super::{Engine, Frame, Tokenizer, format};
 use crate::error::{Error, Result};
 use std::path::Path;
 
-/// The tokens around a text that a model reads.
+/// The tokens that a model expects around a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Around {
-    /// Text as it is: next-token models.
+    /// No tokens: next-token models.
     #[default]
     Nothing,
-    /// The [`super::Frame`] of encoders, where the vocabulary has one.
+    /// The [`super::Frame`] of encoders, if the vocabulary has one.
     Frame,
-    /// The [`super::Edges`] of classifiers and embedders: the tokens that its own file puts there, or the frame.
+    /// The [`super::Edges`] of classifiers and embedding models: those in the tokenizer's own file, or the frame.
     Edges,
-    /// The end mark after a text that becomes another one.
+    /// The end token after the source text of a pair.
     End,
-    /// The marks of the frame of encoders behind a text, where the vocabulary has one: XLNet's `A <sep> <cls>`, the last in a
+    /// The frame's tokens after a text, if the vocabulary has a frame: XLNet's `A <sep> <cls>`, the last one in a
     /// segment of its own.
     Behind,
 }
 
-/// Stand for the two texts of a pair.
+/// Placeholders for the two texts of a pair.
 const TEXTS: [i32; 2] = [-1, -2];
 
-/// Ids, each with its segment.
+/// Ids or placeholders, each with its segment.
 type Pieces = Vec<(i32, i32)>;
 
 impl Tokenizer {
-    /// The same with a file that puts around a text, and around two, what a model reads; the same as it is when its
-    /// file does so already.
+    /// Returns the tokenizer with a file that puts the tokens that a model expects around one text and around two; unchanged
+    /// if its file already does.
     ///
     /// # Errors
-    /// A vocabulary without the marks that are asked for.
+    /// If the vocabulary lacks the marks that are asked for.
     pub fn reading(&self, around: Around) -> Result<Self> {
         let (one, two) = self.around(around)?;
         let own = around == Around::Edges && self.own_edges().is_some();
@@ -53,10 +53,10 @@ impl Tokenizer {
         Ok(made.with_notes(self.0.notes.clone()))
     }
 
-    /// The same with a file that puts these tokens around a text, and around two.
+    /// Returns the tokenizer with a file that puts these tokens around one text, and around two.
     ///
     /// # Errors
-    /// An id beyond the vocabulary.
+    /// If an id is outside of the vocabulary.
     pub fn between(&self, before: &[u32], behind: &[u32]) -> Result<Self> {
         let all = || before.iter().chain(behind);
         if let Some(id) = all().find(|id| **id as usize >= self.vocab_size()) {
@@ -77,19 +77,19 @@ impl Tokenizer {
         Ok(made.with_notes(self.0.notes.clone()))
     }
 
-    /// The frame that its file puts around a text; `None` when it puts nothing, or something else.
+    /// The frame that the tokenizer's file puts around a text; `None` if it puts nothing, or something else.
     pub fn framing(&self) -> Option<Frame> {
         let (one, two) = self.around(Around::Frame).ok()?;
         self.frame().filter(|_| self.puts(&one, &two))
     }
 
-    /// Whether its file puts the marks of [`Around::Behind`] around texts, and has a frame.
+    /// Whether the file puts the tokens of [`Around::Behind`] around texts, in a vocabulary with a frame.
     pub(super) fn reads_behind(&self) -> bool {
         let around = self.frame().and_then(|_| self.around(Around::Behind).ok());
         around.is_some_and(|(one, two)| self.puts(&one, &two))
     }
 
-    /// One text and two, among the tokens around them; each token with its segment.
+    /// The sequences for one text and for two: placeholders and the tokens around them, each with its segment.
     fn around(&self, around: Around) -> Result<(Pieces, Pieces)> {
         let [a, b] = TEXTS;
         let framed = matches!(around, Around::Frame | Around::Edges | Around::Behind);
@@ -120,7 +120,7 @@ impl Tokenizer {
         })
     }
 
-    /// Whether its file puts these tokens around a text and around two: empty texts show them.
+    /// Whether the file puts these tokens around one text and around two, as found by encoding empty texts.
     fn puts(&self, one: &[(i32, i32)], two: &[(i32, i32)]) -> bool {
         let Engine::Library(library) = &self.0.engine else {
             let own = |file: Value| match one.len() {
@@ -165,18 +165,18 @@ impl Tokenizer {
         })
     }
 
-    /// Whether each id stands for the same token in both, and both cut texts alike, whichever tokens are special or marks.
+    /// Whether each id stands for the same token in both, and both split texts alike; special tokens and marks may differ.
     pub fn has_tokens_of(&self, other: &Self) -> bool {
         self.fingerprint() == other.fingerprint()
             || self.vocab_size() == other.vocab_size() && self.begins_as(other)
     }
 
-    /// Whether it is the other one with further tokens added behind those that it has.
+    /// Whether this tokenizer is the other one with further tokens appended.
     pub fn extends(&self, other: &Self) -> bool {
         self.vocab_size() > other.vocab_size() && self.begins_as(other)
     }
 
-    /// Whether each id of the other one stands for the same token here, and both cut texts alike.
+    /// Whether each id of the other tokenizer stands for the same token here, and both split texts alike.
     fn begins_as(&self, other: &Self) -> bool {
         let (Ok(own), Ok(theirs)) = (self.file(), other.file()) else {
             return false;
@@ -187,7 +187,7 @@ impl Tokenizer {
             && (0..other.vocab_size() as u32).all(same)
     }
 
-    /// Its file as JSON.
+    /// The tokenizer's file as JSON.
     pub(super) fn file(&self) -> Result<Value> {
         serde_json::from_slice(&self.0.json)
             .map_err(|e| Error::run(format!("the tokenizer's file is damaged: {e}")))

@@ -1,7 +1,7 @@
-//! Unigram language model over pieces: a word is read as its likeliest segmentation.
+//! Unigram language model over pieces: a word is encoded by its most probable segmentation.
 //!
 //! Kudo, "Subword regularization", arXiv:1804.10959; learned in `likelihood`. `▁` stands for a
-//! blank and begins a word; nothing is put before the text, so the exact text comes back.
+//! blank and begins a word. Nothing is added before the text, so decoding returns the exact text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,8 +34,8 @@ impl Default for UnigramConfig {
 
 const SPECIALS: [&str; 3] = ["<pad>", "</s>", "<unk>"];
 const UNKNOWN: usize = 2;
-/// Longer "words" (base64, no blanks) are learned from in parts, so that their likelihood stays a
-/// number.
+/// Longer "words" (base64, text without blanks) are learned from in parts, so that their likelihood stays
+/// finite.
 const LONGEST: usize = 256;
 
 impl UnigramConfig {
@@ -89,13 +89,13 @@ fn metaspace() -> Value {
     json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never", "split": true})
 }
 
-/// Lines first, so that no piece reaches over a line break; then blanks.
+/// Splits at line breaks first, so that no piece crosses one; then at blanks.
 pub(super) fn pre_tokenizer() -> Value {
     let lines = json!({"type": "Split", "pattern": {"String": "\n"}, "behavior": "Isolated", "invert": false});
     json!({"type": "Sequence", "pretokenizers": [lines, metaspace()]})
 }
 
-/// Counted words in sorted order, none too long.
+/// Counted words in sorted order; words that are too long are cut into parts.
 fn parts(counts: BTreeMap<String, u64>) -> Vec<(String, u64)> {
     let mut parts: BTreeMap<String, u64> = BTreeMap::new();
     for (word, count) in counts {

@@ -1,11 +1,11 @@
-//! A fixed vocabulary of whole words between blanks: for generated texts, whose words are known.
+//! A fixed vocabulary of whole words between blanks, for generated texts whose words are known.
 
 use serde_json::{Value, json};
 
 use super::format;
 
-/// The file: special tokens first, then the words, ids in their order; an unknown word is an error unless `unknown`
-/// is one of the special tokens.
+/// Makes the tokenizer's file: special tokens first, then the words, with ids in that order. An unknown word is an
+/// error unless `unknown` is one of the special tokens.
 pub(super) fn of_words(specials: &[&str], words: &[&str], unknown: &str) -> Value {
     let added = format::specials(specials.iter().copied(), 0, None);
     let mut vocab = serde_json::Map::new();

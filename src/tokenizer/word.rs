@@ -1,8 +1,9 @@
 //! One token per word: white space separates words, and every line break is the token `<eos>`.
 //!
-//! Words that are rare, or new at use, are `<unk>`, and so is a word that the text itself writes as `<unk>` (WikiText,
-//! Merity et al., arXiv:1609.07843). Ids go by frequency, the most frequent word first, as adaptive softmax and adaptive
-//! inputs want them (Grave et al., arXiv:1609.04309). Blanks are not kept: decoding joins words with single spaces.
+//! Words that are rare, or unseen in training, become `<unk>`, like words that the text itself writes as `<unk>`
+//! (WikiText, Merity et al., arXiv:1609.07843). Ids are ordered by frequency, the most frequent word first, as adaptive
+//! softmax and adaptive input embeddings require (Grave et al., arXiv:1609.04309). Blanks are not kept: decoding joins
+//! words with single spaces.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,8 +68,8 @@ impl WordConfig {
         faults
     }
 
-    /// The file: special tokens first, then the words by falling frequency, those of one frequency in the order of
-    /// their spelling. `<unk>` has the frequency of all that it stands for.
+    /// Makes the tokenizer's file: special tokens first, then the words by decreasing frequency, words of equal
+    /// frequency in alphabetical order. `<unk>` counts as often as all the words that it stands for.
     pub(super) fn train(&self, texts: &[&str]) -> Result<Value> {
         let mut counts = word_counts::count(texts, &normalizer(), &splitter())?;
         let names = self.names();
@@ -109,12 +110,12 @@ impl WordConfig {
     }
 }
 
-/// A line break becomes a word of its own.
+/// Turns a line break into a word of its own.
 fn normalizer() -> Value {
     json!({"type": "Replace", "pattern": {"String": "\n"}, "content": format!(" {LINE} ")})
 }
 
-/// The token that a file makes of a line break, when it does as here.
+/// The token that a file makes of a line break, if it uses the same normalizer as here.
 pub(super) fn line(file: &Value) -> Option<String> {
     (file["normalizer"] == normalizer()).then(|| LINE.to_owned())
 }
@@ -125,7 +126,7 @@ fn splitter() -> Value {
 
 fn file(added: &[format::Added], vocab: serde_json::Map<String, Value>) -> Value {
     let replace = |pattern: Value, content: &str| json!({"type": "Replace", "pattern": pattern, "content": content});
-    // The prefix marks tokens that continue a word. No word begins with a blank, so that all are joined with blanks.
+    // The prefix marks tokens that continue a word. No word begins with a blank, so all words are joined with blanks.
     let joined = json!({"type": "WordPiece", "prefix": " ", "cleanup": false});
     format::file(
         added,

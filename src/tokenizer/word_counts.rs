@@ -1,5 +1,5 @@
-//! The words of a training text and how often each occurs, as a tokenizer's own normalizer and
-//! splitter see it.
+//! Counts the words of a training text, as normalised and split by the rules of the tokenizer
+//! that is trained.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,10 +13,10 @@ use tokenizers::{
 use super::pieces;
 use crate::error::{Error, Result};
 
-/// Words in sorted order with their counts: a function of the text alone.
+/// Words in sorted order with their counts, which depend only on the text.
 ///
 /// # Errors
-/// A normalizer or pre-tokenizer that the library does not know or that fails on the text.
+/// If the library does not know the normalizer or pre-tokenizer, or one of them fails on the text.
 pub fn count(
     texts: &[&str],
     normalizer: &Value,

@@ -1,8 +1,8 @@
-//! WordPiece as in BERT: words are split at blanks and punctuation, then read as the longest known
+//! WordPiece as in BERT: words are split at blanks and punctuation, then into the longest known
 //! pieces; `##` marks pieces that continue a word.
 //!
 //! Schuster and Nakajima, ICASSP 2012; Devlin et al., arXiv:1810.04805. As in the `tokenizers`
-//! crate the pieces are learned by merging frequent pairs, not by likelihood. Blanks are not kept:
+//! crate, the pieces are learned by merging frequent pairs, not by likelihood. Blanks are not kept:
 //! decoding gives a readable text, not the original one.
 
 use schemars::JsonSchema;
@@ -22,7 +22,7 @@ pub struct WordpieceConfig {
     pub vocab_size: usize,
     /// Pairs that occur less often are not joined.
     pub min_frequency: u64,
-    /// Lower the case and drop accents.
+    /// Convert to lower case and drop accents.
     pub lowercase: bool,
     /// Further tokens that are never split.
     pub special_tokens: Vec<String>,
@@ -97,7 +97,7 @@ fn pre_tokenizer() -> Value {
     json!({"type": "BertPreTokenizer"})
 }
 
-/// The file for a vocabulary; frames a text as `[CLS] … [SEP]` when it has both.
+/// Makes the file for a vocabulary; it frames a text as `[CLS] … [SEP]` if the vocabulary has both tokens.
 pub(super) fn file(
     added: &[format::Added],
     vocab: serde_json::Map<String, Value>,

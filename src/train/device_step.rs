@@ -1,4 +1,4 @@
-//! A step whose numbers stay on the device, and its replays ([`crate::kernel::replay`]).
+//! A training step whose loss and norm stay on the device, and its replays ([`crate::kernel::replay`]).
 
 use super::ema::Ema;
 use super::gradients::{self, Gradient};
@@ -14,17 +14,17 @@ use burn::module::{ModuleVisitor, Param, ParamId};
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{Tensor, TensorData};
 
-/// What a step moves.
+/// The model, optimizer and average that a step updates.
 pub struct Moving<'a, M> {
-    /// The weights; there are some.
+    /// The weights; always `Some` between steps.
     pub model: &'a mut Option<M>,
-    /// Their moments.
+    /// The optimizer with its moments.
     pub optimizer: &'a mut ModuleOptimizer,
-    /// Their average.
+    /// The moving average of the weights.
     pub ema: &'a mut Option<Ema<M>>,
 }
 
-/// A model with its optimizer, without a run around them.
+/// A model with its optimizer, outside a run.
 pub struct Held<M> {
     model: Option<M>,
     optimizer: ModuleOptimizer,
@@ -32,7 +32,7 @@ pub struct Held<M> {
 }
 
 impl<M: Trained> Held<M> {
-    /// They have no average.
+    /// Builds the pair, without a moving average.
     pub fn new(model: M, optimizer: ModuleOptimizer) -> Self {
         Self {
             model: Some(model),
@@ -41,12 +41,12 @@ impl<M: Trained> Held<M> {
         }
     }
 
-    /// The model between two steps.
+    /// Returns the model between two steps.
     pub fn model(&self) -> &M {
         between(self.model.as_ref())
     }
 
-    /// What a step of the device moves.
+    /// Borrows what a step on the device updates.
     pub fn moving(&mut self) -> Moving<'_, M> {
         Moving {
             model: &mut self.model,
@@ -55,14 +55,14 @@ impl<M: Trained> Held<M> {
         }
     }
 
-    /// Moves the weights by gradients that the host has decided on.
+    /// Updates the weights with gradients that the host has accepted.
     pub fn optimize(&mut self, lr: f64, gradients: GradientsParams) {
         let model = between(self.model.take());
         self.model = Some(model.optimize(&mut self.optimizer, lr.into(), gradients));
     }
 }
 
-/// What there is of a model while no step takes it.
+/// Unwraps a model that no step has taken out.
 fn between<T>(model: Option<T>) -> T {
     match model {
         Some(model) => model,
@@ -72,21 +72,22 @@ fn between<T>(model: Option<T>) -> T {
 
 /// A step that was taken, as far as the host knows.
 pub struct Taken {
-    /// Its sums, which are unread.
+    /// Sums of the step, still unread on the device.
     pub output: StepOutput,
-    /// The square of the gradient's norm, `[1]`.
+    /// Squared norm of the gradient, `[1]`.
     pub squares: Tensor<1>,
-    /// The parameters that it gave a gradient to.
+    /// Parameters that have a gradient in this step.
     pub moved: Vec<ParamId>,
 }
 
 impl Taken {
-    /// The same sums in buffers that the next replay does not write; `scored` is the number of values that the step scored.
+    /// Copies the sums into buffers that the next replay does not overwrite; `scored` is the number of values that the
+    /// step scored.
     fn copied(&self, scored: usize) -> Self {
         let mut all = self.output.unread.tensors();
         all.push(self.squares.clone());
         let count = all.len();
-        // One tensor is what it is made of: there are two at least, a loss and a square.
+        // `cat` of one tensor would not copy; there are at least two, a loss and a squared norm.
         let all = Tensor::cat(all, 0);
         let mut each = (0..count).map(|i| all.clone().narrow(0, i, 1));
         let mut output = self.output.clone();
@@ -105,10 +106,11 @@ impl<M: Trained> Moving<'_, M> {
         between(self.model.as_ref())
     }
 
-    /// Moves everything by a gradient that is not read, unless it is bad; `states` are what norms kept before the step.
+    /// Updates everything with a gradient that is not read, unless it is bad; `states` holds the batch norms'
+    /// statistics before the step.
     ///
     /// # Errors
-    /// No parameter has a gradient.
+    /// If no parameter has a gradient.
     pub fn by(
         &mut self,
         mut gradient: Gradient,
@@ -139,7 +141,7 @@ impl<M: Trained> Moving<'_, M> {
     }
 }
 
-/// What the host puts into the launches of a step beside the batch's data.
+/// Sizes that the host puts into the launches of a step besides the batch's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sizes(Vec<[usize; 8]>);
 
@@ -149,7 +151,7 @@ impl Sizes {
             [
                 batch.rows,
                 batch.first_row,
-                // Targets at the ends of packed documents are not scored: the number of the others is read on the device.
+                // Targets at the ends of packed documents are not scored; the device reads how many others there are.
                 if is_packed(batch) { 0 } else { batch.scored },
                 batch.second,
                 batch.tokens,
@@ -162,7 +164,7 @@ impl Sizes {
     }
 }
 
-/// Whether rows hold documents that are hidden from each other.
+/// Whether rows hold several documents that are masked from each other.
 fn is_packed(batch: &Batch) -> bool {
     match &batch.content {
         Content::Text(texts) => texts.documents.is_some(),
@@ -172,44 +174,44 @@ fn is_packed(batch: &Batch) -> bool {
     }
 }
 
-/// Steps of one size that are replayed.
+/// Steps of equal size that are recorded and replayed.
 #[derive(Default)]
 pub struct Replays {
     replay: Option<Replay>,
     sizes: Option<Sizes>,
-    /// Whether all steps so far were good, `[1]`, where replays read and write it.
+    /// Whether all steps so far were good, `[1]`; replays read and write this buffer.
     good: Option<Tensor<1>>,
-    /// The sums of the recorded step, which every replay writes anew.
+    /// Sums of the recorded step; every replay overwrites them.
     taken: Option<Taken>,
 }
 
 impl Replays {
-    /// Whether the next step is a replay, if it fits.
+    /// Returns whether the next step is a replay, if its size fits.
     pub fn are_ready(&self) -> bool {
         self.taken.is_some()
     }
 
-    /// Whether steps were taken on the way to a recording, or by one.
+    /// Returns whether steps were taken in preparation of a recording or from one.
     pub fn are_under_way(&self) -> bool {
         self.replay.is_some()
     }
 
-    /// Whether a step is as large as those that are replayed.
+    /// Returns whether a step has the size of the replayed steps.
     pub fn fit(&self, batches: &[Batch]) -> bool {
         self.sizes
             .as_ref()
             .is_none_or(|own| *own == Sizes::of(batches))
     }
 
-    /// Begins anew: a step was taken that was no replay.
+    /// Starts over after a step that was not a replay.
     pub fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// Takes a step by its work or by a replay of it.
+    /// Takes a step, by running it or by replaying it.
     ///
     /// # Errors
-    /// The task's steps cannot be replayed.
+    /// If the task's steps cannot be replayed.
     pub fn step<M: Trained>(
         &mut self,
         mut moving: Moving<'_, M>,
@@ -222,7 +224,7 @@ impl Replays {
             Some(replay) => replay,
             none => none.insert(begun(moving.model())?),
         };
-        // The first pass is a step like any other.
+        // The first pass is an ordinary step.
         let good = match replay.notes() {
             true => None,
             false => Some(self.good.get_or_insert_with(|| one(moving.model())).clone()),
@@ -254,7 +256,7 @@ impl Replays {
     }
 }
 
-/// Nothing of a model's steps is noted yet.
+/// Begins a replay with nothing recorded yet.
 fn begun<M: Trained>(model: &M) -> Result<Replay> {
     if !parameters::states(model).is_empty() {
         return Err(Error::usage(
@@ -268,7 +270,7 @@ fn begun<M: Trained>(model: &M) -> Result<Replay> {
     })
 }
 
-/// 1 beside a model.
+/// Returns a tensor of 1 on the model's device.
 fn one<M: Trained>(model: &M) -> Tensor<1> {
     let device = model
         .devices()
@@ -278,7 +280,7 @@ fn one<M: Trained>(model: &M) -> Tensor<1> {
     Tensor::ones([1], &device.without_autodiff())
 }
 
-/// Where the weights of a model are.
+/// Returns the addresses of a model's weights in device memory.
 fn places<M: Trained>(model: &M) -> Vec<u64> {
     let mut places = Places(Vec::new());
     model.visit(&mut places);

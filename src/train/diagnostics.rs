@@ -1,15 +1,16 @@
-//! `diagnostics.jsonl`: how each part of a model learns, at every so many steps.
+//! `diagnostics.jsonl`: how each part of a model learns, measured every few steps.
 //!
-//! A part is a block of a stack (`blocks.3`, `decoder.blocks.0`), or whatever stands outside of them (`embedding`,
-//! `final_norm`, `head`). A line holds what was asked for, each an object from parts to numbers:
+//! A part is a block of a stack (`blocks.3`, `decoder.blocks.0`) or a module outside the blocks (`embedding`,
+//! `final_norm`, `head`). A line holds the requested measures, each an object from parts to numbers:
 //!
 //! * `gradient_norm`: L2 norm of the gradient of the part's parameters, before clipping;
-//! * `update_norm`: L2 norm of what the step changed of them, and `update_ratio`, that over their own norm;
-//! * `activation_rms`: root mean square of the stream after each block;
+//! * `update_norm`: L2 norm of the change of these parameters in the step, and `update_ratio`, that norm over their own
+//!   norm;
+//! * `activation_rms`: root mean square of the residual stream after each block;
 //! * `attention_entropy`: mean entropy of each layer's attention weights in nats, cross-attention as `….cross`.
 //!
-//! The last two are of the step's first micro-batch. Parameters without a gradient (frozen ones) do not count. A step
-//! that is left out has no line. Nothing of a run depends on them, not even its last bit.
+//! The last two are measured on the step's first micro-batch. Parameters without a gradient (frozen ones) do not count.
+//! A step that is skipped has no line. Measuring does not change the run, not even its last bit.
 
 use super::gradients::Gradient;
 use super::parameters;
@@ -24,19 +25,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// `[diagnostics]`: what is measured of a model beside its loss, and how often.
+/// `[diagnostics]`: what is measured of a model besides its loss, and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DiagnosticsConfig {
     /// Steps between lines of diagnostics.jsonl.
     pub every: u64,
-    /// Norms of the gradients of each part.
+    /// Whether to measure the gradient norm of each part.
     pub gradient_norms: bool,
-    /// Norms of the steps of each part, also relative to its parameters.
+    /// Whether to measure the norm of each part's update, also relative to the norm of its parameters.
     pub update_norms: bool,
-    /// Root mean squares of the stream after each block.
+    /// Whether to measure the root mean square of the residual stream after each block.
     pub activation_norms: bool,
-    /// Entropies of the attention of each layer; by default where the model's attention forms weights.
+    /// Whether to measure the attention entropy of each layer; by default if the model's attention forms weights.
     pub attention_entropy: bool,
 }
 
@@ -53,12 +54,12 @@ impl Default for DiagnosticsConfig {
 }
 
 impl DiagnosticsConfig {
-    /// Whether the step with this number, from 1, is measured.
+    /// Returns whether the step with this number, from 1, is measured.
     pub fn measures(&self, step: u64) -> bool {
         step.is_multiple_of(self.every.max(1))
     }
 
-    /// Asks for readings of a step's first micro-batch.
+    /// Requests readings of a step's first micro-batch.
     pub fn ask(&self, batches: &mut [Batch]) {
         let wanted = Wanted {
             activations: self.activation_norms,
@@ -72,17 +73,17 @@ impl DiagnosticsConfig {
     }
 }
 
-/// The measurements of one step; empty where it was not asked for.
+/// The measurements of one step; a measure that was not requested is missing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diagnosis {
     /// The step, from 1.
     pub step: u64,
-    /// Norms of gradients, of steps, steps over parameters; readings of the pass.
+    /// Measures by name, each with its values by part: norms of gradients and updates, ratios, readings of the forward pass.
     pub measures: Vec<(&'static str, Vec<(String, f64)>)>,
 }
 
 impl Diagnosis {
-    /// The line of the journal.
+    /// Builds the line of the journal.
     pub fn line(&self) -> Value {
         let mut line = Map::new();
         line.insert("step".into(), self.step.into());
@@ -94,7 +95,7 @@ impl Diagnosis {
     }
 }
 
-/// A step that is being measured: what is known before the weights move.
+/// A step that is being measured: the values known before the weights are updated.
 pub struct Before {
     config: DiagnosticsConfig,
     parts: HashMap<ParamId, String>,
@@ -104,7 +105,7 @@ pub struct Before {
 }
 
 impl Before {
-    /// Measures the gradient, and keeps the weights when their change is wanted.
+    /// Measures the gradient, and copies the weights if their change is measured.
     pub fn new<M: Module>(config: DiagnosticsConfig, model: &M, gradient: &mut Gradient) -> Self {
         let all = parameters::list(model).into_iter();
         let mut parts: HashMap<ParamId, String> = all.map(|p| (p.id, part(&p.path))).collect();
@@ -123,7 +124,7 @@ impl Before {
         }
     }
 
-    /// Measures what the step with this number, from 1, changed.
+    /// Measures the change made by the step with this number, from 1.
     pub fn after<M: Module>(self, step: u64, model: &M) -> Diagnosis {
         let mut measures = Vec::new();
         if self.config.gradient_norms {
@@ -153,9 +154,9 @@ impl Before {
     }
 }
 
-/// The part that a parameter belongs to, from its path: a block, or what stands first outside of blocks.
+/// Returns the part that a parameter belongs to, from its path: a block, or the outermost module outside the blocks.
 pub fn part(path: &str) -> String {
-    // These only hold others.
+    // These modules only contain others.
     let holds = |name: &&str| !matches!(*name, "model" | "stack" | "network" | "cells");
     let names: Vec<&str> = path.split('.').filter(holds).collect();
     let inside = matches!(
@@ -190,7 +191,7 @@ impl Squares {
     }
 }
 
-/// Measures gradients, and leaves the parameters that have one in `parts`.
+/// Measures gradients, and drops parameters without a gradient from `parts`.
 struct OfGradients<'a> {
     gradients: &'a GradientsParams,
     parts: &'a mut HashMap<ParamId, String>,
@@ -208,7 +209,7 @@ impl ModuleVisitor for OfGradients<'_> {
     }
 }
 
-/// Measures how far parameters are from where they were, and how long they were.
+/// Measures the change of the parameters and their norm before it.
 struct OfChange<'a> {
     weights: GradientsParams,
     parts: &'a HashMap<ParamId, String>,

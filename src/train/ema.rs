@@ -1,11 +1,11 @@
 //! A moving average of the weights (Polyak and Juditsky 1992): s ← ds + (1 − d)θ after every step.
 //!
-//! The average is a module of its own, without gradients and with dropout off, so evaluation uses it in
-//! the weights' place without exchanging anything. Float parameters are averaged, but for those that do not learn: of equal
-//! values a rounded mean may be another value. There is no correction for the start, which is the initial weights.
+//! The average is a separate module, without gradients and with dropout off, so evaluation uses it in place of the
+//! weights without exchanging anything. Float parameters are averaged, except for frozen ones: the rounded mean of
+//! equal values may be a different value. There is no bias correction for the start, which is the initial weights.
 //!
-//! d is the same for all steps, or goes by their number: schedule-free training averages all of them
-//! ([`crate::train::optim::schedule_free`]), and an average that teaches the weights comes to rest.
+//! d is constant or depends on the number of the step: schedule-free training averages all steps
+//! ([`crate::train::optim::schedule_free`]), and the average of a teacher comes to rest as d approaches 1.
 
 use super::optim::Averaging;
 use super::parameters;
@@ -17,20 +17,20 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use std::f64::consts::PI;
 
-/// What d is.
+/// The decay d.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
-    /// The same for all steps, in [0, 1).
+    /// The same d for all steps, in [0, 1).
     Constant(f64),
-    /// That of an average that teaches the weights: from d of the first step to 1 along a half cosine over so many steps
-    /// (Grill et al. 2020, BYOL, section 3.2; Caron et al. 2021, DINO, section 3.1).
+    /// d of an average that is the teacher of the weights: from d of the first step to 1 along a half cosine over
+    /// `steps` steps (Grill et al. 2020, BYOL, section 3.2; Caron et al. 2021, DINO, section 3.1).
     Teaching {
         /// d of the first step.
         from: f64,
         /// Steps of the whole training.
         steps: u64,
     },
-    /// That of an optimizer's own average.
+    /// d of the average that an optimizer prescribes.
     Own(Averaging),
 }
 
@@ -41,7 +41,7 @@ impl From<f64> for Rule {
 }
 
 impl Rule {
-    /// d of the step `time`, which is 1 at first.
+    /// Returns d of step `time`, counted from 1.
     fn decay(self, time: u64) -> f64 {
         match self {
             Self::Constant(decay) => decay,
@@ -54,22 +54,22 @@ impl Rule {
     }
 }
 
-/// Averaged weights.
+/// A moving average of a model's weights.
 #[derive(Clone, Debug)]
 pub struct Ema<M> {
     rule: Rule,
-    /// Steps in it.
+    /// Steps in the average.
     taken: u64,
     average: M,
 }
 
 impl<M: Module> Ema<M> {
-    /// An average that starts at the model's weights.
+    /// Starts an average at the model's weights.
     pub fn new(rule: impl Into<Rule>, model: &M) -> Self {
         Self::from_average(rule, 0, model.valid())
     }
 
-    /// An average that continues from the saved one of so many steps.
+    /// Continues a saved average of `taken` steps.
     pub fn from_average(rule: impl Into<Rule>, taken: u64, average: M) -> Self {
         Self {
             rule: rule.into(),
@@ -78,7 +78,7 @@ impl<M: Module> Ema<M> {
         }
     }
 
-    /// Takes the weights after a step into the average.
+    /// Blends the weights after a step into the average.
     pub fn update(self, model: &M) -> Self {
         let taken = self.taken + 1;
         let mut blend = Blend {
@@ -94,7 +94,7 @@ impl<M: Module> Ema<M> {
         }
     }
 
-    /// [`Self::update`] by a step whose numbers are on its device: the average stays what it was where that is not taken.
+    /// [`Self::update`] for a step whose numbers are on the device: the average is unchanged if the step is not taken.
     pub fn update_if(self, model: &M, verdict: &Verdict) -> Self {
         let taken = self.taken + 1;
         let mut blend = Blend {
@@ -110,7 +110,7 @@ impl<M: Module> Ema<M> {
         }
     }
 
-    /// The averaged model, in evaluation mode.
+    /// Returns the averaged model, in evaluation mode.
     pub fn model(&self) -> &M {
         &self.average
     }
@@ -118,7 +118,7 @@ impl<M: Module> Ema<M> {
 
 struct Blend<'a> {
     decay: f64,
-    /// Whether the field at hand is taken as it is.
+    /// Whether the current field is copied instead of averaged.
     latest: bool,
     weights: GradientsParams,
     decision: Option<&'a Decision>,

@@ -1,8 +1,9 @@
 //! Metrics of a model on a whole split.
 //!
-//! Several ranks take turns at the batches, and each adds the sums of all batches in their order: the bits are those of
-//! one process. Where a state is carried from batch to batch, the lanes of a split are divided into groups, however many
-//! ranks there are: each rank carries the states of some groups, and adds the sums of all groups in their order.
+//! Several ranks take turns at the batches, and each rank adds the sums of all batches in order: the result equals that
+//! of one process bit for bit. If a state is carried from batch to batch, the lanes of a split are divided into groups,
+//! regardless of how many ranks there are: each rank carries the states of some groups, and adds the sums of all groups
+//! in order.
 
 use super::exchange;
 use super::gradients;
@@ -19,27 +20,27 @@ use burn::train::InferenceStep;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// A split and what turns its loss into other units.
+/// A split and what is needed to convert its loss to other units.
 #[derive(Clone)]
 pub struct Split {
     /// The items.
     pub source: Arc<dyn Source>,
-    /// Bytes of text behind one scored token, when there is text.
+    /// Bytes of text per scored token, for text.
     pub bytes_per_token: Option<f64>,
-    /// Whether the model carries its state through it (`[train] carry_state`): a batch of b rows then reads the split in
-    /// b lanes, each of which begins empty. With one lane it is one long pass.
+    /// Whether the model carries its state through the split (`[train] carry_state`): a batch of b rows then reads the
+    /// split in b lanes, each of which begins with an empty state. With one lane it is one long pass.
     pub carried: bool,
-    /// The groups of lanes that are batches of their own where state is carried, a power of two that divides the lanes.
+    /// Number of groups of lanes, each a separate batch if state is carried; a power of two that divides the number of lanes.
     pub groups: usize,
-    /// Whether rows are told from the others of their batch, so that none may be a batch of its own.
+    /// Whether each row is contrasted with the others of its batch, so that no row may form a batch by itself.
     pub compared: bool,
 }
 
 impl Split {
-    /// An error where rows are told from others and there are none.
+    /// Checks that there are at least two rows if rows are contrasted with each other.
     ///
     /// # Errors
-    /// A single row.
+    /// If the split has a single row.
     pub fn require_rows(&self) -> Result<()> {
         match self.compared && self.source.len() == 1 {
             true => Err(Error::usage(
@@ -50,22 +51,22 @@ impl Split {
     }
 }
 
-/// Means over a split.
+/// Mean loss and metrics over a split.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scores {
     /// Mean loss in nats over scored positions.
     pub loss: f64,
-    /// Other metrics by their usual names.
+    /// Other metrics by name.
     pub metrics: BTreeMap<String, f64>,
-    /// How often each class was taken for each, where classes are told apart.
+    /// Confusion matrix, for classification.
     pub confusion: Option<Confusion>,
 }
 
 impl Scores {
-    /// The value of a metric, turned round where higher is better, so that the lowest is the best.
+    /// Returns the value of a metric, negated if higher is better, so that the lowest value is the best.
     ///
     /// # Errors
-    /// A metric that was not measured; the message lists those that were.
+    /// If the metric was not measured; the message lists those that were.
     pub fn compared_by(&self, metric: &str) -> Result<f64> {
         let value = match metric {
             "loss" => Some(self.loss),
@@ -85,28 +86,28 @@ impl Scores {
     }
 }
 
-/// A pass over a split, batch after batch; it can be left at any of them.
+/// A pass over a split, batch after batch; it can be stopped after any of them.
 pub struct Evaluation {
-    /// The batches of this rank, by turns.
+    /// Batches of this rank, one turn at a time.
     turns: Box<dyn Iterator<Item = Result<Vec<Batch>>> + Send>,
     count: usize,
     total: StepOutput,
     bytes_per_token: Option<f64>,
     carried: bool,
-    /// The states that the rows of the last turn's batches pass on.
+    /// States that the rows of the last turn's batches pass on.
     states: Vec<ModelState>,
     ranks: Ranks,
-    /// Sums of batches that other ranks have read, or that come after theirs.
+    /// Sums of batches that have been read but not yet returned by `step`.
     ready: VecDeque<StepOutput>,
 }
 
 impl Evaluation {
-    /// A pass from the first item on.
+    /// Starts a pass at the first item.
     pub fn new(split: &Split, batch_size: usize) -> Self {
         Self::among(split, batch_size, Ranks::solo())
     }
 
-    /// The rows of the batches of a split: those that are compared with each other are never alone.
+    /// Returns the batch size of a split: rows that are contrasted with each other are never alone in a batch.
     pub fn size(split: &Split, batch_size: usize) -> EvalSize {
         EvalSize {
             rows: batch_size,
@@ -114,7 +115,7 @@ impl Evaluation {
         }
     }
 
-    /// A pass of which each rank reads its share; all of them take every step.
+    /// Starts a pass of which each rank reads its share; all ranks must take every step.
     pub fn among(split: &Split, batch_size: usize, ranks: Ranks) -> Self {
         let source = split.source.clone();
         let (rank, count) = (ranks.rank(), ranks.count());
@@ -140,15 +141,15 @@ impl Evaluation {
         }
     }
 
-    /// Batches of the whole split.
+    /// Returns the number of batches of the whole split.
     pub fn batches(&self) -> usize {
         self.count
     }
 
-    /// Runs `model` (in evaluation mode) on the next batch; its sums, or `None` after the last.
+    /// Runs `model` (in evaluation mode) on the next batch and returns its sums, or `None` after the last.
     ///
     /// # Errors
-    /// Items that cannot be read; a rank that has failed.
+    /// If items cannot be read or a rank has failed.
     pub fn step<M: Trained>(&mut self, model: &M) -> Result<Option<StepOutput>> {
         if self.ready.is_empty() {
             let mut turn = self.own(model)?;
@@ -158,7 +159,7 @@ impl Evaluation {
                 turn = all.collect::<Result<Vec<_>>>()?.concat();
             }
             if self.carried {
-                // Together the groups of lanes are one batch.
+                // The groups of lanes together make one batch.
                 turn = turn.into_iter().reduce(added).into_iter().collect();
             }
             self.ready.extend(turn);
@@ -170,7 +171,7 @@ impl Evaluation {
         Ok(output)
     }
 
-    /// The sums of each batch of this rank's next turn.
+    /// Computes the sums of each batch of this rank's next turn.
     fn own<M: Trained>(&mut self, model: &M) -> Result<Vec<StepOutput>> {
         let Some(batches) = self.turns.next() else {
             return Ok(Vec::new());
@@ -179,7 +180,7 @@ impl Evaluation {
         let mut outputs = Vec::new();
         for batch in batches? {
             let state = match before.next() {
-                // The lanes that have ended are the last ones.
+                // Lanes that have ended come last.
                 Some(state) => Some(state.rows(0..batch.rows)),
                 None if self.carried => model.empty_state(),
                 None => None,
@@ -191,15 +192,15 @@ impl Evaluation {
         Ok(outputs)
     }
 
-    /// Mean loss so far; NaN when nothing was scored.
+    /// Returns the mean loss so far; NaN if no position was scored.
     pub fn loss(&self) -> f64 {
         self.total.mean_loss()
     }
 
-    /// The scores so far.
+    /// Returns the scores so far.
     ///
     /// # Errors
-    /// When no position was scored.
+    /// If no position was scored.
     pub fn scores(&self) -> Result<Scores> {
         if self.total.loss.weight == 0.0 {
             return Err(Error::run(
@@ -210,10 +211,10 @@ impl Evaluation {
     }
 }
 
-/// Scores of `model` (in evaluation mode) on every item of the split.
+/// Computes the scores of `model` (in evaluation mode) on every item of the split.
 ///
 /// # Errors
-/// Items that cannot be read, and a split without a scored position.
+/// If items cannot be read, or the split has no scored position.
 pub fn evaluate<M: Trained>(model: &M, split: &Split, batch_size: usize) -> Result<Scores> {
     let mut pass = Evaluation::new(split, batch_size);
     while pass.step(model)?.is_some() {}

@@ -1,4 +1,4 @@
-//! The dashboard's side of a run: what happens, as burn-train's events.
+//! The dashboard's side of a run: what happens, sent as burn-train's events.
 //!
 //! A round is the stretch between two evaluations; the dashboard calls it an epoch.
 
@@ -20,12 +20,12 @@ pub struct Events<M: Trained> {
 pub struct Part {
     /// Steps or batches done.
     pub done: u64,
-    /// Of how many.
+    /// Steps or batches in all.
     pub of: u64,
 }
 
 impl<M: Trained> Events<M> {
-    /// Events for one run.
+    /// Builds the sender for one run.
     pub fn new(processor: SupervisedTrainingEventProcessor<M>, interrupter: Interrupter) -> Self {
         Self {
             processor,
@@ -38,12 +38,12 @@ impl<M: Trained> Events<M> {
         self.processor
     }
 
-    /// Whether the person asked the dashboard to stop.
+    /// Returns whether the user asked the dashboard to stop.
     pub fn asked_to_stop(&self) -> bool {
         self.interrupter.should_stop()
     }
 
-    /// A round of `steps` steps begins.
+    /// Reports that a round of `steps` steps begins.
     pub fn round_begins(&mut self, round: usize, steps: u64) {
         self.train(LearnerEvent::StartSplit {
             epoch_number: round,
@@ -51,22 +51,22 @@ impl<M: Trained> Events<M> {
         });
     }
 
-    /// A step was taken.
+    /// Reports a step that was taken.
     pub fn stepped(&mut self, output: StepOutput, part: Part) {
         self.train(item(output, part));
     }
 
-    /// The steps of a round are taken.
+    /// Reports that all steps of a round are taken.
     pub fn steps_end(&mut self, round: usize) {
         self.train(LearnerEvent::EndSplit(round));
     }
 
-    /// The round ends, its evaluation included.
+    /// Reports that the round and its evaluation have ended.
     pub fn round_ends(&mut self, round: usize) {
         self.train(LearnerEvent::EndEpoch(round));
     }
 
-    /// An evaluation of `batches` batches begins.
+    /// Reports that an evaluation of `batches` batches begins.
     pub fn evaluation_begins(&mut self, round: usize, batches: usize) {
         self.valid(LearnerEvent::StartSplit {
             epoch_number: round,
@@ -74,12 +74,12 @@ impl<M: Trained> Events<M> {
         });
     }
 
-    /// A batch was evaluated.
+    /// Reports a batch that was evaluated.
     pub fn evaluated(&mut self, output: StepOutput, part: Part) {
         self.valid(item(output, part));
     }
 
-    /// The evaluation ends.
+    /// Reports that the evaluation has ended.
     pub fn evaluation_ends(&mut self, round: usize) {
         self.valid(LearnerEvent::EndSplit(round));
     }

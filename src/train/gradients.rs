@@ -1,10 +1,10 @@
 //! Gradients of a whole model: summed over micro-batches, measured, clipped.
 //!
-//! The micro-batches of a step are summed as a binary tree: the sum of n of them is that of the first ⌈n/2⌉ plus that
-//! of the last ⌊n/2⌋. Its shape depends on n alone, so that 2, 4 or 8 processes which each take an equal share of the
-//! micro-batches hold whole subtrees and give the same bits together. No more than log₂ n + 1 gradients are in
-//! memory at once, and rounding errors grow with log₂ n instead of n (Higham 1993, section 4). What several processes
-//! exchange of it is in `exchange`.
+//! The micro-batches of a step are summed as a binary tree: the sum of n of them is the sum of the first ⌈n/2⌉ plus the
+//! sum of the last ⌊n/2⌋. The tree's shape depends only on n, so that 2, 4 or 8 processes which each take an equal
+//! share of the micro-batches hold whole subtrees and together give the same bits. No more than log₂ n + 1 gradients
+//! are in memory at once, and rounding errors grow with log₂ n instead of n (Higham 1993, section 4). The exchange of
+//! gradients between processes is in `exchange`.
 
 use super::squares::{global_norm, squares};
 use crate::data::loader::Batch;
@@ -17,26 +17,26 @@ use burn::tensor::Tensor;
 use burn::train::TrainStep;
 use std::ops::Range;
 
-/// The gradient of one optimizer step and what it was made from.
+/// The gradient of one optimizer step and the outputs it was computed from.
 pub struct Gradient {
-    /// By parameter.
+    /// Gradients by parameter.
     pub gradients: GradientsParams,
-    /// Sums over the step.
+    /// Outputs summed over the step.
     pub output: StepOutput,
-    /// Global norm before clipping; not a number where it was not read.
+    /// Global norm before clipping; NaN if it was not read.
     pub norm: f64,
-    /// Its square while that is on the device, `[1]`.
+    /// Square of the norm while it is on the device, `[1]`.
     pub squares: Option<Tensor<1>>,
 }
 
-/// Runs all micro-batches of a step and adds their gradients. Each loss is divided by the scored positions
-/// of the whole step, so the sum is the gradient of the one big batch.
+/// Runs all micro-batches of a step and adds their gradients. Each loss is divided by the number of scored positions of
+/// the whole step, so the sum is the gradient of the one big batch.
 pub fn accumulate<M: Trained>(model: &M, batches: Vec<Batch>) -> Gradient {
     accumulate_from(model, batches, None)
 }
 
 /// [`accumulate`] for rows that continue from step to step: each micro-batch begins with the state of its rows, and
-/// `output.state` is what all rows pass on.
+/// `output.state` is the state that all rows pass on.
 pub fn accumulate_from<M: Trained>(
     model: &M,
     batches: Vec<Batch>,
@@ -48,14 +48,14 @@ pub fn accumulate_from<M: Trained>(
     }
 }
 
-/// Micro-batches of a step that was left before its end.
+/// Number of micro-batches done in a step that was abandoned before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left(pub usize);
 
-/// [`accumulate_from`]; `leaves` is asked before each micro-batch.
+/// [`accumulate_from`] that abandons the step when `leaves`, called before each micro-batch, returns true.
 ///
 /// # Errors
-/// The step was left, after so many micro-batches.
+/// If the step was abandoned: the number of micro-batches done.
 pub fn accumulate_until<M: Trained>(
     model: &M,
     batches: Vec<Batch>,
@@ -80,7 +80,7 @@ pub fn accumulate_until<M: Trained>(
     })
 }
 
-/// The sums over some consecutive micro-batches of a step; no gradients of none. `state` is that of their rows.
+/// Sums some consecutive micro-batches of a step; `None` for no gradients if there are none. `state` is the state of their rows.
 pub(super) fn subtree<M: Trained>(
     model: &M,
     batches: Vec<Batch>,
@@ -118,8 +118,8 @@ pub(super) fn subtree<M: Trained>(
     Ok((gradients, output))
 }
 
-/// The micro-batches of each of so many processes, a power of two of them: the subtrees of the step's tree at the depth where
-/// there are as many. A process has none where there are fewer micro-batches than processes.
+/// Divides micro-batches among `processes` processes, a power of two: the subtrees of the step's tree at the depth that
+/// has this many. A process may have none if there are fewer micro-batches than processes.
 pub fn shares(micro_batches: usize, processes: usize) -> Vec<Range<usize>> {
     let mut shares: Vec<Range<usize>> = std::iter::once(0..micro_batches).collect();
     while shares.len() < processes {
@@ -132,7 +132,7 @@ pub fn shares(micro_batches: usize, processes: usize) -> Vec<Range<usize>> {
     shares
 }
 
-/// The next `count` parts, summed as a binary tree; they are taken in their order. `None` when there is none.
+/// Sums the next `count` parts as a binary tree, taking them in order. `None` if there are none.
 pub fn tree_sum<T>(
     parts: &mut impl Iterator<Item = T>,
     count: usize,
@@ -149,13 +149,13 @@ pub fn tree_sum<T>(
     }
 }
 
-/// Adds the gradients of `more`.
+/// Adds the gradients `more` to `gradients`.
 fn add<M: Module>(model: &M, gradients: &mut GradientsParams, more: GradientsParams) {
     model.visit(&mut Add { gradients, more });
 }
 
 impl Gradient {
-    /// The same with all of its numbers, in one read where they are on the device.
+    /// Reads the loss and norm of the gradient, in one transfer if they are on the device.
     #[must_use]
     pub fn read(mut self) -> Self {
         if let Some(squares) = self.squares.take() {

@@ -21,69 +21,68 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Where the numbers of a step are looked at.
+/// Where a step's loss and gradient norm are checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Route {
     /// On the host, at once: the tensors are in its memory.
     #[default]
     Host,
-    /// On the device, which decides by them; the host reads them later.
+    /// On the device, which decides whether the step is taken; the host reads the numbers later.
     Device,
 }
 
-/// Everything a run needs beside its model.
+/// Everything that a run needs apart from its model.
 pub struct Job<M: Trained> {
     /// `[train]`.
     pub config: TrainConfig,
-    /// `[diagnostics]`, when something is to be measured.
+    /// `[diagnostics]`, if something is measured.
     pub diagnostics: Option<DiagnosticsConfig>,
     /// `[journal]`.
     pub journal: JournalConfig,
-    /// Seed of the order of the data.
+    /// Seed of the data order.
     pub seed: u64,
     /// The optimizer, with its state when the run is resumed.
     pub optimizer: ModuleOptimizer,
-    /// What the optimizer keeps of each parameter, for ranks that divide it.
+    /// The optimizer state kept for each parameter, for ranks that shard it.
     pub kept: HashMap<ParamId, Kept>,
-    /// Learning rate that the schedule multiplies.
+    /// Base learning rate, which the schedule scales.
     pub base_lr: f64,
-    /// Learning rate by step.
+    /// Learning rate schedule.
     pub schedule: ScheduleConfig,
-    /// The unit of speed: tokens, images.
+    /// Unit of the speed: tokens, images.
     pub unit: &'static str,
-    /// Whether e to the power of the training loss is a perplexity.
+    /// Whether exp(training loss) is a perplexity.
     pub perplexity: bool,
-    /// Moving average of the weights, when asked for.
+    /// Moving average of the weights, if configured.
     pub ema: Option<Ema<M>>,
-    /// The state of all rows that the model passes to the next step of the same rows (`carry_state`), where it carries
-    /// something.
+    /// State of all rows that the model carries into the next step of the same rows (`carry_state`), if it carries any.
     pub carried: Option<ModelState>,
-    /// Consecutive steps that take the same examples.
+    /// Number of consecutive steps that take the same examples.
     pub updates: u64,
     /// Training items.
     pub train: Arc<dyn Source>,
-    /// The split that evaluations on the way use.
+    /// Split that evaluations during training use.
     pub valid: Option<Split>,
-    /// Where the run lives.
+    /// The run folder.
     pub run: RunDir,
-    /// Where the run stands.
+    /// Progress of the run, as checkpoints save it.
     pub state: State,
     /// Scores of the last evaluation.
     pub last: Option<Scores>,
-    /// A note for the journal where the run is resumed.
+    /// Note for the journal, if the run is resumed.
     pub note: Option<&'static str>,
-    /// Raised when the run is to save and end.
+    /// Stop signal: when it is raised, the run saves and ends.
     pub stop: Stop,
-    /// The step after which it saves and ends, as if it had been asked to.
+    /// Step after which the run saves and ends, as if it had been asked to.
     pub pause_at: Option<u64>,
-    /// The processes that train it.
+    /// Processes that train the model together.
     pub ranks: Ranks,
-    /// Where steps are decided.
+    /// Where it is decided whether a step is taken.
     pub route: Route,
 }
 
 impl<M: Trained> Job<M> {
-    /// The job in outline, under the experiment's name.
+    /// Summarizes the job under the experiment's name.
     pub fn outline(&self, name: &str) -> Outline {
         let best = self.state.best;
         Outline {
@@ -100,14 +99,14 @@ impl<M: Trained> Job<M> {
     }
 }
 
-/// What a run is before its next step, for those who follow it.
+/// Summary of a run before its next step, for its observers.
 #[derive(Clone, Debug)]
 pub struct Outline {
     /// The experiment's name.
     pub name: String,
     /// The run folder.
     pub folder: PathBuf,
-    /// Where tensors are: `flex`, `cuda:0` …
+    /// Device of the tensors: `flex`, `cuda:0` …
     pub device: String,
     /// Optimizer steps done.
     pub step: u64,
@@ -115,11 +114,11 @@ pub struct Outline {
     pub steps: u64,
     /// Steps between two evaluations.
     pub round: u64,
-    /// The unit of speed: tokens, images.
+    /// Unit of the speed: tokens, images.
     pub unit: &'static str,
-    /// The metric that evaluations are compared by, where it is not the loss.
+    /// Metric that evaluations are compared by, if it is not the loss.
     pub best_by: Option<String>,
-    /// Step and value of the best evaluation so far: the loss, or `best_by`.
+    /// Step and value of the best evaluation so far; the value is the loss or `best_by`.
     pub best: Option<(u64, f64)>,
 }
 
@@ -132,7 +131,7 @@ pub struct Report {
     pub steps: u64,
     /// "train" or "valid".
     pub split: &'static str,
-    /// Passes over the training data so far; none in a line about an evaluation.
+    /// Passes over the training data so far; `None` in the line of an evaluation.
     pub epoch: Option<f64>,
     /// Mean loss in nats since the last report, or over the split.
     pub loss: f64,
@@ -142,70 +141,71 @@ pub struct Report {
     pub grad_norm: Option<f64>,
     /// Items per second.
     pub items_per_s: Option<f64>,
-    /// The unit of items: tokens, images.
+    /// Unit of the items: tokens, images.
     pub unit: &'static str,
     /// Seconds of training in all.
     pub elapsed_s: f64,
     /// Seconds until the last step, at the present speed.
     pub left_s: Option<f64>,
-    /// Other metrics by their usual names.
+    /// Other metrics by name.
     pub metrics: BTreeMap<String, f64>,
-    /// The part of the split that was read, in words; none for all of it.
+    /// Description of the part of the split that was read; `None` if all of it was.
     pub part: Option<String>,
 }
 
-/// Follows a run from outside.
+/// Observes a run from outside.
 pub trait Observer<M>: Send {
-    /// A line of the journal was written.
+    /// Called after a line of the journal is written.
     fn report(&mut self, report: &Report);
 
-    /// A checkpoint of a step was written.
+    /// Called after the checkpoint of a step is written.
     fn saved(&mut self, _step: u64) {}
 
-    /// A step was left out, for this reason.
+    /// Called after a step is skipped, with the reason.
     fn skipped(&mut self, _step: u64, _reason: &str) {}
 
-    /// Further metrics of `model` (in evaluation mode) on the validation split, which take more than a pass over
-    /// its batches: translations, say. `None` when a request to stop broke that off.
+    /// Measures further metrics of `model` (in evaluation mode) on the validation split that need more than a pass over
+    /// its batches, such as the scores of translations. Returns `None` if a request to stop interrupted the measurement.
     ///
     /// # Errors
-    /// A value that the observer cannot measure; the run ends.
+    /// If the observer cannot measure a value; the run ends.
     fn scores(&mut self, _model: &M) -> Result<Option<BTreeMap<String, f64>>> {
         Ok(Some(BTreeMap::new()))
     }
 
-    /// Makes what is written down beside an evaluation, such as a text; `model` is in evaluation mode. `false` when a
-    /// request to stop broke that off: the evaluation is then made again when the run is resumed.
+    /// Writes the samples that accompany an evaluation, such as generated text; `model` is in evaluation mode. Returns
+    /// `false` if a request to stop interrupted it: the evaluation is then repeated when the run is resumed.
     ///
     /// # Errors
-    /// Failures of the observer with the model; the run ends.
+    /// If the observer fails to sample from the model; the run ends.
     fn sampled(&mut self, _step: u64, _model: &M) -> Result<bool> {
         Ok(true)
     }
 
-    /// An evaluation ended.
+    /// Called after an evaluation.
     ///
     /// # Errors
-    /// Failures of the observer to write; the run ends.
+    /// If the observer cannot write; the run ends.
     fn evaluated(&mut self, step: u64) -> Result<()>;
 
-    /// Brings the file of samples to the disk; its length, for the checkpoint: a resumed run cuts it there.
+    /// Flushes the file of samples to the disk and returns its length for the checkpoint: a resumed run truncates the
+    /// file there.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the disk cannot be written.
     fn commit_samples(&mut self) -> Result<u64>;
 }
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// All steps were taken.
+    /// All steps are done.
     Done,
     /// The validation loss did not improve for long enough.
     Early,
-    /// The step at which it was to pause is taken.
+    /// The step at which the run pauses is done.
     Paused,
-    /// The user or the system asked.
+    /// The user or the system asked it to stop.
     Interrupted,
 }
 
@@ -214,14 +214,15 @@ pub enum Stopped {
 pub struct Outcome {
     /// Optimizer steps done.
     pub step: u64,
-    /// Why it ended.
+    /// Why the run ended.
     pub stopped: Stopped,
-    /// Step and loss of the best evaluation, over the items that all evaluations read (`eval_batches`).
+    /// Step and value of the best evaluation, over the items that all evaluations read (`eval_batches`): the loss, or the
+    /// metric `best_by`, negated if higher is better.
     pub best: Option<(u64, f64)>,
     /// Scores of the whole validation split at the end.
     pub last: Option<Scores>,
     /// Seconds of training in all.
     pub elapsed_s: f64,
-    /// Steps left out because they diverged.
+    /// Steps skipped because they diverged.
     pub skipped: u64,
 }

@@ -1,8 +1,8 @@
-//! `metrics.jsonl`: one JSON object a line, appended and flushed.
+//! `metrics.jsonl`: one JSON object per line, appended and flushed.
 //!
-//! A checkpoint notes how long the journal was when it was written. A resumed run cuts what an
-//! interrupted one wrote after that, and so writes the lines of a run that was never interrupted.
-//! The last line may be torn when a process died; readers skip it.
+//! A checkpoint records the journal's length at the time it was written. A resumed run cuts off the lines that an
+//! interrupted run wrote after that, and so writes the same lines as a run that was never interrupted.
+//! The last line may be torn if a process died; readers skip it.
 
 use super::links;
 use crate::error::{Error, Result};
@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// A file of JSON lines that only grows.
+/// An append-only file of JSON lines.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -22,10 +22,10 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the file, creates it when it is not there, and cuts it to `len` bytes.
+    /// Opens the file, creating it if it does not exist, and cuts it to `len` bytes.
     ///
     /// # Errors
-    /// When the file is shorter than `len` (lines of the past are lost) or cannot be written.
+    /// If the file is shorter than `len` (earlier lines are lost) or cannot be written.
     pub fn open(path: impl AsRef<Path>, len: u64) -> Result<Self> {
         let path = path.as_ref().to_path_buf();
         let mut file = links::open_own(&path)?;
@@ -40,7 +40,7 @@ impl Journal {
     /// Appends one object as a line, in one write.
     ///
     /// # Errors
-    /// When it cannot be written; what was written of the line is cut off again.
+    /// If it cannot be written; a partly written line is cut off again.
     pub fn append(&mut self, line: &impl Serialize) -> Result<()> {
         let mut text = serde_json::to_vec(line).map_err(|e| {
             Error::run(format!(
@@ -50,7 +50,7 @@ impl Journal {
         })?;
         text.push(b'\n');
         if let Err(e) = self.file.write_all(&text) {
-            // The line's beginning may be in the file; the error matters more than a failure to cut it.
+            // The beginning of the line may be in the file; this error matters more than a failure to cut it.
             let _ = self.file.set_len(self.len);
             let _ = self.file.seek(SeekFrom::Start(self.len));
             return Err(Error::io("write", &self.path)(e));
@@ -59,10 +59,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Brings the lines to the disk; the length in bytes, for the checkpoint's state.
+    /// Flushes the lines to the disk and returns the length in bytes, for the checkpoint's state.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the disk cannot be written.
     pub fn commit(&mut self) -> Result<u64> {
         self.file
             .sync_data()
@@ -70,18 +70,18 @@ impl Journal {
         Ok(self.len)
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether nothing was written yet.
+    /// Returns whether nothing was written yet.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-/// An error when a journal has `found` bytes, and had more when a checkpoint was written: lines of the past are lost.
+/// Fails if a journal has `found` bytes but had more (`len`) when a checkpoint was written: earlier lines are lost.
 fn require(path: &Path, found: u64, len: u64) -> Result<()> {
     match found < len {
         false => Ok(()),
@@ -92,10 +92,10 @@ fn require(path: &Path, found: u64, len: u64) -> Result<()> {
     }
 }
 
-/// An error when the file has not the `len` bytes that a checkpoint was written with; a file that is not there has none.
+/// Checks that the file has at least the `len` bytes that it had when a checkpoint was written; a missing file has none.
 ///
 /// # Errors
-/// Such a file, or one that cannot be looked at.
+/// If the file is shorter or its size cannot be read.
 pub fn require_lines(path: &Path, len: u64) -> Result<()> {
     let found = match std::fs::metadata(path) {
         Ok(about) => about.len(),
@@ -105,24 +105,24 @@ pub fn require_lines(path: &Path, len: u64) -> Result<()> {
     require(path, found, len)
 }
 
-/// One line as it was written: what it says of one split at one step.
+/// One parsed line of the journal: the numbers of one split at one step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     /// Optimizer steps done.
     pub step: u64,
     /// `train`, `valid` or `test`.
     pub split: String,
-    /// Mean over scored items in nats; NaN where it was not finite.
+    /// Mean loss over scored items in nats; NaN if it was not finite.
     pub loss: Option<f64>,
-    /// Every other number by its name.
+    /// All other numbers by name.
     pub numbers: BTreeMap<String, f64>,
 }
 
-/// Fields that depend on the clock or the machine, not on the run: two equal runs differ in them.
+/// Fields that depend on the clock or the machine instead of the run: two equal runs differ in them.
 pub const TIMING: &[&str] = &["items_per_s", "elapsed_s", "memory_mb"];
 
 impl Line {
-    /// The line without what depends on the clock or the machine.
+    /// Removes the fields that depend on the clock or the machine.
     pub fn timeless(mut self) -> Self {
         self.numbers
             .retain(|name, _| !TIMING.contains(&name.as_str()));
@@ -150,11 +150,11 @@ impl Line {
     }
 }
 
-/// The lines of a journal. A torn last line is left out.
+/// Reads the lines of a journal. A torn last line is skipped.
 ///
 /// # Errors
-/// When the file cannot be read, and with its number for a line in the middle that is not an object with
-/// `step` and `split`.
+/// If the file cannot be read, or a line in the middle is not an object with `step` and `split`; the message has the
+/// line's number.
 pub fn read(path: impl AsRef<Path>) -> Result<Vec<Line>> {
     let path = path.as_ref();
     let bytes = std::fs::read(path).map_err(Error::io("read", path))?;

@@ -1,5 +1,5 @@
-//! Everything that the step loop writes down on its way, in one hand: `metrics.jsonl`, `diagnostics.jsonl`, and the
-//! copies of both that `[journal]` asks for.
+//! Everything that the step loop logs, in one place: `metrics.jsonl`, `diagnostics.jsonl`, and the copies of both that
+//! `[journal]` asks for.
 
 use super::checkpoint::State;
 use super::diagnostics::Diagnosis;
@@ -11,11 +11,11 @@ use crate::error::Result;
 use serde_json::Value;
 use std::path::Path;
 
-/// An error when a journal of the run has lost lines that it had at a checkpoint. One that is gone as a whole is missed where it
-/// is opened, since it may have been switched off; `metrics.jsonl` never is.
+/// Checks that no journal of the run has lost lines that it had at a checkpoint. A journal whose file is missing is not
+/// an error here but when it is opened, since it may have been switched off; `metrics.jsonl` is always required.
 ///
 /// # Errors
-/// With the journal.
+/// If lines are lost; the message names the journal.
 pub fn require_lines(root: &Path, state: &State) -> Result<()> {
     for (name, len) in [
         (run_dir::METRICS, state.journal_bytes),
@@ -30,23 +30,23 @@ pub fn require_lines(root: &Path, state: &State) -> Result<()> {
     Ok(())
 }
 
-/// The open journals of a run; those of a rank that writes nothing take every line and keep none.
+/// The open journals of a run; on a rank that writes nothing, lines are dropped.
 pub struct Journals(Option<Open>);
 
 struct Open {
     home: Home,
     metrics: Journal,
-    /// Open when something is measured, and when an earlier process of the run has measured something: what it wrote
-    /// after the checkpoint must go.
+    /// Open if something is measured, or if an earlier process of the run measured something: lines that it wrote after
+    /// the checkpoint must be cut off.
     diagnostics: Option<Journal>,
     exporters: Exporters,
 }
 
 impl Journals {
-    /// Opens the journals of a run, cut to what they held at its checkpoint, and makes the copies anew.
+    /// Opens the journals of a run, cut to their length at its checkpoint, and recreates the copies.
     ///
     /// # Errors
-    /// Files that are shorter than they were, or cannot be written.
+    /// If files are shorter than they were, or cannot be written.
     pub fn open(
         run: &RunDir,
         state: &State,
@@ -66,7 +66,7 @@ impl Journals {
         })))
     }
 
-    /// Those of a rank that writes nothing.
+    /// Returns the journals of a rank that writes nothing.
     pub fn none() -> Self {
         Self(None)
     }
@@ -74,7 +74,7 @@ impl Journals {
     /// Appends a line to `metrics.jsonl`.
     ///
     /// # Errors
-    /// When the disk refuses, and when the run's folder is not where it was.
+    /// If the disk cannot be written, or the run's folder is not where it was.
     pub fn append(&mut self, line: &Value) -> Result<()> {
         let Some(open) = &mut self.0 else {
             return Ok(());
@@ -87,7 +87,7 @@ impl Journals {
     /// Appends a line to `diagnostics.jsonl`.
     ///
     /// # Errors
-    /// When the disk refuses, and when the run's folder is not where it was.
+    /// If the disk cannot be written, or the run's folder is not where it was.
     pub fn diagnose(&mut self, diagnosis: &Diagnosis) -> Result<()> {
         let Some(open) = &mut self.0 else {
             return Ok(());
@@ -100,10 +100,10 @@ impl Journals {
         open.exporters.follow(&line)
     }
 
-    /// Brings the lines to the disk, and their lengths into the state of a checkpoint.
+    /// Flushes the lines to the disk, and records their lengths in the state of a checkpoint.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the disk cannot be written.
     pub fn commit(&mut self, state: &mut State) -> Result<()> {
         let Some(open) = &mut self.0 else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The one entry into training: a job goes through burn-train's supervised training and learner.
+//! The only entry into training: a job goes through burn-train's supervised training and learner.
 
 use super::job::{Job, Observer, Outcome};
 use super::strategy::StepStrategy;
@@ -12,10 +12,10 @@ use burn::tensor::Device;
 use burn::train::{Learner, SupervisedTraining, TrainingStrategy};
 use std::sync::Arc;
 
-/// Trains `model` until the job is done or stopped, seen step by step by `view`.
+/// Trains `model` until the job is done or stopped; `view` shows each step.
 ///
 /// # Errors
-/// [`Error::Interrupted`](crate::error::Error::Interrupted) when it was asked to stop and is saved; divergence;
+/// [`Error::Interrupted`](crate::error::Error::Interrupted) if the run was asked to stop and is saved; divergence;
 /// files that cannot be read or written.
 pub fn run<M: Trained>(
     model: M,
@@ -40,7 +40,7 @@ pub fn run<M: Trained>(
         .metric_train_numeric(StepMetric::new(names::LEARNING_RATE, |v| v.shown.lr, false))
         .metric_train_numeric(StepMetric::new(names::SPEED, |v| v.shown.items_per_s, true))
         .with_training_strategy(TrainingStrategy::Custom(strategy.clone()));
-    // A learner cannot be made without an optimizer and keeps it private; the strategy steps and saves the job's.
+    // A learner cannot be built without an optimizer and keeps it private; the strategy steps and saves the job's optimizer.
     let learner = Learner::new(model, SgdConfig::new().init(), 0.0);
     let result = training
         .renderer(Box::new(Renderer::new(view)))
@@ -50,8 +50,8 @@ pub fn run<M: Trained>(
     outcome
 }
 
-/// A loader of nothing. burn-train's constructor wants one for each split and hands them to the strategy, which takes
-/// the batches of a step from the job instead: a loader of Burn's begins at its first batch only.
+/// An empty loader. burn-train's constructor wants one for each split and hands them to the strategy, which takes the
+/// batches of a step from the job instead: a Burn loader can only begin at its first batch.
 struct NoLoader;
 
 impl DataLoader<StepInput> for NoLoader {

@@ -1,14 +1,14 @@
-//! `[init] layer_lr_decay`: how far a parameter stands from the end of its stack.
+//! `[init] layer_lr_decay`: the distance of a parameter from the end of its stack.
 
 use crate::model::StackDepths;
 use crate::nn::role::{Place, Role, Side};
 
-/// Layers between a parameter and the end of its stack: 0 for heads and the last norm, 1 for the last block … and one
-/// more than blocks for what comes before them. Of two stacks each is counted by itself; stages of blocks are one row of blocks. Parameters
-/// that layers share stand where the last of these layers does.
+/// Returns the number of layers between a parameter and the end of its stack: 0 for heads and the last norm, 1 for the
+/// last block, and the number of blocks plus one for the input modules. Each of two stacks is counted by itself; stages
+/// of blocks count as one sequence of blocks. Parameters shared by several layers count as part of the last of these layers.
 pub(super) fn depth_from_end(role: Role, depths: &StackDepths) -> i32 {
     let layers = match (role.side, role.place) {
-        // It is trained beside the network that is tuned, and has no layers of it.
+        // These are trained next to the fine-tuned network and are not part of its layers.
         (Some(Side::Generates | Side::Reconstructs | Side::Projects), _) => return 0,
         (Some(Side::Reads), _) | (None, Some(Place::SourceTokens)) => depths.reads,
         (Some(Side::Writes), _) => depths.writes,
@@ -25,8 +25,8 @@ pub(super) fn depth_from_end(role: Role, depths: &StackDepths) -> i32 {
     i32::try_from(depth).unwrap_or(i32::MAX)
 }
 
-/// The same in stages of so many blocks. What stands behind the blocks of a stage and merges its places belongs to the last of them (Xie et
-/// al. 2022, SimMIM, released code).
+/// Depth from the end in stages with these numbers of blocks. The patch merging after the blocks of a stage belongs to
+/// the last of them (Xie et al. 2022, SimMIM, released code).
 fn in_stages(stages: &[usize], stage: usize, block: Option<usize>) -> usize {
     let blocks = stages.get(stage).copied().unwrap_or(0);
     let own = block.map_or(1, |block| blocks.saturating_sub(block));
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(mixing, [4, 3, 2, 1]);
     }
 
-    /// Two blocks, three and one: the parameters of a Swin Transformer under their own names.
+    /// Three stages of two, three and one blocks: the parameters of a Swin Transformer by name.
     #[test]
     fn stages_are_one_row_of_blocks() {
         let model = ModelConfig::Swin(SwinConfig {

@@ -1,7 +1,7 @@
-//! Symbolic links in a run folder. A folder from elsewhere may lead any of its names out of it, and a process that writes
-//! to such a name would write to the file behind the link. So a folder with links is not trained in, and files that are
-//! written in place are opened without following one. `best` and `latest` are links of our own; they are replaced, never
-//! written through.
+//! Symbolic links in a run folder. In a folder from elsewhere, any name may be a link that leads out of it, and a
+//! process that writes to such a name would overwrite the file behind the link. So Formwork does not train in a folder
+//! with links, and files that are written in place are opened without following links. `best` and `latest` are links of
+//! the run itself; they are replaced, never written through.
 
 use super::checkpoint::{BEST, LATEST};
 use super::run_dir::{self, steps_of};
@@ -10,10 +10,10 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// An error when a file or folder that a run writes is a symbolic link.
+/// Fails if a file or folder that a run writes is a symbolic link.
 ///
 /// # Errors
-/// With the link.
+/// If there is one; the message names it.
 pub fn refuse(root: &Path) -> Result<()> {
     let steps = steps_of(root);
     let steps_are_here = steps.symlink_metadata().is_ok_and(|found| found.is_dir());
@@ -36,10 +36,10 @@ pub fn refuse(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An error when this one file or folder is a symbolic link.
+/// Fails if this file or folder is a symbolic link.
 ///
 /// # Errors
-/// With the link.
+/// If there is one; the message names it.
 pub fn refuse_one(path: &Path) -> Result<()> {
     match path.symlink_metadata() {
         Ok(found) if found.is_symlink() => Err(refusal(path)),
@@ -47,10 +47,10 @@ pub fn refuse_one(path: &Path) -> Result<()> {
     }
 }
 
-/// An error when a folder, or anything in it, is a symbolic link.
+/// Fails if a folder, or anything in it, is a symbolic link.
 ///
 /// # Errors
-/// With the link; a folder that cannot be read.
+/// If there is a link, which the message names, or the folder cannot be read.
 pub fn refuse_all(folder: &Path) -> Result<()> {
     refuse_one(folder)?;
     for entry in folder.read_dir().into_iter().flatten() {
@@ -59,10 +59,10 @@ pub fn refuse_all(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An error when a folder that is to be made is a symbolic link whose target is missing.
+/// Fails if a folder that is to be created is a symbolic link whose target is missing.
 ///
 /// # Errors
-/// With the link and its target.
+/// If so; the message names the link and its target.
 pub fn require_target(root: &Path) -> Result<()> {
     match root.read_link() {
         Ok(target) if !root.exists() => Err(Error::usage(format!(
@@ -81,10 +81,10 @@ fn refusal(path: &Path) -> Error {
     ))
 }
 
-/// Opens a file of a run to change it in place; it is made where it is missing, and a symbolic link is refused.
+/// Opens a file of a run to change it in place, creating it if it is missing; a symbolic link is refused.
 ///
 /// # Errors
-/// A link, a file that cannot be opened.
+/// If the file is a link or cannot be opened.
 pub fn open_own(path: &Path) -> Result<File> {
     refuse_one(path)?;
     let mut options = OpenOptions::new();
@@ -93,7 +93,7 @@ pub fn open_own(path: &Path) -> Result<File> {
     options.open(path).map_err(Error::io("open", path))
 }
 
-/// Opens refuse a symbolic link that was put there after the look at it.
+/// Makes the open call itself refuse a symbolic link, which may have been put there after the check.
 #[cfg(unix)]
 fn no_follow(options: &mut OpenOptions) {
     use std::os::unix::fs::OpenOptionsExt;
@@ -103,8 +103,8 @@ fn no_follow(options: &mut OpenOptions) {
 #[cfg(not(unix))]
 fn no_follow(_options: &mut OpenOptions) {}
 
-/// Where a run lives, as long as it is there. A folder that was moved, deleted or replaced while a process trains in it
-/// is known by its lock, which is another file then, or none.
+/// The folder of a run and a check that it is still there. A folder that was moved, deleted or replaced while a process
+/// trains in it is recognised by its lock file, which is then a different file or missing.
 #[derive(Clone, Debug)]
 pub struct Home {
     root: PathBuf,
@@ -113,7 +113,7 @@ pub struct Home {
 }
 
 impl Home {
-    /// The home of a run whose lock was opened.
+    /// Builds the home of a run whose lock file was opened.
     pub fn new(root: &Path, lock: &Path, file: &File) -> Self {
         Self {
             root: root.to_path_buf(),
@@ -122,7 +122,7 @@ impl Home {
         }
     }
 
-    /// The home of a run that another process writes.
+    /// Builds the home of a run that another process writes.
     pub fn of_others(root: &Path, lock: &Path) -> Self {
         Self {
             root: root.to_path_buf(),
@@ -131,11 +131,11 @@ impl Home {
         }
     }
 
-    /// An error when the folder is not where it was. Asked before every write: what is written to files that are open
-    /// would be lost, and a checkpoint would make a folder anew that holds nothing else.
+    /// Fails if the folder is not where it was. Called before every write: what is written to open files would be lost,
+    /// and a checkpoint would recreate the folder with nothing else in it.
     ///
     /// # Errors
-    /// With the folder.
+    /// If the folder was moved or deleted or cannot be reached; the message names it.
     pub fn require(&self) -> Result<()> {
         let there = self.lock.symlink_metadata();
         match there.as_ref().map(identity) {
@@ -156,14 +156,14 @@ impl Home {
 }
 
 impl Home {
-    /// Whether the lock says that this process holds it: some file systems number a file anew.
+    /// Whether the lock file names this process: some file systems change a file's number.
     fn is_ours(&self) -> bool {
         let holder = std::fs::read_to_string(&self.lock);
         holder.is_ok_and(|holder| holder.trim() == std::process::id().to_string())
     }
 }
 
-/// The number of a file on its device.
+/// Device and inode number of a file.
 #[cfg(unix)]
 fn identity(found: &Metadata) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;

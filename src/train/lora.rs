@@ -1,11 +1,12 @@
-//! `[lora]`: low-rank adapters beside frozen weights (Hu et al. 2022, LoRA, section 4.1): W + (α/r)·B·A, where A is
-//! `[r, d_in]`, B is `[d_out, r]` and W never changes.
+//! `[lora]`: low-rank adapters on frozen weights (Hu et al. 2022, LoRA, section 4.1): W + (α/r)·B·A, where A is `[r,
+//! d_in]`, B is `[d_out, r]` and W never changes.
 //!
 //! The adapter, its place in a parameter, the effective weight and the merge are Burn's (`LoraAdapter`, `Param::val`,
-//! `Module::materialize`). Burn computes W + s·a·b for the matrix as it is stored; ours is `[d_out, d_in]`, so that Burn's
-//! `a` is the paper's B and its `b` the paper's A. It has no dropout on the adapter's input: the effective weight is one
-//! matrix. Burn's `Lora`, which attaches adapters, cannot serve: it draws from the device's generator and not from the
-//! run's seed, makes the values of every parameter (a plan makes none), and would begin with B drawn and A zero here.
+//! `Module::materialize`). Burn computes W + s·a·b for the matrix as it is stored; here it is stored as `[d_out,
+//! d_in]`, so that Burn's `a` is the paper's B and its `b` the paper's A. There is no dropout on the adapter's input:
+//! the effective weight is one matrix. Burn's `Lora`, which attaches adapters, cannot be used: it draws from the
+//! device's generator instead of the run's seed, materialises every parameter (a plan materialises none), and would
+//! here begin with B random and A zero.
 
 use super::checkpoint::weights::converted;
 use super::parameters::{self, Parameter, id_of, name_parameters};
@@ -23,10 +24,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// The largest rank: beyond it an adapter is larger than the weights of any known model.
+/// Largest rank: beyond it an adapter is larger than the weights of any known model.
 pub const MOST: usize = 1 << 16;
 
-/// `[lora]`: adapters that learn while all other parameters stay as they are.
+/// `[lora]`: adapters that are trained while all other parameters are frozen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoraConfig {
@@ -36,10 +37,10 @@ pub struct LoraConfig {
     /// α: the adapter's product is multiplied by α/r. Source: Hu et al. 2022, section 4.1.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub alpha: f64,
-    /// Regular expressions: the weights of linear maps that get an adapter. When absent, those of queries and values, as
-    /// in the paper. Source: Hu et al. 2022, section 4.2.
+    /// Regular expressions: weights of linear maps that get an adapter. When absent, the query and value projections,
+    /// as in the paper. Source: Hu et al. 2022, section 4.2.
     pub targets: Vec<String>,
-    /// Regular expressions: parameters that learn in full beside the adapters, such as a head that begins anew.
+    /// Regular expressions: parameters that are trained in full besides the adapters, such as a new head.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub in_full: Vec<String>,
 }
@@ -55,31 +56,31 @@ impl Default for LoraConfig {
     }
 }
 
-/// Endings of the paths of B and of A, behind the path of the weight.
+/// Suffixes of the paths of B and A, after the path of the weight.
 const ENDINGS: [&str; 2] = [".lora.a", ".lora.b"];
 
-/// Whether the path is that of an adapter's factor.
+/// Returns whether a path belongs to an adapter's factor.
 pub fn is_adapter(path: &str) -> bool {
     base_of(path).is_some()
 }
 
-/// The path of the weight that a factor belongs to; `None` for any other parameter.
+/// Returns the path of the weight that a factor belongs to; `None` for any other parameter.
 pub fn base_of(path: &str) -> Option<&str> {
     ENDINGS.iter().find_map(|ending| path.strip_suffix(ending))
 }
 
-/// The paths of B and of A of a weight.
+/// Returns the paths of a weight's factors B and A.
 pub fn factors_of(weight: &str) -> [String; 2] {
     ENDINGS.map(|ending| format!("{weight}{ending}"))
 }
 
 impl LoraConfig {
-    /// α/r.
+    /// Returns the scale α/r.
     pub fn scale(&self) -> f64 {
         self.alpha / self.rank.max(1) as f64
     }
 
-    /// Faults of the keys by themselves.
+    /// Reports invalid values of the keys.
     pub fn faults(&self, at: &mut TableFaults) {
         at.count("rank", self.rank, MOST);
         at.positive("alpha", self.alpha);
@@ -95,15 +96,14 @@ impl LoraConfig {
         }
     }
 
-    /// The model with adapters on the weights of `targets`, every other parameter frozen but those of `in_full`. A is
-    /// uniform within ±1/√d_in (as `peft` draws it: Kaiming's uniform with a = √5), from the stream of the weight's path;
-    /// B is zero, so that the model computes the same as without adapters. No parameter is drawn here.
+    /// Attaches adapters to the weights of `targets` and freezes every other parameter except those of `in_full`. A is
+    /// uniform within ±1/√d_in (as in `peft`: Kaiming uniform with a = √5), from the random stream of the weight's
+    /// path; B is zero, so that the model computes the same as without adapters. No parameter is drawn here.
     ///
     /// The ids of the parameters must come from their paths ([`name_parameters`]).
     ///
     /// # Errors
-    /// A pattern that matches nothing, a weight that is both a target and learns in full, norms that keep averages of
-    /// what they see.
+    /// If a pattern matches nothing, a weight is both a target and trained in full, or norms keep running averages.
     pub fn attached<M: Module>(&self, model: M, seed: u64) -> Result<M> {
         let all = parameters::with_state(&model);
         if let Some(kept) = all
@@ -148,10 +148,10 @@ impl LoraConfig {
         Ok(name_parameters(model.apply_reparameterization(attach)))
     }
 
-    /// Leaves out the patterns that match nothing in a model: a model that is used is without what training alone needs.
+    /// Removes the patterns that match nothing in a model: a model in use lacks the parts that only training needs.
     ///
     /// # Errors
-    /// A pattern that is no regular expression.
+    /// If a pattern is not a regular expression.
     pub fn keep_found<M: Module>(&mut self, model: &M) -> Result<()> {
         let all = parameters::list(model);
         let linear = linear::weights(model);
@@ -171,29 +171,29 @@ impl LoraConfig {
         Ok(())
     }
 
-    /// Those of the parameters that learn.
+    /// Returns the trainable parameters.
     ///
     /// # Errors
-    /// A pattern that is no regular expression.
+    /// If a pattern is not a regular expression.
     pub fn trained(&self, all: Vec<Parameter>) -> Result<Vec<Parameter>> {
         let in_full = Patterns::of("lora", "in_full", &self.in_full)?;
         let learns = |p: &Parameter| is_adapter(&p.path) || in_full.match_path(&p.path);
         Ok(all.into_iter().filter(learns).collect())
     }
 
-    /// Those of the paths that learn in full.
+    /// Returns the paths of parameters that are trained in full.
     ///
     /// # Errors
-    /// A pattern that is no regular expression.
+    /// If a pattern is not a regular expression.
     pub fn in_full<'p>(&self, paths: impl Iterator<Item = &'p str>) -> Result<BTreeSet<&'p str>> {
         let in_full = Patterns::of("lora", "in_full", &self.in_full)?;
         Ok(paths.filter(|path| in_full.match_path(path)).collect())
     }
 
-    /// Merges the adapters among weights by their paths: W + (α/r)·B·A in W's place, and no adapters.
+    /// Merges the adapters among weights keyed by path: W + (α/r)·B·A replaces W, and the factors are removed.
     ///
     /// # Errors
-    /// A factor without the other one or without its weight, and shapes that do not fit each other.
+    /// If a factor lacks the other one or its weight, or shapes do not fit each other.
     pub fn merge(&self, weights: &mut BTreeMap<String, TensorData>) -> Result<()> {
         let bases = weights.keys().filter_map(|path| base_of(path));
         let bases: BTreeSet<String> = bases.map(String::from).collect();
@@ -215,7 +215,7 @@ impl LoraConfig {
     }
 }
 
-/// W + s·B·A in W's number format, or in 32 bits where that format does not reach it; `None` when the shapes do not fit.
+/// Computes W + s·B·A in W's number format, or in 32 bits if that overflows the format; `None` if the shapes do not fit.
 fn merged(w: &TensorData, b: TensorData, a: TensorData, scale: f64) -> Option<TensorData> {
     let dims = |data: &TensorData| <[usize; 2]>::try_from(data.shape().to_vec()).ok();
     let ([d_out, d_in], [rows, rank], [inner, columns]) = (dims(w)?, dims(&b)?, dims(&a)?);
@@ -237,7 +237,7 @@ struct Attach {
     rank: usize,
     scale: f64,
     seed: u64,
-    /// The paths of the weights that get one.
+    /// Paths of the weights that get an adapter.
     targets: HashMap<ParamId, String>,
     in_full: HashSet<ParamId>,
 }
@@ -276,7 +276,7 @@ impl Reparameterizer for Attach {
     }
 }
 
-/// A factor that is made when it is first used.
+/// Builds a factor whose values are computed when it is first used.
 fn factor(
     path: &str,
     shape: [usize; 2],
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(merged, [2.0, 4.0, 13.0, 24.0]);
         let mut lone = BTreeMap::from([("w.lora.a".to_string(), data(&[1.0], [1, 1]))]);
         assert!(lora.merge(&mut lone).is_err());
-        // A sum that 16 bits do not reach stays what it is.
+        // A sum that overflows 16 bits keeps its value in 32 bits.
         let half = data(&[60_000.0, 1.0], [2, 1]).convert_dtype(DType::F16);
         let mut weights = BTreeMap::from([
             ("w".to_string(), half),

@@ -1,5 +1,5 @@
-//! The learning-rate range test: a few steps at rising rates, and the loss of each (Smith 2017, "Cyclical learning rates",
-//! section 3.3).
+//! The learning rate range test: a few steps at rising rates, and the loss of each (Smith 2017, "Cyclical learning
+//! rates", section 3.3).
 
 use super::config::TrainConfig;
 use super::gradients;
@@ -10,40 +10,40 @@ use burn::optim::ModuleOptimizer;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// The share of a smoothed loss that the losses before a step have.
+/// Weight of the earlier losses in the smoothed loss.
 const KEPT: f64 = 0.95;
 
-/// A smoothed loss of so many times the least one ends the test: it has diverged.
+/// A smoothed loss above this multiple of the lowest one ends the test: training has diverged.
 const DIVERGED: f64 = 4.0;
 
-/// Rates that a test may have: below them no weight of a 32-bit number moves, above them none is left. Their quotients are
-/// far from the ends of floating-point numbers.
+/// Rates that a test may use: below them no 32-bit weight changes, above them no weight survives. Their quotients are
+/// far from the limits of floating-point numbers.
 pub const RATES: RangeInclusive<f64> = 1e-12..=1e3;
 
-/// Rates of a test: from the first to the last, each step the same times the one before.
+/// Learning rates of a test, in geometric progression from the first to the last.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
-    /// Rate of the first step.
+    /// Learning rate of the first step.
     pub from: f64,
-    /// Rate of the last step.
+    /// Learning rate of the last step.
     pub to: f64,
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
 }
 
 /// A step of a test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tried {
-    /// Its rate.
+    /// Learning rate of the step.
     pub lr: f64,
-    /// Its loss in nats, before the weights moved.
+    /// Loss of the step in nats, before the weights are updated.
     pub loss: f64,
-    /// The mean of the losses so far, of which older ones fade.
+    /// Exponential moving average of the losses so far.
     pub smooth: f64,
 }
 
 impl Range {
-    /// The rate of a step, counted from 0.
+    /// Returns the learning rate of a step, counted from 0.
     pub fn lr(&self, step: u64) -> f64 {
         let last = self.steps.saturating_sub(1).max(1);
         self.from * (self.to / self.from).powf(step as f64 / last as f64)
@@ -53,7 +53,7 @@ impl Range {
 /// Trains at the rates of `range` until the loss diverges.
 ///
 /// # Errors
-/// Data that cannot be read.
+/// If the data cannot be read.
 pub fn test<M: Trained>(
     mut model: M,
     mut optimizer: ModuleOptimizer,
@@ -94,22 +94,22 @@ pub fn test<M: Trained>(
     Ok(tried)
 }
 
-/// What a test says.
+/// Learning rates that a test suggests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Advice {
-    /// The rate at which the smoothed loss falls fastest by the rate's logarithm.
+    /// Rate at which the smoothed loss falls fastest with the logarithm of the rate.
     pub steepest: f64,
-    /// The rate of the least smoothed loss.
+    /// Rate of the lowest smoothed loss.
     pub least: f64,
 }
 
-/// The advice of a test; none where the loss never fell.
+/// Returns the advice of a test; `None` if the loss never fell.
 pub fn advice(tried: &[Tried]) -> Option<Advice> {
     let least = tried.iter().min_by(|a, b| a.smooth.total_cmp(&b.smooth))?;
     let falling: Vec<&Tried> = tried.iter().take_while(|t| t.lr <= least.lr).collect();
     let slope =
         |pair: &[&Tried]| (pair[1].smooth - pair[0].smooth) / (pair[1].lr / pair[0].lr).ln();
-    // The first steps' smoothed loss is theirs alone and jumps.
+    // The smoothed loss of the first steps depends on only a few losses and jumps.
     let settled = falling.get(falling.len() / 10..)?;
     let steepest = settled
         .windows(2)
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn the_steepest_fall_and_the_least_loss() {
-        // A fall in the form of a logistic curve around 1e-3, a rise behind 1e-1.
+        // A fall like a logistic curve around 1e-3, then a rise above 1e-1.
         let loss =
             |at: f64| 2.0 - 1.0 / (1.0 + (-4.0 * (at + 3.0)).exp()) + 5.0 * (at + 1.0).max(0.0);
         let advice = advice(&curve(loss)).unwrap();

@@ -1,35 +1,35 @@
-//! `machine.json`: the machine and the program of a run, for comparing times.
+//! `machine.json`: the machine and the program version of a run, for comparing times.
 
 use crate::device::{DeviceName, Gpu};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The machine and the program.
+/// The machine and the program version.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
     /// The processor's name.
     pub cpu: String,
-    /// Threads that the process may use.
+    /// Number of threads that the process may use.
     pub cores: usize,
-    /// Main memory in bytes; 0 where the system does not say.
+    /// Main memory in bytes; 0 if the system does not say.
     pub memory_bytes: u64,
     /// The system's name and version.
     pub os: String,
-    /// Where tensors are: `flex`, `cuda:0` …
+    /// Device of the tensors: `flex`, `cuda:0` …
     pub device: String,
-    /// The GPU that it names, and how the program uses it; none on a CPU.
+    /// The GPU that the device names, and how the program uses it; `None` on a CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<Gpu>,
     /// The program's version.
     pub version: String,
-    /// The program's commit, where the build was told (`FORMWORK_COMMIT`).
+    /// The program's commit, if the build was given one (`FORMWORK_COMMIT`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
 }
 
 impl Machine {
-    /// This machine.
+    /// Describes this machine.
     pub fn here(device: &str) -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         Self {
@@ -47,7 +47,7 @@ impl Machine {
     }
 }
 
-/// Bytes of a size in kB that a file of `/proc` states, where there is such a file.
+/// Reads a size in kB from a file of `/proc` and returns it in bytes; `None` if there is no such file.
 pub fn bytes(file: &str, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(file).ok()?;
     let size = field(&text, name, ':')?;
@@ -55,11 +55,11 @@ pub fn bytes(file: &str, name: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// The variable that says how much memory a run may take, as `64G` or in bytes: more or less than the machine says.
+/// Environment variable for how much memory a run may take, as `64G` or in bytes; it overrides the machine's memory.
 pub const LIMIT: &str = "FORMWORK_MEMORY";
 
-/// Bytes of memory that this process may have: the machine's, or less where its control group, or one above it, is
-/// limited. None where the system does not tell.
+/// Returns the bytes of memory that this process may use: the machine's, or less if its control group or one above it
+/// is limited. `None` if the system does not tell.
 pub fn memory() -> Option<u64> {
     memory_below(Path::new("/"))
 }
@@ -83,7 +83,7 @@ fn memory_below(root: &Path) -> Option<u64> {
             _ => continue,
         };
         let mount = root.join(mount);
-        // In a container the path may be that of the machine outside, and the mount the container's own group.
+        // In a container the path may be the one on the host, and the mount the container's own group.
         for group in Path::new(path.trim_start_matches('/')).ancestors() {
             let text = std::fs::read_to_string(mount.join(group).join(file)).unwrap_or_default();
             limits.extend(text.trim().parse::<u64>());
@@ -92,7 +92,7 @@ fn memory_below(root: &Path) -> Option<u64> {
     limits.into_iter().min()
 }
 
-/// Bytes of a size such as `64G`: the letters K, M, G and T count in powers of 1024.
+/// Parses a size such as `64G` into bytes: the letters K, M, G and T are powers of 1024.
 pub fn size(text: &str) -> Option<u64> {
     let text = text.trim();
     let (digits, unit) = match text.char_indices().last()? {
@@ -105,12 +105,12 @@ pub fn size(text: &str) -> Option<u64> {
     digits.trim().parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// Resident size of this process in MB (2²⁰ bytes), where the system tells.
+/// Returns the resident memory of this process in MB (2²⁰ bytes), if the system tells.
 pub fn resident_mb() -> Option<f64> {
     bytes("/proc/self/status", "VmRSS").map(|bytes| bytes as f64 / f64::from(1 << 20))
 }
 
-/// The value of the first line `name <separator> value`.
+/// Returns the value of the first line `name <separator> value`.
 fn field(text: &str, name: &str, separator: char) -> Option<String> {
     text.lines()
         .filter_map(|line| line.split_once(separator))

@@ -1,7 +1,7 @@
 //! `manifest.json`: the size and SHA-256 of every file of a checkpoint, written last.
 //!
-//! A folder is whole when its manifest is there and every file is as the manifest says. Nothing else of
-//! a checkpoint is read before that is known.
+//! A checkpoint folder is complete if its manifest exists and every file matches it. Nothing else of a checkpoint is
+//! read before that is verified.
 
 use crate::digest::{self, hex};
 use crate::error::{Error, Result};
@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-/// The manifest's name in its folder.
+/// File name of the manifest in its folder.
 pub const NAME: &str = "manifest.json";
 
-/// This program's mark; a file of another program is refused by it.
+/// Format name of this program; a manifest of another program is refused because of it.
 const FORMAT: &str = "formwork-checkpoint-1";
 
 /// The files of a checkpoint.
@@ -22,26 +22,26 @@ const FORMAT: &str = "formwork-checkpoint-1";
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     format: String,
-    /// The program's version that wrote it.
+    /// Version of the program that wrote it.
     pub version: String,
     /// Files by name.
     pub files: BTreeMap<String, Entry>,
 }
 
-/// One file.
+/// Size and checksum of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// Length in bytes.
     pub size: u64,
-    /// Of the whole content, in hexadecimal.
+    /// SHA-256 of the whole content, in hexadecimal.
     pub sha256: String,
 }
 
-/// Brings the named files of a folder to the disk and writes their manifest beside them.
+/// Flushes the named files of a folder to the disk and writes their manifest beside them.
 ///
 /// # Errors
-/// When a file cannot be read or the disk is full.
+/// If a file cannot be read or the disk is full.
 pub fn seal(folder: &Path, names: &[&str]) -> Result<Manifest> {
     let mut files = BTreeMap::new();
     for name in names {
@@ -59,11 +59,11 @@ pub fn seal(folder: &Path, names: &[&str]) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// Holds every file of a folder against its manifest.
+/// Checks every file of a folder against its manifest.
 ///
 /// # Errors
-/// With the file and what is wrong with it: absent, of another length, of another content, or no
-/// manifest of this program.
+/// If a file is missing or its length or content differs, or there is no manifest of this program; the message names
+/// the file and what is wrong with it.
 pub fn verify(folder: &Path) -> Result<Manifest> {
     let path = folder.join(NAME);
     let text = std::fs::read(&path).map_err(|e| match e.kind() {
@@ -90,7 +90,7 @@ pub fn verify(folder: &Path) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// An error about a checkpoint that cannot be used.
+/// Builds the error about a checkpoint that cannot be used.
 pub(crate) fn damaged(folder: &Path, what: &str) -> Error {
     Error::run(format!("checkpoint {}: {what}", folder.display()))
 }
@@ -143,7 +143,7 @@ fn entry(path: &Path, file: File) -> Result<Entry> {
     })
 }
 
-/// Writes a value as indented JSON, whole or not at all.
+/// Writes a value as indented JSON, atomically.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let mut text = serde_json::to_vec_pretty(value)
         .map_err(|e| Error::run(format!("cannot write {}: {e}", path.display())))?;

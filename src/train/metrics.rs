@@ -1,22 +1,22 @@
-//! Which values of a metric are better, whichever part of the program measures it.
+//! Whether higher or lower values of a metric are better, for the metrics of all parts of the program.
 
 use crate::evaluate::metric::{self, Metric};
 use crate::task;
 
-/// Of every evaluation, whatever its task.
+/// Metrics of every evaluation, for any task.
 const OF_ALL: &[Metric] = &[metric::LOSS, metric::PERPLEXITY, metric::BITS_PER_BYTE];
-/// Of a run, not of its model.
+/// Metrics of a run, not of its model.
 const OF_RUNS: &[Metric] = &[Metric::higher("items_per_s"), Metric::higher("mfu")];
 
-/// The metrics of evaluations, those of all tasks first, then those that several measure, then each task's own: the order in
-/// which tables show them.
+/// Returns the metrics of evaluations in the order in which tables show them: first those of all tasks, then those that
+/// several tasks measure, then each task's own.
 pub fn of_evaluations() -> impl Iterator<Item = &'static Metric> {
     let tables = [OF_ALL, metric::METRICS].into_iter();
     tables.chain(task::METRICS.iter().copied()).flatten()
 }
 
-/// Whether more of a metric is better. Of several metrics that a column's name ends with, the longest is meant; what is
-/// defined nowhere is taken for a loss.
+/// Returns whether higher values of a metric are better. If a column's name ends with several metrics, the longest one
+/// counts; an unknown metric is treated as a loss.
 pub fn higher_is_better(column: &str) -> bool {
     let all = of_evaluations().chain(OF_RUNS);
     let meant = all.filter(|metric| metric.is_meant_by(column));

@@ -1,8 +1,8 @@
-//! The parameters of a module by their dotted paths: `stack.blocks.0.attention.query.weight`.
+//! The parameters of a module by dotted path: `stack.blocks.0.attention.query.weight`.
 //!
-//! A path is what files, groups and messages call a parameter. Optimizer states are keyed by
-//! `ParamId`, which Burn draws at random; [`name_parameters`] derives the ids from the paths, so that
-//! two processes that build the same model agree on them and equal runs write equal files.
+//! Files, groups and messages name a parameter by its path. Optimizer states are keyed by `ParamId`, which Burn draws
+//! at random; [`name_parameters`] derives the ids from the paths, so that two processes that build the same model agree
+//! on them and equal runs write equal files.
 
 use crate::kernel;
 use crate::nn::path::Path;
@@ -16,28 +16,28 @@ use sha2::{Digest, Sha256};
 /// A parameter without its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Where it stands in the model ([`crate::nn::path`]).
+    /// Path in the model ([`crate::nn::path`]).
     pub path: String,
-    /// The same with the names of enum variants, which patterns of old runs may mean.
+    /// The path including the names of enum variants, which patterns of old runs may refer to.
     pub old_path: String,
-    /// The key of its gradient and of its optimizer state.
+    /// Key of its gradient and of its optimizer state.
     pub id: ParamId,
-    /// Lengths of its dimensions.
+    /// Sizes of its dimensions.
     pub shape: Vec<usize>,
-    /// Its kind and its place.
+    /// Its kind and its place in the model.
     pub role: Role,
 }
 
-/// The float parameters in the order of the module's fields, without what is kept but no optimizer moves.
-/// Values that are not drawn yet stay so.
+/// Lists the float parameters in the order of the module's fields, without state that no optimizer updates. Values that
+/// are not drawn yet stay undrawn.
 pub fn list<M: Module>(model: &M) -> Vec<Parameter> {
     let mut all = with_state(model);
     all.retain(|parameter| !parameter.role.kind.is_some_and(ParameterKind::is_untrained));
     all
 }
 
-/// For each parameter, whether the pattern is found in its path. A pattern that is found in none may be that of a run
-/// whose paths had the names of enum variants, and is looked for in those.
+/// Returns, for each parameter, whether the pattern matches its path. A pattern that matches none may come from an old
+/// run whose paths contained the names of enum variants, so it is then matched against those.
 pub fn matching(pattern: &ParamGroup, parameters: &[Parameter]) -> Vec<bool> {
     let hits = |path: fn(&Parameter) -> &str| -> Vec<bool> {
         let all = parameters.iter();
@@ -50,40 +50,40 @@ pub fn matching(pattern: &ParamGroup, parameters: &[Parameter]) -> Vec<bool> {
     }
 }
 
-/// The content of a model's checkpoint: the float parameters, and what norms keep, in the order of the fields.
+/// Lists the content of a model's checkpoint: the float parameters and the state of norms, in the order of the fields.
 pub fn with_state<M: Module>(model: &M) -> Vec<Parameter> {
     let mut lister = Lister::default();
     model.visit(&mut lister);
     lister.found
 }
 
-/// The number of trained values.
+/// Counts the values of all parameters that an optimizer may update.
 pub fn count<M: Module>(model: &M) -> usize {
     let sizes = list(model).into_iter();
     sizes.map(|p| p.shape.iter().product::<usize>()).sum()
 }
 
-/// The same module with ids that are functions of the paths.
+/// Replaces the ids of all parameters by functions of their paths.
 ///
 /// Call it once on a freshly built model, before any optimizer sees it.
 pub fn name_parameters<M: Module>(model: M) -> M {
     model.map(&mut Namer::default())
 }
 
-/// Draws the values of all parameters now, in their order.
+/// Draws the values of all parameters now, in order.
 pub fn materialised<M: Module>(model: M) -> M {
     model.visit(&mut Drawer);
     model
 }
 
-/// The values by id, without gradients; Burn's container of tensors of any rank is named after gradients.
+/// Returns the values by id, without gradients; Burn's container for tensors of any rank is named after gradients.
 pub fn values<M: Module>(model: &M) -> GradientsParams {
     let mut values = Values(GradientsParams::new());
     model.visit(&mut values);
     values.0
 }
 
-/// As [`values`], without the parameters that do not learn.
+/// As [`values`], without frozen parameters.
 pub fn moving<M: Module>(model: &M) -> GradientsParams {
     let mut moving = Moving {
         of_norm: false,
@@ -94,7 +94,7 @@ pub fn moving<M: Module>(model: &M) -> GradientsParams {
 }
 
 struct Moving {
-    /// Whether the field that is visited is kept beside the parameters.
+    /// Whether the visited field is state kept alongside the parameters.
     of_norm: bool,
     found: GradientsParams,
 }
@@ -124,7 +124,8 @@ impl ModuleVisitor for Values {
     }
 }
 
-/// What norms and tasks keep beside their parameters, by id: training moves it in the forward pass, or after a step.
+/// Returns the state that norms and tasks keep alongside their parameters, by id: training updates it in the forward
+/// pass or after a step.
 pub fn states<M: Module>(model: &M) -> GradientsParams {
     let mut states = States {
         within: false,
@@ -134,13 +135,13 @@ pub fn states<M: Module>(model: &M) -> GradientsParams {
     states.found
 }
 
-/// The module with `states` in the place of what its norms and its task keep.
+/// Returns the module with `states` as the state of its norms and its task.
 pub fn with_states<M: Module>(model: M, states: GradientsParams) -> M {
     model.map(&mut Restored(states))
 }
 
 struct States {
-    /// Whether the field that is visited is such a state.
+    /// Whether the visited field is such a state.
     within: bool,
     found: GradientsParams,
 }
@@ -186,7 +187,7 @@ impl ModuleVisitor for Drawer {
     }
 }
 
-/// The id of the parameter at a path: the first 64 bits of the path's SHA-256.
+/// Returns the id of the parameter at a path: the first 64 bits of the path's SHA-256.
 pub fn id_of(path: &str) -> ParamId {
     let digest = Sha256::digest(path.as_bytes());
     let mut first = [0; 8];

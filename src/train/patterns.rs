@@ -1,10 +1,10 @@
-//! Regular expressions over the paths of parameters, as the keys of `[init]` and `[lora]` give them.
+//! Regular expressions over parameter paths, as given in the keys of `[init]` and `[lora]`.
 
 use super::parameters::{self, Parameter};
 use crate::error::{Error, Result};
 use burn::module::ParamGroup;
 
-/// Regular expressions over paths, by the key that holds them.
+/// Regular expressions over paths, with the key that they come from.
 pub(super) struct Patterns<'a> {
     table: &'a str,
     key: &'a str,
@@ -12,12 +12,12 @@ pub(super) struct Patterns<'a> {
 }
 
 impl<'a> Patterns<'a> {
-    /// Those of a key of `[init]`.
+    /// Compiles the patterns of a key of `[init]`.
     pub(super) fn new(key: &'a str, patterns: &'a [String]) -> Result<Self> {
         Self::of("init", key, patterns)
     }
 
-    /// Those of a key of a table.
+    /// Compiles the patterns of a key of a table.
     pub(super) fn of(table: &'a str, key: &'a str, patterns: &'a [String]) -> Result<Self> {
         let groups = patterns.iter().map(|pattern| {
             let group = ParamGroup::from_regex(pattern.as_str()).map_err(|_| {
@@ -41,10 +41,10 @@ impl<'a> Patterns<'a> {
             .any(|(_, group)| group.matches(&id, Some(path)))
     }
 
-    /// Whether each parameter is found by one of them.
+    /// Returns, for each parameter, whether any pattern matches its path.
     ///
     /// # Errors
-    /// One that is found in no path.
+    /// If a pattern matches no path.
     pub(super) fn matching(&self, all: &[Parameter]) -> Result<Vec<bool>> {
         let mut found = vec![false; all.len()];
         for (pattern, group) in &self.groups {
@@ -60,7 +60,7 @@ impl<'a> Patterns<'a> {
         Ok(found)
     }
 
-    /// An error when one of them is found in no path.
+    /// Fails if a pattern matches no path.
     pub(super) fn all_found<'p>(&self, paths: impl Iterator<Item = &'p str> + Clone) -> Result<()> {
         for (pattern, group) in &self.groups {
             let hit = |path: &str| group.matches(&parameters::id_of(path), Some(path));

@@ -1,13 +1,13 @@
-//! The rule by which processes share the micro-batches of a step.
+//! How the processes of a run share the micro-batches of a step.
 //!
 //! Gradients are added as a binary tree over the micro-batches that halves at each level. A rank, one process of a run,
-//! takes a whole subtree ([`super::gradients::shares`]), so the additions of a step, and with them all bits, are the same
-//! for any number of ranks that the rule allows: a power of two that divides the micro-batches.
+//! takes a whole subtree ([`super::gradients::shares`]), so the additions of a step, and with them all bits, are the
+//! same for any allowed number of ranks: a power of two that divides the number of micro-batches.
 
 use super::config::TrainConfig;
 
-/// Micro-batches of every step; none where steps are measured in tokens and cut into micro-batches, since their number
-/// differs from step to step.
+/// Returns the number of micro-batches in every step; `None` if steps are measured in tokens and cut into
+/// micro-batches, since the number then differs from step to step.
 pub fn micro_batches(config: &TrainConfig) -> Option<usize> {
     let size = config.micro_batch_size().max(1);
     match (config.batch_tokens, config.micro_batch_size) {
@@ -17,7 +17,7 @@ pub fn micro_batches(config: &TrainConfig) -> Option<usize> {
     }
 }
 
-/// Every number of ranks that can share this many micro-batches, ascending.
+/// Returns all numbers of ranks that can share this many micro-batches, ascending.
 pub fn allowed(micro_batches: usize) -> Vec<usize> {
     let powers = (0..usize::BITS).map(|power| 1 << power);
     powers
@@ -25,19 +25,19 @@ pub fn allowed(micro_batches: usize) -> Vec<usize> {
         .collect()
 }
 
-/// The largest number of ranks that is allowed for both of these numbers.
+/// Returns the largest number of ranks that is allowed for both of these numbers of micro-batches.
 pub fn most(one: usize, other: usize) -> usize {
     let halvings = (one | other).max(1).trailing_zeros();
     1 << halvings
 }
 
-/// The allowed number of ranks that is nearest to `ranks`, the smaller one of two.
+/// Returns the allowed number of ranks nearest to `ranks`; of two equally near ones, the smaller.
 pub fn nearest(ranks: usize, micro_batches: usize) -> usize {
     let allowed = allowed(micro_batches).into_iter();
     allowed.min_by_key(|n| n.abs_diff(ranks)).unwrap_or(1)
 }
 
-/// Why this many ranks cannot share the steps of a run, with the nearest number that can; none where they can.
+/// Explains why this many ranks cannot share the steps of a run, with the nearest number that can; `None` if they can.
 pub fn fault(ranks: usize, config: &TrainConfig) -> Option<String> {
     let Some(count) = micro_batches(config) else {
         return power_fault(ranks);
@@ -63,7 +63,7 @@ pub fn fault(ranks: usize, config: &TrainConfig) -> Option<String> {
     ))
 }
 
-/// Why this many ranks cannot share any step, whatever its number of micro-batches; none where they can.
+/// Explains why this many ranks cannot share any step, regardless of its number of micro-batches; `None` if they can.
 pub fn power_fault(ranks: usize) -> Option<String> {
     let below = 1 << ranks.max(1).ilog2();
     let near = match ranks.saturating_sub(below) * 2 > below {
@@ -78,7 +78,7 @@ pub fn power_fault(ranks: usize) -> Option<String> {
     })
 }
 
-/// The largest micro-batch with which this many ranks share a step evenly.
+/// Returns the largest micro-batch size with which this many ranks share a step evenly.
 fn smaller_micro_batch(ranks: usize, config: &TrainConfig) -> Option<usize> {
     let even = ranks.is_power_of_two() && config.batch_size.is_multiple_of(ranks);
     (config.batch_tokens.is_none() && even).then(|| config.batch_size / ranks)
@@ -122,7 +122,7 @@ mod tests {
         assert!(told.ends_with("take 1, or set train.micro_batch_size = 16 for 2"));
     }
 
-    /// Their number of micro-batches differs from step to step.
+    /// The number of micro-batches differs from step to step.
     #[test]
     fn steps_in_tokens_need_a_power_of_two() {
         let mut tokens = config(32, Some(8));

@@ -1,8 +1,8 @@
-//! Seconds a token of an evaluation, timed on tokens at random: text that is read in segments by a model that keeps a memory,
-//! and windows that slide by one token, by a model that keeps none (Dai et al. 2019, section 4.5 and table 9).
+//! Seconds per token of an evaluation, timed on random tokens: text that a model with a memory reads in segments, and
+//! windows that slide by one token, for a model without memory (Dai et al. 2019, section 4.5 and table 9).
 //!
-//! Both give each token's loss by the step of evaluation that `eval` takes. In segments a token is computed once; a window
-//! that slides computes all of its tokens anew for the loss of the last one.
+//! Both compute each token's loss with the evaluation step that `eval` uses. In segments a token is computed once; a
+//! sliding window recomputes all of its tokens for the loss of the last one.
 
 use crate::data::loader::{self, Batch};
 use crate::data::{Item, NOT_SCORED, Source, Split, TextItem};
@@ -14,32 +14,32 @@ use burn::train::InferenceStep;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Rows that the search for the fastest batch of windows tries, as far as it gets faster.
+/// Batch sizes that the search for the fastest batch of windows tries, as long as it gets faster.
 const ROWS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Tokens of a batch at most, so that it fits in memory.
+/// Maximum number of tokens in a batch, so that it fits in memory.
 const MOST_TOKENS: usize = 1 << 16;
-/// Segments that are timed at least.
+/// Minimum number of segments that are timed.
 const SEGMENTS: usize = 4;
 
-/// The time of a token, and how it was found.
+/// The time per token, and how it was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TokenTime {
-    /// Seconds a scored token.
+    /// Seconds per scored token.
     pub seconds: f64,
-    /// Rows of a batch.
+    /// Rows per batch.
     pub rows: usize,
-    /// Scored tokens that were timed.
+    /// Number of scored tokens that were timed.
     pub tokens: usize,
 }
 
-/// Texts of tokens at random, the same in each process.
+/// Texts of random tokens, the same in each process.
 #[derive(Clone, Copy, Debug)]
 pub struct RandomTexts {
-    /// Ids are below this.
+    /// Vocabulary size: ids are below it.
     pub vocab: usize,
 }
 
-/// Rows of random tokens, of which the last are scored.
+/// Rows of random tokens, of which the last `scored` are scored.
 struct Rows {
     texts: RandomTexts,
     rows: usize,
@@ -71,7 +71,7 @@ impl Source for Rows {
 }
 
 impl RandomTexts {
-    /// A batch of texts, the last `scored` positions of each of which are scored.
+    /// Builds a batch of texts; the last `scored` positions of each text are scored.
     fn batch(self, rows: usize, cols: usize, scored: usize) -> Result<Batch> {
         let source = Rows {
             texts: self,
@@ -85,18 +85,18 @@ impl RandomTexts {
     }
 }
 
-/// Seconds and the output of one batch, whose loss is on the host when the time is up.
+/// Returns the seconds and the output of one batch; the time includes reading its loss to the host.
 fn timed<M: Trained>(model: &M, batch: Batch, state: Option<ModelState>) -> (f64, StepOutput) {
     let began = Instant::now();
     let output = InferenceStep::step(model, StepInput { batch, state });
     (began.elapsed().as_secs_f64(), output)
 }
 
-/// Seconds a token of one text that is read `segment` tokens at a time, once so many tokens `before` have filled what the
-/// model keeps; at least `least` tokens are timed.
+/// Measures the seconds per token of one text that is read `segment` tokens at a time, after `before` tokens have
+/// filled the model's memory; at least `least` tokens are timed.
 ///
 /// # Errors
-/// A model that keeps nothing from segment to segment.
+/// If the model keeps nothing from segment to segment.
 pub fn in_segments<M: Trained>(
     model: &M,
     texts: RandomTexts,
@@ -112,7 +112,7 @@ pub fn in_segments<M: Trained>(
     }
     let mut seconds = 0.0;
     let timed_segments = least.div_ceil(segment).max(SEGMENTS);
-    // One segment more than fills the memory, since the first of a size takes its buffers.
+    // One segment more than fills the memory, since the first one of a size allocates its buffers.
     let untimed = before.div_ceil(segment) + 1;
     for number in 0..untimed + timed_segments {
         let (time, output) = timed(model, texts.batch(1, segment, segment)?, state.take());
@@ -129,10 +129,11 @@ pub fn in_segments<M: Trained>(
     })
 }
 
-/// Seconds a token of windows that slide by one token, at the fastest batch; at least `least` tokens are timed.
+/// Measures the seconds per token of windows that slide by one token, at the fastest batch size; at least `least`
+/// tokens are timed.
 ///
 /// # Errors
-/// None that random texts give.
+/// None in practice: random texts always give batches.
 pub fn sliding<M: Trained>(
     model: &M,
     texts: RandomTexts,
@@ -141,14 +142,14 @@ pub fn sliding<M: Trained>(
 ) -> Result<TokenTime> {
     let round =
         |rows: usize| -> Result<f64> { Ok(timed(model, texts.batch(rows, window, 1)?, None).0) };
-    // The first pass takes buffers.
+    // The first pass allocates buffers.
     round(1)?;
     let (mut rows, mut best, mut slower) = (1, f64::INFINITY, 0);
     for tried in ROWS {
         if tried > 1 && (tried * window > MOST_TOKENS || slower == 2) {
             break;
         }
-        // The better of two: one that another process disturbed must not end the search.
+        // The better of two measurements: one disturbed by another process must not end the search.
         let each = round(tried)?.min(round(tried)?) / tried as f64;
         if each > best {
             slower += 1;

@@ -20,7 +20,7 @@ pub fn add(window: &mut Window, step: &StepOutput, grad_norm: f64) {
     }
 }
 
-/// A line about training steps; `items` were seen so far.
+/// Builds a line about training steps; `items` is the number of items seen so far.
 pub fn train(report: &Report, items: u64) -> Value {
     let mut line = json!({
         "step": report.step,
@@ -41,8 +41,8 @@ pub fn train(report: &Report, items: u64) -> Value {
     line
 }
 
-/// A line about an evaluation. Of a part of the split it says so; of all of it, it also has the scores of the part that
-/// other evaluations read, which they compare with.
+/// Builds a line about an evaluation. If only a part of the split was read, the line says so; if all of it was, the
+/// line also has the scores of the part that other evaluations read, for comparison with them.
 pub fn valid(report: &Report, of_part: Option<&Scores>) -> Value {
     let mut line = Map::new();
     line.insert("step".into(), report.step.into());
@@ -66,18 +66,18 @@ pub fn valid(report: &Report, of_part: Option<&Scores>) -> Value {
     line.into()
 }
 
-/// The last line of a run that diverged. It lies after the journal's length in the checkpoint, so that a run which is
-/// resumed with other settings does not keep it.
+/// Builds the last line of a run that diverged. It lies beyond the journal length recorded in the checkpoint, so that a
+/// run resumed with other settings does not keep it.
 pub fn diverged(step: u64, samples: &[u64]) -> Value {
     json!({ "step": step, "split": "train", "loss": null, "diverged": true, "samples": samples })
 }
 
-/// A line that says in words what changed after a step.
+/// Builds a line that says in words what changed after a step.
 pub fn note(step: u64, text: &str) -> Value {
     json!({ "step": step, "split": "note", "note": text })
 }
 
-/// A line about a step that was left out.
+/// Builds a line about a skipped step.
 pub fn skipped(step: u64, loss: f64, samples: &[u64]) -> Value {
     json!({ "step": step, "split": "train", "loss": loss, "skipped": true, "samples": samples })
 }

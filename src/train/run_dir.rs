@@ -1,12 +1,13 @@
-//! A run folder: everything a run is, was and needs, held by one process at a time.
+//! A run folder: the files of a run, held by one process at a time.
 //!
 //! ```text
-//! experiment.toml resolved.toml tokenizer.json data.json files.json init.json teacher.json reward.json machine.json   before the first step
-//! manifest.json                                                their sizes and sums
+//! experiment.toml resolved.toml tokenizer.json data.json files.json
+//! init.json teacher.json reward.json machine.json              written before the first step
+//! manifest.json                                                their sizes and checksums
 //! metrics.jsonl samples.jsonl diagnostics.jsonl                appended
-//! metrics.csv events.out.tfevents.*                            copies, made anew when a run is resumed
+//! metrics.csv events.out.tfevents.*                            copies, recreated when a run is resumed
 //! steps/NNNNNNNN/ best latest                                  checkpoints
-//! scores.json report/                                          made afterwards
+//! scores.json report/                                          written afterwards
 //! run.lock scores.lock                                         held while a process trains here, or changes the scores
 //! ```
 
@@ -32,23 +33,23 @@ pub const EXPERIMENT: &str = "experiment.toml";
 pub const RESOLVED: &str = "resolved.toml";
 /// The tokenizer.
 pub const TOKENIZER: &str = "tokenizer.json";
-/// Tokenizer of the targets, where they have one of their own.
+/// Tokenizer of the targets, if they have a separate one.
 pub const TARGET_TOKENIZER: &str = "target_tokenizer.json";
-/// What writes conversations as texts, where the run has it.
+/// Chat template, if the run has one.
 pub const CHAT: &str = "chat_template.json";
-/// The shape of the data that the model is built for: sizes, names of classes.
+/// The properties of the data that the model is built for: sizes, names of classes.
 pub const DATA: &str = "data.json";
-/// Fingerprints of the files of its data.
+/// Fingerprints of the data files.
 pub const FILES: &str = "files.json";
-/// The weights that it learns from, of a distillation.
+/// Step and SHA-256 of the teacher's weights, in a distillation.
 pub const TEACHER: &str = "teacher.json";
-/// The weights that reward its completions, where a run of rewards does.
+/// Step and SHA-256 of the reward model's weights, in a run that is trained on a model's rewards.
 pub const REWARD: &str = "reward.json";
 /// The config.json of the Hugging Face folder that the run was imported from.
 pub const HF_CONFIG: &str = "hf_config.json";
-/// How texts are written, of the Hugging Face folder that the run was imported from.
+/// Generation settings kept from the Hugging Face folder that the run was imported from.
 pub const HF_GENERATION: &str = "hf_generation_config.json";
-/// What the Hugging Face folder that the run was imported from says of its tokenizer beside the ids.
+/// Tokenizer settings besides the ids, from the Hugging Face folder that the run was imported from.
 pub const HF_TOKENIZER: &str = "hf_tokenizer_config.json";
 /// The machine that the run was computed on.
 pub const MACHINE: &str = "machine.json";
@@ -56,13 +57,13 @@ pub const MACHINE: &str = "machine.json";
 pub const METRICS: &str = "metrics.jsonl";
 /// Generated texts.
 pub const SAMPLES: &str = "samples.jsonl";
-/// Norms of parts, entropies.
+/// Norms of the model's parts, attention entropies.
 pub const DIAGNOSTICS: &str = "diagnostics.jsonl";
 /// The journals as a table.
 pub const CSV: &str = "metrics.csv";
-/// The prefix of the names of TensorBoard's files.
+/// Prefix of the names of TensorBoard files.
 pub const EVENTS: &str = "events.out.tfevents.";
-/// Metrics of splits, made after the last step and by `eval`.
+/// Metrics of splits, written after the last step and by `eval`.
 pub const SCORES: &str = "scores.json";
 /// Locked while a process trains in the folder.
 pub const LOCK: &str = "run.lock";
@@ -70,7 +71,7 @@ pub const LOCK: &str = "run.lock";
 const SCORES_LOCK: &str = "scores.lock";
 const STEPS: &str = "steps";
 const REPORT: &str = "report";
-/// How long a process that is about to be gone may take.
+/// How long to wait for a process that is about to exit.
 const MOMENT: Duration = Duration::from_millis(300);
 /// An open run folder; no other process can train in it until the value is dropped.
 #[derive(Debug)]
@@ -80,20 +81,20 @@ pub struct RunDir {
     home: Home,
 }
 
-/// The treatment of a run that exists already.
+/// What to do with an existing run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// Leave it alone: an error.
+    /// Leave it and return an error.
     Refuse,
     /// Delete it and start over (`--fresh`).
     Replace,
 }
 
 impl RunDir {
-    /// Makes the folder for a new run and locks it.
+    /// Creates the folder for a new run and locks it.
     ///
     /// # Errors
-    /// When the folder holds a run (unless it is to be replaced) or anything else, or when another process trains in it.
+    /// If the folder holds a run (unless it is to be replaced) or anything else, or another process trains in it.
     pub fn create(root: impl AsRef<Path>, existing: Existing) -> Result<Self> {
         let root = root.as_ref();
         links::require_target(root)?;
@@ -112,7 +113,7 @@ impl RunDir {
         let run = Self::locked(root)?;
         files::delete_leftovers(root, is_written_aside)?;
         if is_run(root) {
-            // Another process may have made one since the first look.
+            // Another process may have created a run since the first check.
             if existing == Existing::Refuse {
                 return Err(refusal(root));
             }
@@ -122,10 +123,10 @@ impl RunDir {
         Ok(run)
     }
 
-    /// Opens and locks the folder of a run that exists.
+    /// Opens and locks the folder of an existing run.
     ///
     /// # Errors
-    /// When it holds no run, or when another process trains in it.
+    /// If it holds no run, or another process trains in it.
     pub fn open(root: impl AsRef<Path>) -> Result<Self> {
         let root = root.as_ref();
         require_run(root)?;
@@ -134,7 +135,7 @@ impl RunDir {
         Ok(run)
     }
 
-    /// The folder of a run that another rank has locked and writes.
+    /// Returns the folder of a run that another rank has locked and writes.
     pub fn of_others(root: impl AsRef<Path>) -> Self {
         let root = root.as_ref();
         Self {
@@ -144,30 +145,30 @@ impl RunDir {
         }
     }
 
-    /// The folder.
+    /// Returns the folder's path.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The path of a file of the run.
+    /// Returns the path of a file of the run.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    /// The folder of the checkpoints.
+    /// Returns the folder of the checkpoints.
     pub fn steps(&self) -> PathBuf {
         steps_of(&self.root)
     }
 
-    /// Writes a file of the run whole or not at all.
+    /// Writes a file of the run atomically.
     ///
     /// # Errors
-    /// When the disk refuses; the file is then as it was.
+    /// If the disk cannot be written; the file is then unchanged.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
         files::write(&self.path(name), bytes)
     }
 
-    /// Where it lives.
+    /// Returns the folder with the check that it is still there.
     pub fn home(&self) -> &Home {
         &self.home
     }
@@ -192,12 +193,12 @@ impl RunDir {
         })
     }
 
-    /// Deletes what a run writes and nothing else. What marks the folder as a run's goes last.
+    /// Deletes the files that a run writes and nothing else. The file that marks the folder as a run's is deleted last.
     ///
     /// # Errors
-    /// Before anything is deleted: a folder in the place of a link that equals none of the checkpoints.
+    /// If a folder in place of a link equals none of the checkpoints; nothing is deleted then.
     fn clear(&self) -> Result<()> {
-        // Links are folders where a copy of the run followed them.
+        // Links are folders if the run was copied with links followed.
         checkpoint::restore_links(&self.root)?;
         for folder in [STEPS, REPORT] {
             files::delete_folder(&self.path(folder))?;
@@ -216,7 +217,7 @@ impl RunDir {
     }
 }
 
-/// The files that a run writes before its first step; the one that makes the folder a run's comes last.
+/// The files that a run writes before its first step; the one that marks the folder as a run's comes last.
 pub(super) const DESCRIPTION: [&str; 15] = [
     TOKENIZER,
     TARGET_TOKENIZER,
@@ -238,7 +239,7 @@ pub(super) const DESCRIPTION: [&str; 15] = [
 /// The files that a run appends to.
 const GROWING: [&str; 4] = [METRICS, SAMPLES, DIAGNOSTICS, CSV];
 
-/// Whether a name in a run's folder is of something that the run writes.
+/// Returns whether a name in a run's folder belongs to a file or folder that the run writes.
 pub(super) fn is_own(name: &str) -> bool {
     [LOCK, SCORES_LOCK, STEPS, REPORT, SCORES].contains(&name)
         || DESCRIPTION.contains(&name)
@@ -246,15 +247,15 @@ pub(super) fn is_own(name: &str) -> bool {
         || name.starts_with(EVENTS)
 }
 
-/// Whether a file is written under another name and then renamed by the process that holds the run, and by no other.
+/// Returns whether a file is written under a temporary name and then renamed, and only by the process that holds the run.
 pub(super) fn is_written_aside(name: &str) -> bool {
     DESCRIPTION.contains(&name) || [LATEST, BEST].contains(&name)
 }
 
-/// The TensorBoard files of a run.
+/// Lists the TensorBoard files of a run.
 ///
 /// # Errors
-/// A folder that cannot be read.
+/// If the folder cannot be read.
 pub fn events_of(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(root).map_err(Error::io("read", root))? {
@@ -267,34 +268,34 @@ pub fn events_of(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The folder of a run's checkpoints.
+/// Returns the folder of a run's checkpoints.
 pub fn steps_of(root: &Path) -> PathBuf {
     root.join(STEPS)
 }
 
-/// Whether a folder holds a run.
+/// Returns whether a folder holds a run.
 pub fn is_run(root: &Path) -> bool {
     root.join(RESOLVED).is_file()
 }
 
-/// The beginning of the error when another process trains in a folder; no other error begins like this.
+/// Returns the beginning of the error for a folder that another process trains in; no other error begins like this.
 pub fn in_use(root: &Path) -> String {
     format!("{} is in use: ", root.display())
 }
 
-/// Whether a process trains in a folder.
+/// Returns whether a process trains in a folder.
 pub fn is_busy(root: &Path) -> bool {
     let path = root.join(LOCK);
-    // For writing: over NFS the lock is one of the file's bytes, which a reader cannot ask for. Another user's run may be
-    // read alone.
+    // Opened for writing: over NFS the lock is a byte range, which a reader cannot test. Another user's run may only be
+    // readable.
     let file = OpenOptions::new().read(true).write(true).open(&path);
     let file = file.or_else(|_| File::open(&path));
     file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// The error where another process holds the lock.
+/// Builds the error for a lock that another process holds.
 fn held(root: &Path) -> Error {
-    // The number is a courtesy; without it the message still says what is wrong.
+    // The process id is a courtesy; without it the message still says what is wrong.
     let holder = std::fs::read_to_string(root.join(LOCK)).unwrap_or_default();
     let holder = match holder.trim() {
         "" => "another process".to_string(),
@@ -318,7 +319,7 @@ fn refusal(root: &Path) -> Error {
     })
 }
 
-/// Whether nothing is there, or only what a run writes before its first step: it was killed there.
+/// Whether the folder is missing, empty, or holds only files written before the first step by a run that was killed then.
 fn is_vacant(root: &Path) -> Result<bool> {
     let entries = match std::fs::read_dir(root) {
         Ok(entries) => entries,

@@ -1,9 +1,9 @@
-//! `manifest.json` of a run folder: the size and SHA-256 of every file that says what the run is.
+//! `manifest.json` of a run folder: the size and SHA-256 of every file that describes the run.
 //!
-//! Such a file is replaced when a run is resumed with another key, and the manifest with it. Two files cannot be
-//! replaced in one move, so the manifest first allows both contents, then the file is replaced, then the manifest has the
-//! new content alone: at whatever moment the process is killed, the folder opens. The manifest of a new run is there
-//! before `resolved.toml`, which makes the folder a run's. Runs of earlier versions have none until they are resumed.
+//! Such a file is replaced when a run is resumed with a changed key, and the manifest with it. Two files cannot be
+//! replaced atomically, so the manifest first allows both contents, then the file is replaced, then the manifest keeps
+//! only the new content: the folder can be opened no matter when the process is killed. The manifest of a new run is
+//! written before `resolved.toml`, which makes the folder a run's. Runs of earlier versions have none until they are resumed.
 
 use super::checkpoint::State;
 use super::manifest::{Entry, write_json};
@@ -16,23 +16,23 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// The manifest's name in a run folder.
+/// File name of the manifest in a run folder.
 pub const NAME: &str = "manifest.json";
 
-/// This program's mark.
+/// Format name of this program.
 const FORMAT: &str = "formwork-run-1";
 
-/// Readings of a manifest that another process replaces meanwhile.
+/// Number of attempts to read a manifest that another process may be replacing.
 const TRIES: usize = 5;
 
-/// The files of a run.
+/// The files of a run with their allowed contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RunManifest {
     format: String,
-    /// The program's version that wrote it.
+    /// Version of the program that wrote it.
     version: String,
-    /// The contents that each file may have: one, or two while it is replaced.
+    /// Contents that each file may have: one, or two while it is being replaced.
     files: BTreeMap<String, Vec<Entry>>,
 }
 
@@ -69,10 +69,10 @@ impl RunManifest {
     }
 }
 
-/// Writes the files of a new run, `resolved.toml` last, and their manifest before that.
+/// Writes the files of a new run: `resolved.toml` last, and the manifest just before it.
 ///
 /// # Errors
-/// When the disk refuses.
+/// If the disk cannot be written.
 pub fn write_new(run: &RunDir, files: &[(&str, Vec<u8>)]) -> Result<()> {
     let sealed = files
         .iter()
@@ -89,11 +89,11 @@ pub fn write_new(run: &RunDir, files: &[(&str, Vec<u8>)]) -> Result<()> {
     Ok(())
 }
 
-/// Replaces files of a run, and its manifest with them; one that an interrupted process left between two contents is
-/// settled, and a run without a manifest gets one. The files were verified before.
+/// Replaces files of a run together with its manifest. A file that an interrupted process left between two contents is
+/// settled, and a run without a manifest gets one. The files must have been verified before.
 ///
 /// # Errors
-/// When the disk refuses; the folder opens nevertheless.
+/// If the disk cannot be written; the folder can still be opened.
 pub fn replace(run: &RunDir, files: &[(&str, Vec<u8>)]) -> Result<()> {
     let root = run.root();
     let now = present(root)?;
@@ -120,19 +120,19 @@ pub fn replace(run: &RunDir, files: &[(&str, Vec<u8>)]) -> Result<()> {
     }
 }
 
-/// Writes the manifest of a run's files as they are: for who changes a run's folder by hand.
+/// Writes the manifest of a run's files as they are, for anyone who edits a run's folder by hand.
 ///
 /// # Errors
-/// Files that cannot be read, a disk that refuses.
+/// If files cannot be read or the disk cannot be written.
 pub fn seal(root: &Path) -> Result<()> {
     RunManifest::new(present(root)?).write(root)
 }
 
-/// Holds every file that says what a run is against the run's manifest. A run of an earlier version has none, and nothing
-/// to hold its files against. `machine.json` may be gone.
+/// Checks every file that describes a run against the run's manifest. A run of an earlier version has no manifest, so
+/// nothing is checked. `machine.json` may be missing.
 ///
 /// # Errors
-/// With the file and what is wrong with it: absent, foreign, of another length or content.
+/// If a file is missing, unknown, or of another length or content; the message names it and what is wrong.
 pub fn verify(root: &Path) -> Result<()> {
     let mut before = None;
     for _ in 0..TRIES {
@@ -146,7 +146,7 @@ pub fn verify(root: &Path) -> Result<()> {
     check(root, before.as_ref())
 }
 
-/// Whether a file of a run is another one than its manifest says; not so where nothing says anything.
+/// Returns whether a file of a run differs from its manifest; `false` if there is no manifest.
 pub fn is_changed(root: &Path, name: &str) -> bool {
     let Ok(Some(manifest)) = RunManifest::read(root) else {
         return false;
@@ -160,10 +160,10 @@ pub fn is_changed(root: &Path, name: &str) -> bool {
     both.is_some_and(|(allowed, found)| !allowed.contains(&found))
 }
 
-/// An error when a checkpoint was written by a version that seals its runs and the manifest is gone.
+/// Fails if the manifest is missing although the checkpoint was written by a version that seals its runs.
 ///
 /// # Errors
-/// With the file that is missing.
+/// If the manifest is missing; the message names it.
 pub fn require_sealed(root: &Path, state: &State) -> Result<()> {
     let path = root.join(NAME);
     match state.settings.is_empty() || path.exists() {
@@ -189,7 +189,7 @@ fn check(root: &Path, manifest: Option<&RunManifest>) -> Result<()> {
     };
     for (name, allowed) in &manifest.files {
         let Some(found) = present.get(name) else {
-            // It says where times were measured, and nothing about what is computed.
+            // It says where times were measured, and does not affect any result.
             if name == MACHINE {
                 continue;
             }
@@ -213,7 +213,7 @@ fn check(root: &Path, manifest: Option<&RunManifest>) -> Result<()> {
     }
 }
 
-/// The files that say what a run is, as they are.
+/// Lists the files that describe a run, with their present contents.
 fn present(root: &Path) -> Result<BTreeMap<String, Vec<Entry>>> {
     let mut found = BTreeMap::new();
     for name in DESCRIPTION.into_iter().filter(|name| *name != NAME) {

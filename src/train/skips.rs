@@ -1,6 +1,6 @@
-//! The scales of skips that a new run begins with, where they are measured ([`crate::stack::residual_scale::admin`]): the first examples
-//! of its first step go through the untrained network, one by one. So no number depends on micro-batches, on how rows are filled up or on
-//! which rank has them: every rank measures the same.
+//! Residual scales that a new run begins with, if they are measured ([`crate::stack::residual_scale::admin`]): the
+//! first examples of its first step go through the untrained network, one by one. So the result does not depend on
+//! micro-batches, on padding or on which rank holds the examples: every rank measures the same.
 
 use super::config::TrainConfig;
 use crate::data::Source;
@@ -9,10 +9,10 @@ use crate::error::Result;
 use crate::nn::branches::Branches;
 use crate::task::Objective;
 
-/// The residual connections of `model`, measured on `examples` of the first step.
+/// Measures the residual connections of `model` on the first `examples` examples of the first step.
 ///
 /// # Errors
-/// Data that cannot be read.
+/// If the data cannot be read.
 pub fn measured(
     model: &Objective,
     config: &TrainConfig,

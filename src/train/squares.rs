@@ -1,7 +1,7 @@
-//! Sums of squares over a whole model: the norm of its gradients, and what says that its weights are numbers.
+//! Sums of squares over a whole model: the norm of its gradients, and a check that its weights are finite.
 //!
-//! In the host's memory they are added in double precision, parameter by parameter. On a device of their own they are added
-//! there: a read of each would be a wait for each.
+//! Tensors in the host's memory are summed in double precision, parameter by parameter. Tensors on a separate device
+//! are summed there, since reading each one would mean waiting for each.
 
 use super::parameters;
 use crate::kernel;
@@ -9,8 +9,8 @@ use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
-/// The Euclidean norm over all gradients, summed in the order of the parameters; one read where they are on a device of
-/// their own.
+/// Computes the Euclidean norm over all gradients, summed in the order of the parameters; a single read if they are on
+/// a separate device.
 pub fn global_norm<M: Module>(model: &M, gradients: &GradientsParams) -> f64 {
     let mut visitor = Norm {
         gradients,
@@ -22,7 +22,7 @@ pub fn global_norm<M: Module>(model: &M, gradients: &GradientsParams) -> f64 {
     visitor.read().sqrt()
 }
 
-/// Σ of the squares of all weights; one read where they are on a device of their own.
+/// Computes the sum of the squares of all weights; a single read if they are on a separate device.
 pub fn squares_of<M: Module>(model: &M) -> f64 {
     let mut visitor = Norm {
         gradients: &parameters::values(model),
@@ -34,7 +34,7 @@ pub fn squares_of<M: Module>(model: &M) -> f64 {
     visitor.read()
 }
 
-/// The parameters that have a gradient.
+/// Lists the parameters that have a gradient.
 pub fn present<M: Module>(model: &M, gradients: &GradientsParams) -> Vec<ParamId> {
     let mut visitor = Present {
         gradients,
@@ -57,7 +57,7 @@ impl ModuleVisitor for Present<'_> {
     }
 }
 
-/// The sum of the squares of all gradients, `[1]`; none of no gradients.
+/// Computes the sum of the squares of all gradients on their device, `[1]`; `None` if there are no gradients.
 pub fn squares<M: Module>(model: &M, gradients: &GradientsParams) -> Option<Tensor<1>> {
     let mut visitor = Norm {
         gradients,
@@ -69,19 +69,19 @@ pub fn squares<M: Module>(model: &M, gradients: &GradientsParams) -> Option<Tens
     visitor.there()
 }
 
-/// Sums of squares.
+/// Visitor that sums squares.
 struct Norm<'a> {
     gradients: &'a GradientsParams,
-    /// Of gradients in the host's memory, in double precision.
+    /// Sum over gradients in the host's memory, in double precision.
     here: f64,
-    /// The others, each as one row.
+    /// The other gradients, each flattened.
     there: Vec<Tensor<1>>,
-    /// Whether there is a difference between the two.
+    /// Whether gradients in the host's memory are summed separately in `here`.
     adds_here: bool,
 }
 
 impl Norm<'_> {
-    /// The sum over those that are on a device of their own.
+    /// Returns the sum over the gradients in `there`, on their device.
     fn there(&mut self) -> Option<Tensor<1>> {
         let there = std::mem::take(&mut self.there);
         (!there.is_empty()).then(|| kernel::squares(there))

@@ -1,9 +1,9 @@
-//! A strategy of ours under burn-train's learner, which owns the order of things.
+//! The training strategy under burn-train's learner; it owns the order of the step loop.
 //!
-//! burn-train's own loop is shaped by epochs: it validates and saves at their ends alone, adds the gradients
-//! of micro-batches without weights, restores neither the order of the data nor the position in it, and
-//! leaves without saving when it is interrupted. This strategy keeps its steps, its learner, its metrics and
-//! its dashboard, and hands the loop to [`Steps`].
+//! burn-train's own loop is shaped by epochs: it validates and saves only at their ends, adds the gradients of
+//! micro-batches without weights, restores neither the order of the data nor the position in it, and exits without
+//! saving when it is interrupted. This strategy keeps burn-train's steps, learner, metrics and dashboard, and hands the
+//! loop to [`Steps`].
 
 use super::events::Events;
 use super::job::{Job, Observer, Outcome};
@@ -16,7 +16,7 @@ use burn::train::{
 };
 use std::sync::Mutex;
 
-/// A job and who follows it.
+/// A job and its observer.
 type Order<M> = (Job<M>, Box<dyn Observer<M>>);
 
 /// Carries a job into burn-train and its outcome out of it.
@@ -26,7 +26,7 @@ pub struct StepStrategy<M: Trained> {
 }
 
 impl<M: Trained> StepStrategy<M> {
-    /// A strategy for one job.
+    /// Builds the strategy for one job.
     pub fn new(job: Job<M>, observer: Box<dyn Observer<M>>) -> Self {
         Self {
             job: Mutex::new(Some((job, observer))),
@@ -34,10 +34,10 @@ impl<M: Trained> StepStrategy<M> {
         }
     }
 
-    /// How the job ended.
+    /// Takes the outcome of the job.
     ///
     /// # Errors
-    /// Those of the step loop.
+    /// Errors of the step loop; a step loop that did not run.
     pub fn outcome(&self) -> Result<Outcome> {
         take(&self.outcome).unwrap_or_else(|| Err(Error::run("the step loop did not run")))
     }

@@ -1,4 +1,4 @@
-//! Gradients of all parameters, frozen ones among them, summed over batches on the host.
+//! Gradients of all parameters, including frozen ones, summed over batches on the host.
 
 use super::parameters;
 use crate::nn::path::Path;
@@ -7,7 +7,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Tensor, TensorData};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Adds the gradients of some rows to those of the rows before: one for each parameter, by its path; zeros where none is.
+/// Adds the gradients of some rows to the sums of earlier rows: one tensor per parameter, by path; zeros if it has no gradient.
 pub fn add<M: Module>(
     model: &M,
     gradients: GradientsParams,
@@ -25,7 +25,7 @@ pub fn add<M: Module>(
 
 struct Adder<'a> {
     path: Path,
-    /// The paths of parameters; norms keep other values beside them.
+    /// Paths of the parameters; norms keep other values besides them.
     trained: BTreeSet<String>,
     gradients: GradientsParams,
     sums: &'a mut BTreeMap<String, TensorData>,

@@ -1,8 +1,8 @@
-//! `[init]`: weights taken from another run, in part or whole, and parameters that are frozen.
+//! `[init]`: weights taken from another run, in part or in full, and frozen parameters.
 //!
-//! Every parameter of the model must be in the other run's file, in its shape, unless `new` names it; every
-//! parameter of the file must be taken, unless `new` or `skip` names it; those that training alone uses begin anew, or are
-//! left out, where one of the two has them not. Nothing is passed over in silence.
+//! Every parameter of the model must be in the other run's file, with the same shape, unless `new` names it; every parameter of
+//! the file must be taken, unless `new` or `skip` names it. Parameters that only training uses are newly initialised or skipped
+//! if one of the two models lacks them. Nothing is ignored silently.
 
 mod grown;
 mod heads;
@@ -42,57 +42,57 @@ use transferred::unlike;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransferConfig {
-    /// The folder of the run to begin from, or the file of the experiment that makes it: `checkpoints/NAME` then. Of an arm
+    /// Folder of the run to begin from, or the file of the experiment that makes it, which means `checkpoints/NAME`. For an arm
     /// of a sweep (`SWEEP/cells/ARM`) it is the run with the same seed as this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<PathBuf>,
-    /// The run that the network for images begins from, of a model that has one for images and one for texts.
+    /// Run that the image network begins from, in a model with one network for images and one for texts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<PartConfig>,
-    /// The run that the network for texts begins from, likewise.
+    /// Run that the text network begins from, in a model with one network for images and one for texts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<PartConfig>,
-    /// Which of its checkpoints: `best`, `latest` or the number of a step; the best one when absent. A mean of
-    /// several (`average:5`) is none that a run can begin from.
+    /// Checkpoint of the run: `best`, `latest` or the number of a step; the best one when absent. A run cannot begin from a mean
+    /// of several (`average:5`).
     #[schemars(extend("type" = ["string", "integer"]))]
     #[serde(
         deserialize_with = "word_or_number",
         skip_serializing_if = "Option::is_none"
     )]
     pub checkpoint: Option<String>,
-    /// Layers of a deeper run, from 0, that this model's begin from: `every_second` for 0, 2, 4 …, or numbers as in
-    /// `0,2,4,7,9,11`. Both have the same ones when absent.
+    /// Layers of a deeper run, from 0, that this model's layers begin from: `every_second` for 0, 2, 4 …, or numbers as in
+    /// `0,2,4,7,9,11`. When absent, both runs have the same layers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<String>,
-    /// Regular expressions: parameters that begin anew, whatever the other run has in their place.
+    /// Regular expressions: parameters that are newly initialised, even if the other run has them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub new: Vec<String>,
     /// Regular expressions: parameters of the other run that are not taken.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skip: Vec<String>,
-    /// Regular expressions: tables of positions that are resampled when their lengths differ.
+    /// Regular expressions: position tables that are resampled if their lengths differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resample: Vec<String>,
     /// Whether bicubic resampling is antialiased, as transformers resamples DINOv2 with registers.
     #[serde(skip_serializing_if = "is_usual")]
     pub resample_antialias: bool,
-    /// Regular expressions: tables of positions that are copied one behind the other when they are to be longer.
-    /// Source: Beltagy et al. 2020, section 5.
+    /// Regular expressions: position tables that are repeated to fill a longer table. Source: Beltagy et al. 2020, section 5.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repeat: Vec<String>,
-    /// Regular expressions: parameters that do not learn.
+    /// Regular expressions: parameters that are frozen.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub freeze: Vec<String>,
-    /// The learning rate of a layer is this times that of the next one; heads have the full one. Of an encoder and a
-    /// decoder each is counted from its own last layer, of a Swin Transformer the blocks of all stages, with what merges places in the last
-    /// block before it. Source: Howard and Ruder 2018, section 3.2; Clark et al. 2020, appendix B; Xie et al. 2022, released code.
+    /// Factor from each layer's learning rate to that of the layer below it; heads have the full rate. An encoder and a decoder
+    /// each count from their own last layer; in a Swin Transformer the blocks of all stages are counted, with patch merging as
+    /// part of the last block before it. Source: Howard and Ruder 2018, section 3.2; Clark et al. 2020, appendix B; Xie et al.
+    /// 2022, released code.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer_lr_decay: Option<f64>,
 }
 
 impl TransferConfig {
-    /// Faults of the keys by themselves.
+    /// Returns the faults of the keys.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.from.is_none() {
@@ -139,12 +139,12 @@ impl TransferConfig {
         faults
     }
 
-    /// The module with the weights of `file`, a checkpoint's, as the rules say: all of them, or those that go a `way`.
-    /// `lora` are the adapters of the other run, which are merged into its weights. Adapters of the module begin anew.
+    /// Loads the weights of `file`, a checkpoint's, into the module as the rules say: all of them, or only those of one `way`.
+    /// `lora` describes the other run's adapters, which are merged into its weights. Adapters of the module are initialised.
     ///
     /// # Errors
-    /// Every parameter that is missing, unused or of another shape without being asked for; a file that cannot
-    /// be read.
+    /// If parameters are missing, unused or of another shape without a rule that allows it (the message lists them), or the file
+    /// cannot be read.
     pub fn transfer<M: Module>(
         &self,
         model: M,
@@ -196,7 +196,7 @@ impl TransferConfig {
         {
             let mut found = stored.remove(&path);
             if skip.match_path(&path) && found.take().is_some() {
-                // What is there and not taken begins anew, as was asked for.
+                // A parameter that is skipped although it exists is newly initialised, as requested.
                 done.skipped.push(path.clone());
                 done.new.push(path);
                 continue;
@@ -223,7 +223,7 @@ impl TransferConfig {
                         _ if repeated.match_path(&path) && resampled.match_path(&path) => {
                             faults.push(format!("`{path}` is named by resample and by repeat"));
                         }
-                        // A part of the positions that is the same here and there.
+                        // This table is the same in both runs.
                         Some(other) if other == data => {
                             done.loaded.push(path.clone());
                             taken.insert(path, other);
@@ -248,7 +248,7 @@ impl TransferConfig {
                     done.copied.push(path.clone());
                     taken.extend(other.map(|data| (path, data)));
                 }
-                // Runs of other losses have none.
+                // Runs with other losses do not have it.
                 None if only_trained(&path) => done.new.push(path),
                 None => faults.push(format!("`{path}` is not there (`new` lets it begin anew)")),
             }
@@ -276,10 +276,10 @@ impl TransferConfig {
         Ok((weights::fill(model, taken)?, done))
     }
 
-    /// Those of the paths that would be taken from the other run.
+    /// Returns the paths that would be taken from the other run.
     ///
     /// # Errors
-    /// A pattern that is no regular expression.
+    /// If a pattern is not a regular expression.
     pub fn taken<'p>(&self, paths: impl Iterator<Item = &'p str>) -> Result<Vec<&'p str>> {
         let (new, skip) = (
             Patterns::new("new", &self.new)?,
@@ -290,10 +290,10 @@ impl TransferConfig {
             .collect())
     }
 
-    /// The module with the parameters of `freeze` frozen.
+    /// Freezes the parameters of `freeze`.
     ///
     /// # Errors
-    /// A pattern that is no regular expression, or found in no parameter.
+    /// If a pattern is not a regular expression or matches no parameter.
     pub fn frozen<M: Module>(&self, model: M) -> Result<M> {
         if self.freeze.is_empty() {
             return Ok(model);
@@ -311,7 +311,7 @@ impl TransferConfig {
         Ok(model.freeze_group(ParamGroup::from_ids(held)))
     }
 
-    /// The learning rate of each parameter, relative to that of the schedule.
+    /// Returns the learning rate of each parameter, relative to the schedule's.
     pub fn lr_scale(&self, depths: StackDepths) -> Option<ByRole<'static>> {
         let decay = self.layer_lr_decay?;
         Some(Box::new(move |role: Role| {
@@ -320,13 +320,13 @@ impl TransferConfig {
     }
 }
 
-/// Whether it is a table of positions, or of distances in a block.
+/// Whether it is a position table, or a distance table in a block.
 fn is_of_places(role: Role) -> bool {
     let of_block = role.block.is_some() && role.kind == Some(ParameterKind::Table);
     of_block || role.place == Some(Place::Position)
 }
 
-/// The projection of all tokens in the place of one of global tokens, which begins as its copy (Beltagy et al. 2020, section
+/// Returns the path of the ordinary projection that one of global tokens begins as a copy of (Beltagy et al. 2020, section
 /// 3.2).
 fn ordinary(path: &str) -> Option<String> {
     let of_all = path.replacen(".attention.global.", ".attention.", 1);
@@ -337,7 +337,7 @@ fn fits(data: Option<&TensorData>, shape: &[usize]) -> bool {
     data.is_some_and(|data| data.shape().to_vec() == shape)
 }
 
-/// Differences that a message lists before it only counts them.
+/// Number of differences that a message lists before it only counts the rest.
 const LISTED: usize = 12;
 
 fn mismatch(file: &Path, faults: &[String]) -> Error {

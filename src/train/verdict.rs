@@ -1,8 +1,9 @@
-//! What is decided about a step on its device: how much its gradients are scaled down, and whether it is taken at all.
+//! The decision about a step, made on its device: how much its gradients are scaled down, and whether it is taken at all.
 //!
-//! The host queues the next steps before it knows the numbers of this one. So the decision is a tensor that the optimizer, the
-//! averages and the running averages of norms read: with a bad loss or gradient, every value stays what it was. A decision
-//! includes those of the steps before: after a bad step nothing moves, until the host has seen it.
+//! The host queues the next steps before it knows the numbers of this one. So the decision is a tensor that the
+//! optimizer, the moving averages of weights and the running averages of norms read: after a bad loss or gradient,
+//! every value keeps its old value. A decision includes those of the previous steps: after a bad step nothing changes
+//! until the host has seen it.
 
 use super::gradients::Gradient;
 use crate::kernel::{self, Decision};
@@ -13,7 +14,7 @@ use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 thread_local! {
-    /// The decision about the update that this thread makes: Burn hands an optimizer a gradient and nothing else.
+    /// The decision about the update that this thread runs: Burn hands an optimizer a gradient and nothing else.
     static PRESENT: RefCell<Option<Verdict>> = const { RefCell::new(None) };
 }
 
@@ -21,15 +22,16 @@ thread_local! {
 #[derive(Clone, Debug)]
 pub struct Verdict {
     decision: Decision,
-    /// Whether it may scale gradients.
+    /// Whether clipping is on, so that gradients may be scaled.
     clips: bool,
-    /// Whether the step is taken, `[1]`, where that was asked for.
+    /// Whether the step is taken, `[1]`; computed on first use.
     taken: Rc<OnceCell<Tensor<1, Bool>>>,
 }
 
 impl Verdict {
-    /// The decision about a step whose numbers are on the device, behind steps of which `before` says whether all were taken,
-    /// 1 or 0, `[1]`; clipped to a norm of `limit` unless that is 0. None where there is no loss or no gradient.
+    /// Builds the decision about a step whose numbers are on the device. `before` says whether all previous steps were
+    /// taken, 1 or 0, `[1]`; gradients are clipped to a norm of `limit` unless that is 0. `None` if there is no loss or
+    /// no gradient.
     pub fn new(gradient: &Gradient, limit: f64, before: Option<Tensor<1>>) -> Option<Self> {
         let loss = gradient.output.unread.loss()?.cast(FloatDType::F32);
         let squares = gradient.squares.clone()?;
@@ -41,22 +43,22 @@ impl Verdict {
         })
     }
 
-    /// Whether the step is taken, 1 or 0, `[1]`.
+    /// Returns whether the step is taken, 1 or 0, `[1]`.
     pub fn taken(&self) -> Tensor<1> {
         self.decision.taken()
     }
 
-    /// The decision as numbers.
+    /// Returns the underlying decision tensors.
     pub fn decision(&self) -> &Decision {
         &self.decision
     }
 
-    /// The same about a gradient that is scaled already.
+    /// Returns the decision for a gradient that is already scaled.
     pub fn unscaled(&self) -> Decision {
         self.decision.unscaled()
     }
 
-    /// A gradient as the optimizer gets it.
+    /// Scales a gradient to what the optimizer receives.
     pub fn scaled<const D: usize>(&self, gradient: Tensor<D>) -> Tensor<D> {
         if !self.clips {
             return gradient;
@@ -66,20 +68,20 @@ impl Verdict {
         gradient * factor.cast(FloatDType::from(dtype))
     }
 
-    /// The new value where the step is taken, else the old one; each with its own shape where the old one is missing.
+    /// Returns the new value if the step is taken, else the old one.
     pub fn chosen<const D: usize>(&self, new: Tensor<D>, old: Tensor<D>) -> Tensor<D> {
         let taken = self.taken.get_or_init(|| self.taken().not_equal_elem(0.0));
         let taken = taken.clone().reshape([1; D]).expand(new.dims());
         old.mask_where(taken, new)
     }
 
-    /// A value that had none before: zeros where the step is not taken.
+    /// Returns a value that did not exist before: zeros if the step is not taken.
     pub fn begun<const D: usize>(&self, new: Tensor<D>) -> Tensor<D> {
         let zeros = new.zeros_like();
         self.chosen(new, zeros)
     }
 
-    /// The module whose values of `before` are chosen between those and its own.
+    /// Replaces the module's values that are in `before` by the chosen ones: its own if the step is taken, else the old ones.
     pub fn kept<M: Module>(&self, model: M, before: GradientsParams) -> M {
         model.map(&mut Kept {
             verdict: self,
@@ -87,7 +89,7 @@ impl Verdict {
         })
     }
 
-    /// Makes an update under this decision; small parameters share launches.
+    /// Runs an update under this decision; small parameters share kernel launches.
     pub fn over<T>(&self, update: impl FnOnce() -> T) -> T {
         PRESENT.set(Some(self.clone()));
         let done = kernel::together(update);
@@ -95,7 +97,7 @@ impl Verdict {
         done
     }
 
-    /// The decision about the update that is being made; none where the host has decided.
+    /// Returns the decision about the update in progress; `None` if the host has decided.
     pub fn present() -> Option<Self> {
         PRESENT.with_borrow(Clone::clone)
     }

@@ -1,10 +1,10 @@
-//! `formwork bench evaluate`: seconds a token of evaluating with a memory, against windows that slide by one token
-//! (Dai et al. 2019, section 4.5: 363, 773, 1,409 and 1,874 times at attention lengths of 800, 1,800, 2,800 and 3,800).
+//! `formwork bench evaluate`: seconds per token of evaluation with a memory, compared with windows that slide by one token (Dai
+//! et al. 2019, section 4.5: 363, 773, 1,409 and 1,874 times as fast at attention lengths of 800, 1,800, 2,800 and 3,800).
 //!
-//! At attention length N a query sees at most N keys. With a memory a text is read in segments of S tokens, and the memory
-//! is of N − S, so that a query sees N − S + 1 keys at least; S is N/8 unless it is given. A longer segment is faster,
-//! since keys and values of the memory are made anew in each. Without a memory each token is the last of a window of N
-//! tokens, in batches of the size that is fastest. Weights are fresh ones and tokens are drawn: neither changes the time.
+//! At attention length N a query sees at most N keys. With a memory, a text is read in segments of S tokens with a memory of N
+//! − S positions, so that a query sees at least N − S + 1 keys; S is N/8 by default. A longer segment is faster, since the keys
+//! and values of the memory are recomputed in each. Without a memory, each token is the last one of a window of N tokens, in
+//! batches of the fastest size. Weights are freshly initialised and tokens are random: neither changes the time.
 
 use super::super::output;
 use crate::data::Shape;
@@ -21,7 +21,7 @@ use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// The experiments that are measured when none are given, and the names that their faults have.
+/// Path and text of the default experiments; the paths appear in error messages.
 const MEMORY: (&str, &str) = (
     "experiments/bench/evaluate_memory.toml",
     include_str!("../../../experiments/bench/evaluate_memory.toml"),
@@ -30,7 +30,7 @@ const SLIDING: (&str, &str) = (
     "experiments/bench/evaluate_sliding.toml",
     include_str!("../../../experiments/bench/evaluate_sliding.toml"),
 );
-/// Keys of a query at most: a window of so many tokens is one batch.
+/// Maximum attention length: a window of this many tokens is one batch.
 const LONGEST: usize = 1 << 16;
 
 /// `formwork bench evaluate`.
@@ -39,9 +39,9 @@ pub struct EvaluateArgs {
     /// The experiment file of the model with a memory; experiments/bench/evaluate_memory.toml when absent.
     #[arg(requires = "sliding")]
     memory: Option<PathBuf>,
-    /// That of the model without; experiments/bench/evaluate_sliding.toml when absent.
+    /// The experiment file of the model without a memory; experiments/bench/evaluate_sliding.toml when absent.
     sliding: Option<PathBuf>,
-    /// Keys that a query sees at most; several lengths are measured one after the other.
+    /// Maximum number of keys that a query sees; several lengths are measured one after another.
     #[arg(
         long,
         value_name = "N",
@@ -49,10 +49,10 @@ pub struct EvaluateArgs {
         value_delimiter = ','
     )]
     attention_length: Vec<usize>,
-    /// Tokens of a segment, where there is a memory; an eighth of the attention length when absent.
+    /// Tokens per segment of the model with a memory; an eighth of the attention length when absent.
     #[arg(long, value_name = "S")]
     segment: Option<usize>,
-    /// Tokens that are timed of each, at least.
+    /// Minimum number of tokens timed for each model.
     #[arg(long, default_value_t = 64)]
     tokens: usize,
     /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
@@ -66,8 +66,8 @@ pub struct EvaluateArgs {
 /// Runs `formwork bench evaluate`.
 ///
 /// # Errors
-/// A flag out of range, faults of an experiment, a model of the first file that keeps no memory or of the second that has
-/// no place for so long a window, a device that cannot be opened.
+/// If a flag is out of range or an experiment is invalid; if the first model has no memory, or the second cannot read so long a
+/// window; if the device cannot be opened.
 pub fn run(args: EvaluateArgs) -> Result<()> {
     check(&args)?;
     for length in &args.attention_length {
@@ -100,15 +100,15 @@ fn check(args: &EvaluateArgs) -> Result<()> {
     }
 }
 
-/// Parts of an attention length, of which a segment is one.
+/// Attention length divided by the default segment length.
 const PARTS: usize = 8;
 
-/// Tokens of a segment at an attention length.
+/// Tokens per segment at an attention length.
 fn segment_of(args: &EvaluateArgs, length: usize) -> usize {
     args.segment.unwrap_or((length / PARTS).max(1))
 }
 
-/// Of the model with a memory.
+/// Time per token of the model with a memory.
 fn with_memory(args: &EvaluateArgs, length: usize) -> Result<TokenTime> {
     let segment = segment_of(args, length);
     let memory = length - segment;
@@ -127,7 +127,7 @@ fn with_memory(args: &EvaluateArgs, length: usize) -> Result<TokenTime> {
     time.map_err(|error| Error::usage(format!("{}: {error}", loaded.path.display())))
 }
 
-/// Of the model without.
+/// Time per token of the model without a memory.
 fn without(args: &EvaluateArgs, length: usize) -> Result<TokenTime> {
     let sets = vec![format!("data.context={length}")];
     let loaded = loaded(args.sliding.as_deref(), SLIDING, sets, args)?;
@@ -135,7 +135,7 @@ fn without(args: &EvaluateArgs, length: usize) -> Result<TokenTime> {
     sliding(&model, texts, length, args.tokens)
 }
 
-/// The experiment of a file, or the one that is built in.
+/// The experiment of a file, or the built-in one.
 fn loaded(
     file: Option<&Path>,
     (name, text): (&str, &str),
@@ -151,7 +151,7 @@ fn loaded(
     Ok(loaded)
 }
 
-/// The model with fresh weights, and texts that it reads.
+/// The model with fresh weights, and random texts for it.
 fn model(loaded: &Loaded) -> Result<(Objective, RandomTexts)> {
     let experiment = &loaded.experiment;
     let shape = shape(loaded)?;
@@ -168,7 +168,7 @@ fn model(loaded: &Loaded) -> Result<(Objective, RandomTexts)> {
     Ok((model, RandomTexts { vocab }))
 }
 
-/// The shape of the data. Its files are not read where the tokenizer is known without them.
+/// The shape of the data. Its files are not read if the tokenizer is known without them.
 fn shape(loaded: &Loaded) -> Result<Shape> {
     let experiment = &loaded.experiment;
     match &experiment.tokenizer {

@@ -1,4 +1,4 @@
-//! `formwork bench generate`: how many tokens a decoder gives in a second.
+//! `formwork bench generate`: measures how many tokens per second a decoder generates.
 
 use super::super::flags::Keys;
 use super::super::output;
@@ -25,22 +25,22 @@ pub struct GenerateArgs {
     file: PathBuf,
     #[command(flatten)]
     keys: Keys,
-    /// Texts side by side.
+    /// Number of texts generated in parallel.
     #[arg(long, default_value_t = 1)]
     batch: usize,
-    /// Tokens of each prompt.
+    /// Length of each prompt in tokens.
     #[arg(long, default_value_t = 16)]
     prompt: usize,
     /// Tokens to generate for each text.
     #[arg(long, default_value_t = 128)]
     tokens: usize,
-    /// Rounds that are counted, after one that is not.
+    /// Number of measured rounds, after one warmup round.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
     #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
     device: Option<String>,
-    /// Show where the time of a token goes, by kernel.
+    /// Show the time per token by kernel.
     #[arg(long)]
     profile: bool,
     /// Print one JSON object.
@@ -51,7 +51,7 @@ pub struct GenerateArgs {
 /// Runs `formwork bench generate`.
 ///
 /// # Errors
-/// A flag out of range, faults of the experiment, a model that continues no text, more texts than memory holds.
+/// If a flag is out of range, the experiment is invalid, the model continues no text, or the texts do not fit into memory.
 pub fn run(args: GenerateArgs) -> Result<()> {
     for (flag, value) in [
         ("batch", args.batch),
@@ -100,8 +100,8 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     show(&args, &experiment.train.device, times, kernels)
 }
 
-/// An error where keys and values of all texts, what a block makes of the prompts, and the scores of a vocabulary are more than
-/// the memory that there is. It is an estimate from above: kinds of attention that keep less count as the others.
+/// Returns an error if the KV cache of all texts, a block's activations for the prompts, and the logits need more memory than
+/// there is. The estimate is an upper bound: attention kinds with a smaller cache count like the others.
 fn require_memory(args: &GenerateArgs, experiment: &Experiment, vocab: usize) -> Result<()> {
     let Some((limit, gives)) = cost::limit(experiment)? else {
         return Ok(());
@@ -140,7 +140,8 @@ fn require_memory(args: &GenerateArgs, experiment: &Experiment, vocab: usize) ->
     }
 }
 
-/// Seconds until the prompts are read, and until all tokens are there; kernels are recorded between the two.
+/// Runs one round; returns the seconds until the prompts are read, and until all tokens are generated. Kernels are recorded
+/// between the two.
 fn round(
     decoder: &dyn LanguageModel,
     prompts: &[Vec<u32>],
@@ -165,7 +166,7 @@ fn round(
     Ok([read, began.elapsed().as_secs_f64()])
 }
 
-/// One line and the kernels of a token with its milliseconds, or one object.
+/// Prints one line, and the kernels with their milliseconds per token; or one JSON object.
 fn show(
     args: &GenerateArgs,
     engine: &str,

@@ -1,4 +1,4 @@
-//! `formwork bench train`: the speed of training steps, apart from evaluation, checkpoints and start-up.
+//! `formwork bench train`: measures the speed of training steps, without evaluation, checkpoints and start-up.
 
 use super::super::flags::Keys;
 use super::super::output;
@@ -19,16 +19,16 @@ pub struct TrainArgs {
     file: PathBuf,
     #[command(flatten)]
     keys: Keys,
-    /// Steps that are counted.
+    /// Number of measured steps.
     #[arg(long, default_value_t = 20)]
     steps: usize,
-    /// Steps before them that are not.
+    /// Number of warmup steps before them.
     #[arg(long, default_value_t = 3)]
     warmup: usize,
     /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
     #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
     device: Option<String>,
-    /// Show where the time goes: by part of the step and by kernel.
+    /// Show the time by part of the step and by kernel.
     #[arg(long)]
     profile: bool,
     /// Print one JSON object.
@@ -39,7 +39,7 @@ pub struct TrainArgs {
 /// Runs `formwork bench train`.
 ///
 /// # Errors
-/// Faults of the experiment, data that is missing, a device that cannot be opened.
+/// If the experiment is invalid, data is missing, or the device cannot be opened.
 pub fn run(args: TrainArgs) -> Result<()> {
     if args.steps == 0 {
         return Err(Error::usage("--steps 0 measures nothing; give at least 1"));
@@ -93,7 +93,7 @@ fn show(case: &str, engine: &str, m: &Measure, json: bool) -> Result<()> {
     m.profile.as_ref().map_or(Ok(()), show_profile)
 }
 
-/// Two tables: the parts of a step, and the kernels with what is in none of them.
+/// Prints two tables: the parts of a step, and the kernels with the time outside of them.
 fn show_profile(profile: &Profile) -> Result<()> {
     let all: f64 = profile.parts.iter().map(|(_, ms)| ms).sum();
     let parts = profile.parts.iter();

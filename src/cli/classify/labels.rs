@@ -1,4 +1,4 @@
-//! The classes of texts that may have any number of them: those that reach the run's threshold, or the likeliest K.
+//! The classes of texts that may have several: those that reach the run's threshold, or the K most likely ones.
 
 use super::{Reads, told_of};
 use crate::cli::output;
@@ -15,10 +15,10 @@ impl Reads for MultiLabel {
     }
 }
 
-/// Shows the classes of one text, or of a pair, by their scores `[1, classes]`.
+/// Prints the classes of one text, or of a pair, from their logits `[1, classes]`.
 ///
 /// # Errors
-/// An output that cannot be written to.
+/// If standard output cannot be written to.
 pub(super) fn show(
     (input, pair): (&str, Option<&str>),
     names: &[String],

@@ -1,4 +1,4 @@
-//! Rewards: of a prompt with its answer, of a text by itself, or of a line of a file, which may be a conversation in JSON.
+//! Rewards of an answer to a prompt, of a single text, or of a line of a file, which may be a conversation in JSON.
 
 use super::told_of;
 use crate::cli::output;
@@ -10,10 +10,10 @@ use crate::nn::pass::Pass;
 use crate::task::Reward;
 use serde_json::Value;
 
-/// Shows the reward of an answer to a prompt, or of a text without one.
+/// Prints the reward of an answer to a prompt, or of a text without one.
 ///
 /// # Errors
-/// A text that the run cannot read; a prompt alone where a template writes both.
+/// If the run cannot read the text; if only a prompt is given to a run with a chat template.
 pub(super) fn show(
     model: &Reward,
     opened: &Opened,
@@ -50,8 +50,8 @@ pub(super) fn show(
     output::line(format!("{prompt}{between}{said}: {reward:.3}"))
 }
 
-/// Shows the reward of a line: an object in JSON with the messages of a conversation, or a prompt and its answer with a tab between
-/// them, or a text.
+/// Prints the reward of a line: a JSON object with the messages of a conversation, a prompt and its answer separated by a tab,
+/// or a text.
 ///
 /// # Errors
 /// As [`show`].
@@ -73,7 +73,7 @@ pub(super) fn of_line(model: &Reward, opened: &Opened, line: &str, json: bool) -
     output::line(format!("{}: {reward:.3}", last.unwrap_or_default()))
 }
 
-/// The messages of a line that holds some.
+/// The messages of a line, if it is a JSON object with messages.
 fn messages(line: &str) -> Option<Vec<Value>> {
     let Value::Object(mut fields) = serde_json::from_str(line).ok()? else {
         return None;
@@ -84,16 +84,16 @@ fn messages(line: &str) -> Option<Vec<Value>> {
     }
 }
 
-/// Whether a template writes what the run reads.
+/// Whether the run reads texts rendered by a chat template.
 fn is_templated(opened: &Opened) -> bool {
     let data = &opened.experiment.data;
     data.template(&opened.shape, &opened.tokenizers).is_some()
 }
 
-/// The reward of an answer.
+/// Computes the reward of an answer.
 ///
 /// # Errors
-/// An answer that the run cannot read.
+/// If the run cannot read the answer.
 pub(in crate::cli) fn of(model: &Reward, opened: &Opened, said: &Said) -> Result<f32> {
     let data = &opened.experiment.data;
     let read = data.read_said(said, &opened.shape, &opened.tokenizers);

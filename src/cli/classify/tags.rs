@@ -1,4 +1,4 @@
-//! The tags of the words of a text, which stand between blanks.
+//! Tags of the words of a text, which are separated by whitespace.
 
 use super::output;
 use crate::data::batch::TextBatch;
@@ -11,13 +11,13 @@ use crate::task::TokenClassification;
 use burn::tensor::activation;
 use serde_json::json;
 
-/// A word's tag with its probability; none of a word that was not read.
+/// A word's tag with its probability; none for a word that was not read.
 type Tagged = Option<(String, f64)>;
 
-/// Writes each word with its tag on a line, or all as one JSON object, with the entities that tags mark.
+/// Prints each word with its tag on a line, or all as one JSON object with the entities that the tags mark.
 ///
 /// # Errors
-/// A second text, a run without a tokenizer, words that it cannot read.
+/// If there is a second text, the run has no tokenizer, or it cannot read the words.
 pub(super) fn show(
     model: &TokenClassification,
     opened: &Opened,

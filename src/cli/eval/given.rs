@@ -1,4 +1,4 @@
-//! The files of `eval --data` as data of the run's kind, with errors that name them.
+//! Reads the files of `eval --data` as data of the run's kind, with errors that name the files.
 
 use super::{EvalArgs, sets_of};
 use crate::data::text::unencoded;
@@ -9,15 +9,15 @@ use crate::experiment::tried::{self, with_keys};
 use crate::experiment::{Experiment, assemble};
 use std::path::{Path, PathBuf};
 
-/// The key that messages about tables of an experiment name.
+/// The key that messages about tables suggest for experiments.
 const HEADER: &str = "set [data] header = true";
-/// A larger file is not read to see whether it holds blanks alone.
+/// Maximum size in bytes of a file that is read to see whether it only holds whitespace.
 const LOOKED_AT: u64 = 1 << 20;
 
-/// The data in the files, with the classes, vocabulary and images of the run.
+/// Reads the data in the files, with the classes, vocabulary and image shape of the run.
 ///
 /// # Errors
-/// A run that reads no such files; files that hold nothing, or not what the run's kind of data reads.
+/// If the run reads no such files; if files are empty, or not what the run's kind of data reads.
 pub(super) fn data(args: &EvalArgs, opened: &Opened) -> Result<Data> {
     let (experiment, places) = (&opened.experiment, &opened.places);
     let keys = args
@@ -34,15 +34,14 @@ pub(super) fn data(args: &EvalArgs, opened: &Opened) -> Result<Data> {
         .map_err(|error| of_files(&args.data, error))
 }
 
-/// The same with the answers' column that an imported run supposes as the keys say that tables are written: under its name, or by its
-/// number.
+/// For an imported run, names the assumed label column as the form of the table requires: by its name, or by its number.
 fn supposed(args: &EvalArgs, opened: &Opened, data: DataConfig) -> Result<DataConfig> {
     let mut form = sets_of(args, true);
     form.retain(|set| ["data.header", "data.format"].contains(&tried::key(set)));
     if form.is_empty() || !opened.experiment.data.is_imported() {
         return Ok(data);
     }
-    // Without its answers no key is at odds with it.
+    // Without its label column, no key can contradict the data.
     let experiment = Experiment {
         data: data.clone().answered_by(["label"].into_iter()),
         ..opened.experiment.clone()
@@ -51,10 +50,10 @@ fn supposed(args: &EvalArgs, opened: &Opened, data: DataConfig) -> Result<DataCo
     Ok(data.supposed_in(&form.data))
 }
 
-/// The files as data of the run's kind.
+/// Describes the files as data of the run's kind.
 fn given(files: &[PathBuf], opened: &Opened) -> Result<DataConfig> {
     let data = &opened.experiment.data;
-    // Grey values stand for no text, and are read from files all the same.
+    // Grey values do not stand for text, but are read from files as well.
     let reads_text = data.set().gives() != Gives::Images && data.set().paths().is_empty();
     if opened.tokenizers.text.is_none() && reads_text {
         return Err(Error::usage(
@@ -73,7 +72,7 @@ fn given(files: &[PathBuf], opened: &Opened) -> Result<DataConfig> {
     }
 }
 
-/// Whether a file holds nothing but blanks.
+/// Whether a file holds nothing but whitespace.
 fn is_empty(file: &Path) -> bool {
     match std::fs::metadata(file) {
         Ok(found) if found.is_file() && found.len() <= LOOKED_AT => {
@@ -83,7 +82,8 @@ fn is_empty(file: &Path) -> bool {
     }
 }
 
-/// Splits that are too small are the files; no key makes them larger. Texts that cannot be read or encoded are bad input.
+/// Rewords errors: a split that is too small means that the files are, which no key changes. Texts that cannot be read or
+/// encoded are input errors.
 fn of_files(files: &[PathBuf], error: Error) -> Error {
     let set = |message: &str| message.replace(HEADER, "add --set data.header=true");
     let faults = match error {
@@ -114,7 +114,7 @@ fn of_files(files: &[PathBuf], error: Error) -> Error {
     Error::Invalid(told.collect())
 }
 
-/// A message without the name of the split that the files stand for: they are no split of a person's.
+/// Removes the name of the split from a message: the user's files are not a split.
 fn without_split(message: &str) -> String {
     for split in Split::ALL {
         if let Some(rest) = message.strip_prefix(&unencoded::of(split)) {

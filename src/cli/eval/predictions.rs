@@ -1,4 +1,4 @@
-//! What a run says of each example, in a file beside the scores: `eval --predictions`.
+//! `eval --predictions`: writes the prediction for each example to a file.
 
 use super::output;
 use crate::data::Source;
@@ -8,10 +8,10 @@ use crate::experiment::predicted;
 use crate::files;
 use std::path::{Path, PathBuf};
 
-/// An error where nothing may be written at the path.
+/// Checks that predictions may be written to the path.
 ///
 /// # Errors
-/// Standard output, where the scores go; a file of `--data`; a folder that is not there.
+/// If it is standard output, which the scores go to, or a file of `--data`; if its folder does not exist.
 pub(super) fn require(path: &Path, data: &[PathBuf]) -> Result<()> {
     if path == Path::new("-") {
         return Err(Error::usage(
@@ -24,10 +24,10 @@ pub(super) fn require(path: &Path, data: &[PathBuf]) -> Result<()> {
     files::require_folder_of(path)
 }
 
-/// Writes the lines, of texts that were `written` or of what the run says of each example.
+/// Writes the lines of generated texts (`written`), or of the prediction for each example.
 ///
 /// # Errors
-/// A run that says nothing of an example; the disk's.
+/// If the run predicts nothing for an example, or writing fails.
 pub(super) fn write(
     path: &Path,
     written: Option<String>,
@@ -42,7 +42,7 @@ pub(super) fn write(
     files::write_result(path, lines.as_bytes())
 }
 
-/// Tells of tagged words that the model does not read, and which no score counts.
+/// Notes tagged words that the model does not read and that are not scored.
 pub(super) fn note_unread(opened: &Opened, source: &dyn Source) {
     let sentences = (0..source.len() as u64).map_while(|sample| source.tagged_words(sample));
     let (mut all, mut unread) = (0, 0);

@@ -1,14 +1,14 @@
-//! Flags of `formwork eval` that say nothing about a run.
+//! Refuses flags of `formwork eval` that have no effect for a run.
 
 use super::EvalArgs;
 use crate::data::Gives;
 use crate::error::{Error, Result};
 use crate::experiment::open::Opened;
 
-/// An error for flags that say nothing about this run.
+/// Returns an error for flags that have no effect for this run.
 ///
 /// # Errors
-/// The first of them.
+/// The first such flag.
 pub(super) fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
     if args.predictions.is_some() && args.names.are_given() {
         return Err(Error::usage(
@@ -22,7 +22,7 @@ pub(super) fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
             "{flag} has no effect: a run of {kind} {what}; leave it out"
         )))
     };
-    // Of texts, those that were replaced and those that were not are two classes of tokens.
+    // A replaced-token detector distinguishes two classes of tokens: replaced and original.
     let classes = opened.model.networks().replaced_token.is_some();
     if args.beam.is_some() && !task.compares_texts() {
         return without(
@@ -40,7 +40,7 @@ pub(super) fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
             "has no texts that written ones could be compared with",
         );
     }
-    // Texts that name classes tell them apart.
+    // With class names, images are classified by texts.
     let confusion = args.confusion && !args.names.are_given();
     match task.reads() {
         Gives::Pairs

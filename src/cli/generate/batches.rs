@@ -1,5 +1,5 @@
-//! Prompts of one length are continued side by side: one pass over the weights gives all of them a token. What is drawn of a
-//! prompt does not depend on those beside it.
+//! Continues prompts of equal length in batches: each pass over the weights yields one token for all of them. The draws for a
+//! prompt do not depend on the others in its batch.
 
 use super::text::{Text, drawn};
 use super::{Prompt, beams};
@@ -10,10 +10,10 @@ use crate::nn::neighbours::Retrieves;
 use crate::tokenizer::Tokenizer;
 use std::collections::{HashMap, VecDeque};
 
-/// Continuations that are made side by side where no flag says how many.
+/// Default number of continuations generated in parallel.
 pub(super) const USUAL: usize = 8;
 
-/// What continues prompts.
+/// Settings for continuing prompts.
 pub(super) struct Continues<'a> {
     pub decoder: &'a dyn LanguageModel,
     pub context: usize,
@@ -21,22 +21,22 @@ pub(super) struct Continues<'a> {
     pub tokenizer: &'a Tokenizer,
     /// Tokens that end a text.
     pub ends: &'a [u32],
-    /// Texts that end a text.
+    /// Texts that stop generation.
     pub stops: &'a [String],
     pub config: &'a SamplingConfig,
-    /// Where the likeliest are searched for.
+    /// The beam search, if one is used instead of sampling.
     pub search: Option<&'a BeamConfig>,
-    /// Rows of a prompt.
+    /// Number of rows per prompt.
     pub rows: usize,
-    /// Texts of a prompt that are shown.
+    /// Number of texts shown per prompt.
     pub each: usize,
 }
 
 impl<'a> Continues<'a> {
-    /// The continuations of some prompts of one length, prompt by prompt. `grows` shows what they grow by.
+    /// Generates the continuations of prompts of equal length, grouped by prompt. `grows` is called with newly generated text.
     ///
     /// # Errors
-    /// Scores that are not numbers; those of `grows`.
+    /// If logits are not numbers; the errors of `grows`.
     pub(super) fn texts(
         &self,
         prompts: &[&Prompt],
@@ -70,7 +70,8 @@ impl<'a> Continues<'a> {
     }
 }
 
-/// The places of prompts that are continued together, `most` at most: the first that is left, and the next ones of its length.
+/// Groups prompts into batches of at most `most` with equal length: each starts with the first prompt that is left, followed by
+/// the next ones of its length. Returns their indices.
 pub(super) fn batches(lengths: &[usize], most: usize) -> Vec<Vec<usize>> {
     let mut left: HashMap<usize, VecDeque<usize>> = HashMap::new();
     for (place, length) in lengths.iter().enumerate() {

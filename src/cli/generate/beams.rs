@@ -1,4 +1,4 @@
-//! `generate --beam`, or `[decode.beam_search]` of the run: the likeliest continuations instead of drawn ones.
+//! `generate --beam`, or `[decode.beam_search]` of the run: searches for the most likely continuations instead of sampling.
 
 use super::GenerateArgs;
 use super::text::Text;
@@ -8,27 +8,27 @@ use crate::generate::decode::check_search;
 use crate::generate::{BeamConfig, ContinuationConfig, Hypothesis, LengthPenalty};
 use clap::{Args, ValueEnum};
 
-/// The flags of a search.
+/// Flags of the beam search.
 #[derive(Debug, Args)]
 pub(super) struct BeamArgs {
-    /// Search for the likeliest continuations with B hypotheses side by side instead of drawing; 1 takes the likeliest token
-    /// each time. The run's [decode.beam_search] when absent, if it has one; the defaults are those of transformers' `num_beams`.
+    /// Search for the most likely continuations with B beams instead of sampling; 1 takes the most likely token each time. The
+    /// run's [decode.beam_search] when absent, if it has one; the defaults are those of transformers' `num_beams`.
     #[arg(long, visible_alias = "beams", value_name = "B")]
     beam: Option<usize>,
-    /// Continuations of each prompt that a search gives, the best first. The run's when absent, usually 1.
+    /// Number of continuations of each prompt that a search returns, the best first. The run's when absent, usually 1.
     #[arg(long, value_name = "N")]
     n_best: Option<usize>,
-    /// A search compares log-probabilities over the number of new tokens to the power of X: 0 compares sums, 1 means; the
-    /// larger, the longer the texts. The run's when absent, usually 1.
+    /// The search compares log-probabilities divided by the number of new tokens to the power of X: 0 compares sums, 1 means;
+    /// the larger X, the longer the texts. The run's when absent, usually 1.
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     length_penalty: Option<f64>,
-    /// When a search is over (transformers' `early_stopping`). The run's when absent, usually unlikely.
+    /// When the search ends (transformers' `early_stopping`). The run's when absent, usually unlikely.
     #[arg(long, value_name = "WHEN")]
     done_when: Option<Stopping>,
 }
 
 impl BeamArgs {
-    /// The first flag of a search that is given beside its width.
+    /// The first search flag given other than `--beam`.
     fn further(&self) -> Option<&'static str> {
         let all = [
             ("--n-best", self.n_best.is_some()),
@@ -42,18 +42,18 @@ impl BeamArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Stopping {
-    /// No text that continues can get a better score (`early_stopping="never"`).
+    /// No unfinished text can reach a better score (`early_stopping="never"`).
     Settled,
-    /// B texts have ended, and the likeliest that continues has a worse score as it stands (`early_stopping=False`).
+    /// B texts have ended, and the most likely unfinished one has a worse score as it stands (`early_stopping=False`).
     Unlikely,
     /// B texts have ended (`early_stopping=True`).
     Full,
 }
 
-/// Faults of the flags by themselves.
+/// Checks the values and combinations of the flags.
 ///
 /// # Errors
-/// Flags out of range; flags of draws, or texts that end a text, beside `--beam`.
+/// If a value is out of range; if sampling flags or stop texts are combined with `--beam`.
 pub(super) fn check(args: &GenerateArgs) -> Result<()> {
     let flags = &args.beams;
     check_search(flags.beam, flags.n_best)?;
@@ -78,10 +78,10 @@ pub(super) fn check(args: &GenerateArgs) -> Result<()> {
     }
 }
 
-/// The search that the flags ask for, or the run where no flag asks for draws.
+/// Returns the search that the flags ask for, or the run's if no flag asks for sampling.
 ///
 /// # Errors
-/// Flags of a search where nothing is searched for; texts that end a text.
+/// If search flags are given without a search; if stop texts are combined with a search.
 pub(super) fn search(
     args: &GenerateArgs,
     run: Option<&ContinuationConfig>,
@@ -124,7 +124,7 @@ pub(super) fn search(
     Ok(Some(asked.search()))
 }
 
-/// The first flag that asks for draws.
+/// The first flag that asks for sampling.
 fn drawing(args: &GenerateArgs) -> Option<&'static str> {
     let further = [
         ("--samples", args.samples != 1),
@@ -136,7 +136,7 @@ fn drawing(args: &GenerateArgs) -> Option<&'static str> {
     given.next().map(|(flag, _)| flag)
 }
 
-/// An error for texts that end a text, of which a search knows nothing.
+/// Returns an error for stop texts, which a search does not support.
 fn require_no_stops(args: &GenerateArgs, search: &str, remedy: &str) -> Result<()> {
     match args.stop.is_empty() {
         true => Ok(()),
@@ -146,9 +146,9 @@ fn require_no_stops(args: &GenerateArgs, search: &str, remedy: &str) -> Result<(
     }
 }
 
-/// A text with what was found behind it, of `most` tokens at most, not shown yet.
+/// Completes a text with a found continuation of at most `most` tokens; it is not shown yet.
 pub(super) fn text<'a>(mut text: Text<'a>, found: &Hypothesis, most: usize) -> Text<'a> {
-    // A shorter one ended with a token.
+    // A shorter continuation was ended by a token, which counts.
     text.found(&found.tokens, most.min(found.tokens.len() + 1));
     text.score = Some(found.score);
     text

@@ -1,5 +1,5 @@
-//! `generate --best-of`: of several continuations the one with the largest reward (best of n; Stiennon et al. 2020, "Learning to
-//! summarize from human feedback", arXiv:2009.01325, section 4.3).
+//! `generate --best-of`: selects the continuation with the highest reward among several (best of n; Stiennon et al. 2020,
+//! "Learning to summarize from human feedback", arXiv:2009.01325, section 4.3).
 
 use super::GenerateArgs;
 use super::text::Text;
@@ -13,34 +13,35 @@ use crate::generate::decode::MOST;
 use clap::Args;
 use std::path::PathBuf;
 
-/// The flags.
+/// Flags of best-of-n sampling.
 #[derive(Debug, Args)]
 pub(super) struct BestOfArgs {
-    /// Draw N continuations of each prompt, those of --samples N, and give the one with the largest reward (Stiennon et al. 2020).
+    /// Sample N continuations of each prompt, those of --samples N, and return the one with the highest reward (Stiennon et al.
+    /// 2020).
     #[arg(long, value_name = "N", requires = "reward", conflicts_with_all = ["samples", "beam"])]
     best_of: Option<usize>,
-    /// The run of rewards that tells the best of --best-of, at its best checkpoint.
+    /// The run of rewards that selects the best of --best-of; its best checkpoint is used.
     #[arg(long, value_name = "RUN", requires = "best_of", value_parser = crate::cli::flags::run_folder())]
     reward: Option<PathBuf>,
 }
 
 impl BestOfArgs {
-    /// Whether the best of several draws is asked for.
+    /// Whether best-of-n sampling is requested.
     pub(super) fn is_given(&self) -> bool {
         self.best_of.is_some()
     }
 }
 
-/// The run that tells which of so many continuations is the best.
+/// The reward run that selects the best of `count` continuations.
 pub(super) struct BestOf {
     pub(super) count: usize,
     judge: Opened,
 }
 
-/// The fault of a number of continuations.
+/// Checks the number of continuations.
 ///
 /// # Errors
-/// A number out of range.
+/// If the number is out of range.
 pub(super) fn check(args: &BestOfArgs) -> Result<()> {
     match args.best_of.filter(|count| !(2..=MOST).contains(count)) {
         Some(count) => Err(Error::usage(format!(
@@ -50,10 +51,10 @@ pub(super) fn check(args: &BestOfArgs) -> Result<()> {
     }
 }
 
-/// What the flags ask for, if they ask for it; `temperature` is that of the draws.
+/// Opens the reward run if the flags ask for it; `temperature` is that of the sampling.
 ///
 /// # Errors
-/// A run that cannot be opened or gives no rewards; a temperature at which all continuations are one.
+/// If the run cannot be opened or gives no rewards; if the temperature makes all continuations equal.
 pub(super) fn judged(args: &GenerateArgs, temperature: f64) -> Result<Option<BestOf>> {
     let (Some(count), Some(run)) = (args.best_of.best_of, &args.best_of.reward) else {
         return Ok(None);
@@ -76,11 +77,11 @@ pub(super) fn judged(args: &GenerateArgs, temperature: f64) -> Result<Option<Bes
 }
 
 impl BestOf {
-    /// The continuation of a prompt with the largest reward, which is its score; the first of several. Those that the run of rewards
-    /// cannot read, since they are longer than its texts, are left out.
+    /// Returns the continuation of a prompt with the highest reward, which becomes its score; the first one of several.
+    /// Continuations that the reward run cannot read, because they are too long for it, are left out.
     ///
     /// # Errors
-    /// That of the first continuation where none can be read.
+    /// If none can be read, the error of the first continuation.
     pub(super) fn best<'a>(&self, prompt: &str, texts: Vec<Text<'a>>) -> Result<Option<Text<'a>>> {
         let Some(model) = self.judge.model.networks().reward else {
             return Ok(None);

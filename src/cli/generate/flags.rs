@@ -1,13 +1,13 @@
-//! Faults of the flags that `generate` alone has.
+//! Checks the flags that only `generate` has.
 
 use super::{GenerateArgs, best_of};
 use crate::error::{Error, Result};
 use crate::generate::decode::{MOST, check_width};
 
-/// Faults of the flags.
+/// Checks the values of the flags.
 ///
 /// # Errors
-/// The first of them.
+/// The first invalid value.
 pub(super) fn check(args: &GenerateArgs) -> Result<()> {
     args.sampling.check()?;
     best_of::check(&args.best_of)?;

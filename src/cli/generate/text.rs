@@ -1,13 +1,13 @@
-//! Continuations while they grow, and how they are shown.
+//! Continuations during generation, and how they are shown.
 
 use crate::cli::output;
 use crate::error::Result;
 use crate::generate::{Generator, Sampling, Stops, TextStream};
 use crate::tokenizer::Tokenizer;
 
-/// How continuations are shown: one alone while it grows, others whole, or as JSON.
+/// How continuations are shown: a single one while it is generated, several when complete, or as JSON.
 pub(super) struct Shown {
-    /// Continuations in all.
+    /// Total number of continuations.
     pub of: usize,
     pub json: bool,
 }
@@ -48,11 +48,12 @@ impl Shown {
     }
 }
 
-/// Texts of the rows of a generator, with `most` more tokens at most; one of `ends` ends a text. The rows are those of some prompts,
-/// as many of each, whose draws have the rules `samplings`. `grows` shows what texts grow by.
+/// Samples the texts of a generator's rows, with at most `most` more tokens each; a token in `ends` ends a text. The rows are
+/// grouped by prompt, with equally many rows for each, and prompt `i` is sampled by `samplings[i]`. `grows` is called with
+/// newly generated text.
 ///
 /// # Errors
-/// Those of `grows`.
+/// The errors of `grows`.
 pub(in crate::cli) fn drawn<'a>(
     mut generator: Generator,
     samplings: &[Sampling],
@@ -62,7 +63,7 @@ pub(in crate::cli) fn drawn<'a>(
     mut grows: impl FnMut(&str) -> Result<()>,
 ) -> Result<Vec<Text<'a>>> {
     let each = (texts.len() / samplings.len().max(1)).max(1);
-    // The text of each row.
+    // Index of the text of each row.
     let mut rows: Vec<usize> = (0..texts.len()).collect();
     for step in 1..=most {
         let draw = |(row, text): (usize, &usize)| {
@@ -79,7 +80,7 @@ pub(in crate::cli) fn drawn<'a>(
         if open.is_empty() || step == most {
             break;
         }
-        // Texts that have ended are read on while they are the fewer: leaving rows out copies the others.
+        // Finished texts stay in the batch until they are half of it: removing rows copies the others.
         if 2 * open.len() <= rows.len() {
             generator.select(&open);
             tokens = open.iter().map(|row| tokens[*row]).collect();
@@ -90,17 +91,17 @@ pub(in crate::cli) fn drawn<'a>(
     Ok(texts)
 }
 
-/// A continuation while it grows.
+/// A continuation during generation.
 pub(in crate::cli) struct Text<'a> {
     stream: TextStream<'a>,
     stops: Stops,
-    /// All that was handed out.
+    /// All text that was returned so far.
     pub whole: String,
-    /// Settled text that was not handed out.
+    /// Decoded text that was not returned yet.
     unshown: String,
     pub tokens: usize,
     pub ended: bool,
-    /// Of a text that was searched for, or told the best by its reward.
+    /// Score of a beam search, or reward of best-of-n sampling.
     pub score: Option<f64>,
 }
 
@@ -117,7 +118,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The settled text that a token adds; none once the text has ended.
+    /// Adds a token and returns the text that is now settled; empty once the text has ended.
     pub fn push(&mut self, token: u32, ends: &[u32]) -> String {
         if self.ended {
             return String::new();
@@ -134,7 +135,8 @@ impl<'a> Text<'a> {
         new
     }
 
-    /// Adds tokens that were found together, of so many with the one that ended the text; [`Self::finish`] gives their text.
+    /// Adds tokens of a finished search; `with_end` is their number including the end token. [`Self::finish`] returns their
+    /// text.
     pub fn found(&mut self, tokens: &[u32], with_end: usize) {
         for token in tokens {
             self.unshown.push_str(&self.stream.push(*token));
@@ -142,7 +144,7 @@ impl<'a> Text<'a> {
         self.tokens = with_end;
     }
 
-    /// The rest of the text when no token follows.
+    /// Returns the rest of the text when no token follows.
     pub fn finish(&mut self) -> String {
         if self.ended {
             return String::new();

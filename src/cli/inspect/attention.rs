@@ -1,4 +1,4 @@
-//! `inspect RUN attention` of a language model on text: the weights of each head by distance, and those on earlier segments.
+//! `inspect RUN attention` for language models on text: attention weights of each head by distance, and on earlier segments.
 
 use super::examples::{self, Looked};
 use super::{InspectArgs, Inspected, heads, maps, out, output, text, write};
@@ -13,10 +13,10 @@ use crate::report::render::table::table;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Attention weights of one pass at most: 4 GiB.
+/// Maximum number of attention weights of one pass: 4 GiB.
 const MOST_WEIGHTS: u128 = 1 << 30;
 
-/// Inspects the attention of a run: of one example, of windows of its text, or of examples of any other data.
+/// Inspects the attention of a run: for one example, for windows of its text, or for examples of any other data.
 pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     args.refuse("attention: it is for contexts", &["--step"])?;
     let folder = examples::one(runs, "attention")?;
@@ -50,7 +50,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     }
 }
 
-/// An error when the weights of one pass, which are held at once, would not fit in memory.
+/// Returns an error if the weights of one pass, which are in memory at once, would not fit.
 fn require_few_weights(run: &Inspected) -> Result<()> {
     let model = &run.opened.experiment.model;
     let queries = run.opened.shape.context.min(run.length);
@@ -63,7 +63,7 @@ fn require_few_weights(run: &Inspected) -> Result<()> {
     )
 }
 
-/// An error when the weights of all heads for so many queries and keys would not fit in memory; what to do about it.
+/// Returns an error with a `remedy` if the weights of all heads for this many queries and keys would not fit in memory.
 pub(super) fn require_few(
     model: &ModelConfig,
     queries: usize,
@@ -84,7 +84,7 @@ pub(super) fn require_few(
     }
 }
 
-/// Distances in buckets: 0, then as positions are.
+/// Buckets of distances: 0, then those used for positions.
 fn distances(heads: &[HeadAttention]) -> Vec<(usize, usize)> {
     let longest = heads.iter().map(|h| h.by_distance.len()).max().unwrap_or(1);
     let further = buckets(longest.saturating_sub(1));
@@ -95,7 +95,7 @@ fn name(head: &HeadAttention) -> String {
     format!("{}.{}", head.layer, head.head)
 }
 
-/// A row for each head, a column for each bucket of distances, the mean weight in each cell.
+/// A heat map with a row for each head and a column for each bucket of distances; cells are mean weights.
 fn figure(heads: &[HeadAttention]) -> Result<Figure> {
     let columns = distances(heads);
     let values = |head: &HeadAttention| -> Vec<Option<f64>> {
@@ -143,7 +143,7 @@ fn json(run: &Inspected, windows: usize, heads: &[HeadAttention], files: &[Strin
     })
 }
 
-/// The mean over heads that have the value.
+/// The mean over the heads that have the value.
 fn mean(heads: &[HeadAttention], value: impl Fn(&HeadAttention) -> Option<f64>) -> Option<f64> {
     let values: Vec<f64> = heads.iter().filter_map(value).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)

@@ -1,4 +1,4 @@
-//! `inspect RUN… context`: loss against position, and the relative effective context length of a group of runs.
+//! `inspect RUN… context`: the loss by position, and the relative effective context length of a group of runs.
 
 use super::{InspectArgs, Inspected, out, output, write};
 use crate::error::{Error, Result};
@@ -11,10 +11,10 @@ use crate::report::render::terminal::loss;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Parts of a window by which contexts grow.
+/// Number of default steps by which contexts grow up to a window.
 const STEPS: usize = 8;
 
-/// Inspects the context of some runs.
+/// Inspects the use of context by some runs.
 pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     args.refuse(
         "context",
@@ -64,7 +64,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     }
 }
 
-/// What was found of the runs.
+/// Results for all runs.
 struct Found<'a> {
     runs: &'a [Inspected],
     curves: &'a [Vec<Bucket>],
@@ -73,7 +73,7 @@ struct Found<'a> {
     step: usize,
 }
 
-/// The loss by position, and the loss of the last token by the context that was read.
+/// The loss by position, and the loss of the last token by the length of its context.
 fn figures(runs: &[Inspected], curves: &[Vec<Bucket>], losses: &Losses) -> Result<[Figure; 2]> {
     let by_position = |(run, curve): (&Inspected, &Vec<Bucket>)| Line {
         name: run.name(),
@@ -170,7 +170,7 @@ impl Found<'_> {
     }
 }
 
-/// `5-6`.
+/// The positions of a bucket: `5-6`.
 fn span(bucket: &Bucket) -> String {
     match bucket.from == bucket.to {
         true => bucket.from.to_string(),

@@ -1,4 +1,4 @@
-//! A run of any task, and the examples that are put through it: those of its validation split, or one that is given.
+//! A run of any task and the examples to inspect it with: those of its validation split, or a given one.
 
 use super::{InspectArgs, output};
 use crate::data::batch::{Batch, Item};
@@ -13,26 +13,26 @@ use crate::tokenizer::Tokenizer;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A run that is looked into.
+/// A run under inspection.
 pub(super) struct Looked {
     pub folder: PathBuf,
     pub opened: Opened,
 }
 
-/// An example that is looked at by itself.
+/// A single example for inspection.
 pub(super) struct One {
-    /// What it is called in results.
+    /// Name of the example in results.
     pub name: String,
     pub item: Item,
 }
 
 impl Looked {
-    /// The one run that an aspect looks at.
+    /// Opens the only run that an aspect inspects.
     pub fn open(args: &InspectArgs, runs: &[PathBuf], aspect: &str) -> Result<Self> {
         let folder = one(runs, aspect)?;
         let opened = open::open(folder, args.checkpoint, args.device.as_deref())?;
         let towers = opened.experiment.model.parts();
-        // Filters are those of the one network that reads images.
+        // Filters belong to the one network that reads images.
         if let Some(towers) = towers.filter(|_| aspect != "filters") {
             let [(image, _), (text, _)] = towers;
             return Err(Error::usage(format!(
@@ -47,7 +47,7 @@ impl Looked {
         })
     }
 
-    /// The network as it reads arrays.
+    /// The network as a function of arrays.
     pub fn network(&self) -> Result<&dyn Infers> {
         let networks = self.opened.model.networks();
         networks.infers.ok_or_else(|| {
@@ -64,15 +64,14 @@ impl Looked {
         })
     }
 
-    /// How the positions of its examples lie.
+    /// The layout of the positions of its examples.
     pub fn layout(&self) -> Layout {
         let image = self.opened.shape.image;
         let image = image.map(|[_, height, width]| [height, width]);
         Layout::of(&self.opened.experiment.model, image)
     }
 
-    /// The layers of a network in which positions of a stack of transformers are mixed, from 0; none of a network within
-    /// another.
+    /// The indices, from 0, of a network's layers that mix positions; empty for a network that is part of another one.
     pub fn mixing_layers(&self, network: &str) -> Vec<usize> {
         let Some(transformer) = self.opened.experiment.model.transformer() else {
             return Vec::new();
@@ -93,7 +92,7 @@ impl Looked {
         (0..depth.blocks()).filter(mixes).collect()
     }
 
-    /// The validation split as it was when the run began.
+    /// The validation split, unchanged since the run began.
     pub fn source(&self) -> Result<Arc<dyn Source>> {
         let notice = |text: &str| output::note(text);
         let (folder, opened) = (&self.folder, &self.opened);
@@ -101,7 +100,7 @@ impl Looked {
         Ok(data.source(Split::Valid)?.clone())
     }
 
-    /// Examples spread evenly over the validation split, by their numbers.
+    /// Examples spread evenly over the validation split, named by their numbers.
     pub fn examples(&self, count: usize) -> Result<Vec<One>> {
         let source = self.source()?;
         let one = |number: u64| -> Result<One> {
@@ -118,7 +117,7 @@ impl Looked {
         }
     }
 
-    /// The same in batches.
+    /// As [`Self::examples`], as batches of one.
     pub fn batches(&self, count: usize) -> Result<Vec<Batch>> {
         let source = self.source()?;
         let numbers = spread(source.len(), count);
@@ -135,7 +134,7 @@ impl Looked {
             .collect()
     }
 
-    /// The example that the flags name, when they name one.
+    /// The example that the flags name, if any.
     pub fn given(&self, args: &InspectArgs) -> Result<Option<One>> {
         let (name, item) = match (args.example, &args.text, &args.image) {
             (Some(number), _, _) => {
@@ -172,7 +171,7 @@ impl Looked {
         Ok(Some(One { name, item }))
     }
 
-    /// The tokens of an example: of the one side that a network reads, or of both of a pair.
+    /// The tokens of an example: of the single input that a network reads, or of both sides of a pair.
     pub fn tokens(&self, item: &Item) -> [Vec<String>; 2] {
         let names = |ids: &[i32], tokenizer: Option<&Tokenizer>| -> Vec<String> {
             ids.iter().map(|id| name(*id, tokenizer)).collect()
@@ -196,7 +195,7 @@ impl Looked {
         }
     }
 
-    /// The names of the positions of an image: the tokens before the patches, and each patch by its row and column from 0.
+    /// The names of an image's positions: the tokens before the patches, then each patch by its row and column, from 0.
     fn positions(&self) -> Vec<String> {
         let Layout::Grid { rows, cols, .. } = self.layout() else {
             return Vec::new();
@@ -207,7 +206,7 @@ impl Looked {
     }
 }
 
-/// The one run that an aspect looks at.
+/// The only run that an aspect inspects.
 pub(super) fn one<'a>(runs: &'a [PathBuf], aspect: &str) -> Result<&'a Path> {
     match runs {
         [one] => Ok(one),
@@ -223,12 +222,12 @@ fn spread(len: usize, count: usize) -> impl Iterator<Item = u64> {
     (0..count).map(move |number| (number * len / count) as u64)
 }
 
-/// The validation split is empty.
+/// The error that the validation split is empty.
 pub(super) fn none() -> Error {
     Error::usage("the validation split has no example")
 }
 
-/// A text of one document: the longest of those that are packed into it.
+/// Reduces a packed text to a single document: the longest one.
 fn whole(item: Item) -> Item {
     let Item::Text(mut text) = item else {
         return item;
@@ -248,13 +247,13 @@ fn whole(item: Item) -> Item {
     Item::Text(text)
 }
 
-/// A token, or its number where it stands for no text.
+/// A token, or its id if it stands for no text.
 fn name(id: i32, tokenizer: Option<&Tokenizer>) -> String {
     let known = tokenizer.and_then(|tokenizer| tokenizer.token(u32::try_from(id).ok()?));
     known.unwrap_or_else(|| id.to_string())
 }
 
-/// A token as figures and tables show it: the beginning of a word as `_`, line ends written out.
+/// A token as shown in figures and tables: a word's beginning as `_`, line breaks written out.
 pub(super) fn shown(token: &str) -> String {
     let shown = token.replace(['Ġ', '▁'], "_").replace(['Ċ', '\n'], "\\n");
     match shown.trim().is_empty() {
@@ -263,7 +262,7 @@ pub(super) fn shown(token: &str) -> String {
     }
 }
 
-/// Tokens as figures show them.
+/// Tokens as shown in figures.
 pub(super) fn all_shown(tokens: &[String]) -> Vec<String> {
     tokens.iter().map(|token| shown(token)).collect()
 }

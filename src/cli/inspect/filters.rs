@@ -1,4 +1,4 @@
-//! `inspect RUN filters`: the principal components of the filters that a network reads images with.
+//! `inspect RUN filters`: the principal components of the filters that an image network reads with.
 
 use super::examples::Looked;
 use super::pictures::tile;
@@ -10,14 +10,14 @@ use crate::report::render::figure::panels::{Panels, Picture, panels};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Components that are shown, as in the paper's figure.
+/// Number of components shown, as in the paper's figure.
 const COMPONENTS: usize = 28;
-/// Filters that are drawn as they are.
+/// Number of filters drawn unchanged.
 const FILTERS: usize = 64;
-/// Pictures in a row.
+/// Pictures per row.
 const ACROSS: usize = 7;
 const FILTERS_ACROSS: usize = 16;
-/// Width of a picture, in pixels of a figure.
+/// Width of a picture in pixels of the figure.
 const SIDE: f64 = 64.0;
 
 /// Inspects the filters of a run.

@@ -1,4 +1,4 @@
-//! `inspect RUN gradients`: how long the gradient of each block is.
+//! `inspect RUN gradients`: the gradient norm of each block.
 
 use super::examples::{Looked, one};
 use super::{InspectArgs, out, output, write};
@@ -55,7 +55,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     }
 }
 
-/// Each stack of blocks with the norms of its blocks, in their order.
+/// Groups the norms of blocks by stack, in order of the blocks.
 fn stacks(parts: &[OfPart]) -> Vec<(String, Vec<(f64, f64)>)> {
     let mut stacks: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for part in parts {

@@ -1,4 +1,4 @@
-//! `inspect RUN attention` of a run of any task: what each head looks at over the validation split.
+//! `inspect RUN attention` for a run of any task: statistics of each attention head over the validation split.
 
 use super::examples::Looked;
 use super::{InspectArgs, attention, out, output, write};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// Columns of distances in a figure.
+/// Maximum number of distances in a figure.
 const DISTANCES: usize = 24;
 
 /// Inspects the heads of a run over examples of its validation split.
@@ -48,7 +48,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf], run: &Looked) -> Result<
     }
 }
 
-/// An error when the weights of an example would not fit in memory.
+/// Returns an error if the weights of an example would not fit in memory.
 pub(super) fn require_few(run: &Looked, example: &Item) -> Result<()> {
     let of_target = match example {
         Item::Pair(pair) => pair.target.len(),
@@ -64,7 +64,7 @@ pub(super) fn require_few(run: &Looked, example: &Item) -> Result<()> {
     )
 }
 
-/// An error for a model without weights of attention.
+/// Returns an error for a model without attention weights.
 pub(super) fn require_weights(run: &Looked) -> Result<()> {
     let model = &run.opened.experiment.model;
     match model.without_weights() {
@@ -77,7 +77,7 @@ pub(super) fn require_weights(run: &Looked) -> Result<()> {
     }
 }
 
-/// `encoder`, `decoder`, `cross`, or nothing for a network by itself.
+/// Name of the attention's place: `encoder`, `decoder`, `cross`, or empty for a single network.
 pub(super) fn place(at: &Attended) -> String {
     match at.crossed {
         true => "cross".into(),
@@ -85,7 +85,7 @@ pub(super) fn place(at: &Attended) -> String {
     }
 }
 
-/// `attention`, or `attention_encoder`.
+/// File name for a place: `attention`, or `attention_encoder`.
 pub(super) fn file(aspect: &str, place: &str) -> String {
     match place {
         "" => aspect.into(),
@@ -100,7 +100,7 @@ fn unit(layout: Layout) -> &'static str {
     }
 }
 
-/// A figure for each network: weights by distance in a text, mean distances in an image, entropies where there is neither.
+/// A figure for each network: weights by distance for text, mean distances for images, entropies otherwise.
 fn figures(heads: &[Head], layout: Layout) -> Result<Vec<Figure>> {
     let places: BTreeSet<String> = heads.iter().map(|head| place(&head.at)).collect();
     let of_place = |place_of: &String| {

@@ -1,4 +1,4 @@
-//! `inspect RUN attention` of one example: the weights of each head as a picture.
+//! `inspect RUN attention` for one example: the weights of each head as a picture.
 
 use super::examples::{Looked, One, all_shown};
 use super::heads::{file, place, require_few, require_weights};
@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// Width of a picture, in pixels of a figure.
+/// Width of a picture in pixels of the figure.
 const SIDE: f64 = 96.0;
-/// Tokens whose names are drawn beside a picture, at most.
+/// Maximum number of tokens whose names are drawn beside a picture.
 pub(super) const NAMED: usize = 64;
-/// Pictures of one layer in a row.
+/// Pictures per row for a single layer.
 const ACROSS: usize = 4;
 
 /// Draws the attention of one example.
@@ -73,7 +73,7 @@ struct Drawing<'a> {
 }
 
 impl Drawing<'_> {
-    /// A row of pictures for each layer, a picture for each head; of one layer larger ones with the names of tokens.
+    /// A row of pictures for each layer, one for each head; for a single layer, larger pictures with the names of tokens.
     fn figure(&self, place: &str, some: &BTreeMap<&Attended, &Weights>) -> Result<Figure> {
         let (layout, title) = (self.run.layout(), self.title(place));
         let overlay = match &self.one.item {
@@ -135,7 +135,7 @@ impl Drawing<'_> {
         format!("{what}{whose}, for each head")
     }
 
-    /// Names of queries and keys, where each is a token.
+    /// Names of queries and keys, if each is a token.
     fn names(&self, at: &Attended, weights: &Weights) -> Option<[Vec<String>; 2]> {
         let [source, target] = self.tokens;
         let both: Vec<String> = [source.clone(), target.clone()].concat();
@@ -179,12 +179,13 @@ impl Drawing<'_> {
     }
 }
 
-/// Numbers as JSON, as short as they can be told apart.
+/// Converts numbers to their shortest unambiguous JSON form.
 pub(super) fn numbers(row: &[f32]) -> Vec<Value> {
     row.iter().map(|x| output::number(*x)).collect()
 }
 
-/// How much a head looks at each patch: the class token, or all patches in the mean, or the vector that pools them.
+/// How much a head attends to each patch: from the class token, from the query that pools the patches, or on average from all
+/// patches.
 fn read_of(weights: &Weights, head: usize, layout: Layout) -> Vec<f64> {
     let first = match layout {
         Layout::Line => 0,

@@ -1,4 +1,4 @@
-//! `formwork inspect RUN… ASPECT`: a trained model from the inside, as a table, figures and JSON.
+//! `formwork inspect RUN… ASPECT`: shows the inside of a trained model as a table, figures and JSON.
 
 mod attention;
 mod context;
@@ -23,7 +23,7 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use text::Inspected;
 
-/// What can be looked at.
+/// What can be inspected.
 const ASPECTS: [&str; 6] = [
     "context",
     "attention",
@@ -32,7 +32,7 @@ const ASPECTS: [&str; 6] = [
     "positions",
     "gradients",
 ];
-/// Flags that say what is put through a model.
+/// Flags that select the inputs and what is drawn of them.
 const ALL_OF_EXAMPLES: &[&str] = &[
     "--context",
     "--examples",
@@ -43,10 +43,10 @@ const ALL_OF_EXAMPLES: &[&str] = &[
     "--image",
     "--layer",
 ];
-/// Examples where no flag says how many.
+/// Default number of examples.
 const EXAMPLES: usize = 64;
 
-/// What each aspect is.
+/// Help text that explains each aspect.
 const ABOUT: &str = "\
 context    Of language models on text: the mean loss of a token against its position, the number of tokens that the model has
            read before it, over windows spread evenly over the validation text. Then the relative effective context length
@@ -87,26 +87,26 @@ Figures are written as SVG and PNG.";
 #[derive(Debug, Args)]
 #[command(after_long_help = ABOUT)]
 pub struct InspectArgs {
-    /// The run folder, several for `context`, then what to look at: context, attention, rollout, filters, positions or
+    /// The run folder (several for `context`), then what to inspect: context, attention, rollout, filters, positions or
     /// gradients.
     #[arg(value_names = ["RUN", "ASPECT"], num_args = 2.., required = true)]
     words: Vec<PathBuf>,
-    /// The folder of the figures; `inspect/` in the run when absent.
+    /// Folder for the figures; `inspect/` in the run when absent.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Tokens of a window; the run's when absent. Where state is carried, four segments or as many as fill the memory.
+    /// Length of a window in tokens; the run's when absent. If state is carried, four segments or as many as fill the memory.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     context: Option<u32>,
-    /// Examples, or windows of a text, spread evenly over the validation split; 64 when absent, 8 images of a rollout.
+    /// Number of examples, or windows of a text, spread evenly over the validation split; 64 when absent, 8 images for rollout.
     #[arg(long = "examples", visible_alias = "windows", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     examples: Option<u32>,
-    /// Tokens by which contexts grow in search of the effective one; an eighth of a window when absent.
+    /// Step in tokens by which contexts grow in search of the effective one; an eighth of a window when absent.
     #[arg(long, value_name = "D", value_parser = clap::value_parser!(u32).range(1..))]
     step: Option<u32>,
     /// One example of the validation split, by its number from 0.
     #[arg(long, value_name = "N", conflicts_with_all = ["text", "image"])]
     example: Option<u64>,
-    /// A text as the one example.
+    /// A text to use as the single example.
     #[arg(
         long,
         value_name = "TEXT",
@@ -114,7 +114,7 @@ pub struct InspectArgs {
         conflicts_with = "image"
     )]
     text: Option<String>,
-    /// The second text of a pair, or the text that a run writes for another.
+    /// The second text of a pair, or the target text for a source text.
     #[arg(
         long,
         value_name = "TEXT",
@@ -122,10 +122,10 @@ pub struct InspectArgs {
         requires = "text"
     )]
     pair: Option<String>,
-    /// An image as the one example: PNG or JPEG.
+    /// An image to use as the single example: PNG or JPEG.
     #[arg(long, value_name = "FILE")]
     image: Option<PathBuf>,
-    /// The layer whose attention is drawn, from 0; all when absent.
+    /// The layer whose attention is drawn, from 0; all layers when absent.
     #[arg(long, value_name = "L")]
     layer: Option<usize>,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
@@ -140,12 +140,12 @@ pub struct InspectArgs {
 }
 
 impl InspectArgs {
-    /// Examples of the validation split.
+    /// Number of examples of the validation split.
     fn examples(&self) -> usize {
         self.examples.map_or(EXAMPLES, |n| n as usize)
     }
 
-    /// An error for the first of these flags that is given.
+    /// Returns an error for the first of these flags that is given.
     fn refuse(&self, aspect: &str, flags: &[&str]) -> Result<()> {
         let given = [
             ("--context", self.context.is_some()),
@@ -172,8 +172,8 @@ impl InspectArgs {
 /// Runs `formwork inspect`.
 ///
 /// # Errors
-/// Flags that do not fit, a run that cannot be opened or has nothing of what is asked for, data that is missing, figures
-/// that cannot be written.
+/// If flags do not fit; if the run cannot be opened or lacks what is to be inspected; if data is missing or figures cannot be
+/// written.
 pub fn run(args: InspectArgs) -> Result<()> {
     let Some((aspect, runs)) = args.words.split_last() else {
         return Err(Error::usage("name a run and what to look at"));
@@ -195,13 +195,13 @@ pub fn run(args: InspectArgs) -> Result<()> {
     }
 }
 
-/// The folder of the figures.
+/// The folder for the figures.
 fn out(args: &InspectArgs, runs: &[PathBuf]) -> Result<PathBuf> {
     let out = match (&args.out, runs) {
         (Some(out), _) => out.clone(),
         (None, [one]) => {
             let out = one.join("inspect");
-            // A folder from elsewhere must not lead what is written out of it.
+            // A folder from elsewhere could contain links that lead outside of it.
             links::refuse_all(&out)?;
             out
         }
@@ -214,7 +214,7 @@ fn out(args: &InspectArgs, runs: &[PathBuf]) -> Result<PathBuf> {
     output::folder(out)
 }
 
-/// Writes figures as SVG and PNG; the paths of their files.
+/// Writes figures as SVG and PNG; returns the paths of the files.
 fn write(out: &Path, figures: &[Figure]) -> Result<Vec<String>> {
     std::fs::create_dir_all(out).map_err(Error::io("make", out))?;
     let mut written = Vec::new();

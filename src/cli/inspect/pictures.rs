@@ -1,14 +1,14 @@
-//! Pictures of weights and of images.
+//! Pictures of attention weights and of images.
 
 use crate::data::Shape;
 use crate::data::batch::ImageItem;
 use crate::inspect::weights::{Layout, Weights};
 use crate::report::render::figure::panels::Picture;
 
-/// The part of an overlay that is colour; the rest is the image.
+/// Opacity of the colours in an overlay over the image.
 const COLOUR: f64 = 0.65;
 
-/// The weights of a head, a row of pixels for each query.
+/// The weights of a head, with a row of pixels for each query.
 pub(super) fn matrix(weights: &Weights, head: usize) -> Picture {
     let values: Vec<f64> = weights
         .rows(head)
@@ -18,14 +18,14 @@ pub(super) fn matrix(weights: &Weights, head: usize) -> Picture {
     Picture::of_values(&values, weights.keys, (0.0, 1.0))
 }
 
-/// An image on which numbers of its patches are laid.
+/// An image that values of its patches are drawn over.
 pub(super) struct Overlay {
     image: Picture,
     grid: [usize; 2],
 }
 
 impl Overlay {
-    /// An image as a network reads it, and the grid of its patches.
+    /// Prepares an image as a network reads it, with the grid of its patches.
     pub fn of(image: &ImageItem, shape: &Shape, layout: Layout) -> Self {
         let grid = match layout {
             Layout::Grid { rows, cols, .. } => [rows, cols],
@@ -37,12 +37,12 @@ impl Overlay {
         }
     }
 
-    /// The image by itself.
+    /// The image without an overlay.
     pub fn image(&self) -> Picture {
         self.image.clone()
     }
 
-    /// Numbers of the patches, row by row, as colours over the image: the largest is the brightest.
+    /// Draws values of the patches, row by row, as colours over the image: the largest is the brightest.
     pub fn on(&self, values: &[f64]) -> Picture {
         let [rows, cols] = self.grid;
         let most = values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
@@ -64,7 +64,7 @@ impl Overlay {
     }
 }
 
-/// The pixels behind normalised ones.
+/// Undoes the normalisation of an image's pixels.
 fn seen(image: &ImageItem, shape: &Shape) -> Picture {
     let area = image.shape[1] * image.shape[2];
     drawn(image.shape, |channel, at| {
@@ -74,7 +74,7 @@ fn seen(image: &ImageItem, shape: &Shape) -> Picture {
     })
 }
 
-/// A filter as a picture, from its least to its largest number.
+/// A filter as a picture, scaled from its smallest to its largest value.
 pub(super) fn tile(values: &[f64], shape: [usize; 3]) -> Picture {
     let area = shape[1] * shape[2];
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
@@ -85,7 +85,8 @@ pub(super) fn tile(values: &[f64], shape: [usize; 3]) -> Picture {
     })
 }
 
-/// Numbers from 0 to 1 by channel and place: red, green and blue of three channels, else the first one as grey.
+/// Converts values from 0 to 1, by channel and pixel, to a picture: three channels are red, green and blue, otherwise the first
+/// one is grey.
 fn drawn([channels, height, width]: [usize; 3], value: impl Fn(usize, usize) -> f64) -> Picture {
     let planes = if channels == 3 { [0, 1, 2] } else { [0; 3] };
     let byte =

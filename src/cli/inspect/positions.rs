@@ -1,4 +1,5 @@
-//! `inspect RUN positions`: how alike the vectors of positions are, and what is added to scores by distance.
+//! `inspect RUN positions`: the similarity of position embeddings, and the biases that are added to attention scores by
+//! distance.
 
 use super::examples::{Looked, One, none};
 use super::heads::file;
@@ -16,11 +17,11 @@ use serde_json::{Value, json};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-/// Width of the matrix of a text, in pixels of a figure.
+/// Width of a text's matrix in pixels of the figure.
 const SIDE: f64 = 480.0;
-/// Width of all pictures of an image's positions together.
+/// Total width of the pictures of an image's positions, in pixels of the figure.
 const GRID: f64 = 960.0;
-/// Cosines reach from −1 to 1.
+/// Range of cosine similarities.
 const COSINES: (f64, f64) = (-1.0, 1.0);
 
 /// The similarities of one table of vectors.
@@ -79,7 +80,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     files.iter().try_for_each(output::line)
 }
 
-/// Why there is nothing to see.
+/// The error that there is nothing to inspect, with the reason.
 fn nothing(run: &Looked) -> Error {
     let folder = run.folder.display();
     let model = &run.opened.experiment.model;
@@ -137,7 +138,7 @@ fn called(table: &Table) -> String {
     }
 }
 
-/// A picture of all patches for each patch; the matrix of a text.
+/// For images, a picture of all patches for each patch; for text, the matrix.
 fn of_table(table: &Table, layout: Layout) -> Result<Figure> {
     let similarity = &table.similarity;
     let name = file("positions", &table.network);
@@ -156,7 +157,7 @@ fn of_table(table: &Table, layout: Layout) -> Result<Figure> {
             format!("cosine similarity of the {}", called(table)),
         ),
         Layout::Grid { rows, cols, .. } => {
-            // Registers have no vectors, other tokens before the patches have.
+            // Register tokens have no position vectors; other tokens before the patches have them.
             let first = similarity.positions.saturating_sub(rows * cols);
             let patch = |row: usize, col: usize| {
                 let others = &similarity.row(first + row * cols + col)[first..];
@@ -182,7 +183,7 @@ fn of_table(table: &Table, layout: Layout) -> Result<Figure> {
     })
 }
 
-/// Distances in buckets that grow, on either side of 0.
+/// Buckets of distances that grow on either side of 0.
 fn spans(first: i64, count: usize) -> Vec<RangeInclusive<i64>> {
     let last = first + count as i64 - 1;
     let further = |most: i64| buckets(usize::try_from(most).unwrap_or(0)).into_iter();

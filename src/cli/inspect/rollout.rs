@@ -1,4 +1,4 @@
-//! `inspect RUN rollout`: how much of each part of the input reaches the output through all layers of attention.
+//! `inspect RUN rollout`: how much of each part of the input reaches the output through all attention layers.
 
 use super::examples::{Looked, One, all_shown, shown};
 use super::heads::{file, require_few, require_weights};
@@ -18,17 +18,17 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Images of the validation split that are drawn when no example is named.
+/// Default number of images of the validation split.
 const IMAGES: usize = 8;
-/// Width of a picture, in pixels of a figure.
+/// Width of a picture in pixels of the figure.
 const SIDE: f64 = 112.0;
-/// Images of a figure, at most.
+/// Maximum number of images in a figure.
 const MOST_IMAGES: usize = 64;
 
-/// The rollouts of an example by network.
+/// The rollouts of an example, by network.
 type Found = BTreeMap<String, Rollout>;
 
-/// Inspects the rollout of attention of a run.
+/// Inspects the attention rollout of a run.
 pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     args.refuse("rollout", &["--context", "--step", "--layer"])?;
     let run = Looked::open(args, runs, "rollout")?;
@@ -68,7 +68,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     files.iter().try_for_each(output::line)
 }
 
-/// The rollout of each network through whose layers attention rolls; an error when there is none.
+/// Computes the rollout of each network that has one; returns an error if there is none.
 fn found(run: &Looked, one: &One) -> Result<Found> {
     require_few(run, &one.item)?;
     let weights = weights(run.network()?, &one.item);
@@ -108,7 +108,7 @@ fn found(run: &Looked, one: &One) -> Result<Found> {
     }
 }
 
-/// Where a network is read.
+/// The position at which a network's output is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReadAt {
     First,
@@ -117,8 +117,9 @@ enum ReadAt {
 }
 
 impl ReadAt {
-    /// An image at its class token, or as the mean of its patches; a decoder at its last position, a whole text at its first one; where the mean of positions
-    /// is read, or each of them, as their mean.
+    /// Images are read at the class token, or else as the mean of the patches; a decoder is read at its last position. A text
+    /// is read as the task pools it: at its first position, at its last, or as the mean (also for tasks that read every
+    /// position).
     fn of(run: &Looked, network: &str) -> Self {
         let networks = run.opened.model.networks();
         let classifier = networks.text_classifier.map(TextClassification::stands);
@@ -142,7 +143,7 @@ impl ReadAt {
             {
                 Some(Pooling::First) => Self::First,
                 Some(Pooling::Last) => Self::Last,
-                // Any position may give the largest of a number.
+                // With max pooling, any position may provide the maximum.
                 Some(Pooling::Mean | Pooling::Max) | None => Self::Mean,
             },
         }
@@ -157,19 +158,19 @@ impl ReadAt {
     }
 }
 
-/// The shares of each position of the input in what is read of a network; of an image those of its patches.
+/// The shares of each input position in what is read of a network; for images, of each patch.
 fn read(run: &Looked, network: &str, rollout: &Rollout) -> Vec<f64> {
     let (last, first) = (rollout.positions.saturating_sub(1), run.layout().first());
     let shares = match ReadAt::of(run, network) {
         ReadAt::First => rollout.row(0).to_vec(),
         ReadAt::Last => rollout.row(last).to_vec(),
-        // Registers are read by nothing.
+        // Register tokens are not read.
         ReadAt::Mean => rollout.mean(first..rollout.positions),
     };
     shares[first..].to_vec()
 }
 
-/// A row for each image: itself, and the shares of its patches.
+/// A row for each image: the image, and the shares of its patches.
 fn of_images(run: &Looked, examples: &[One], found: &[Found]) -> Result<Figure> {
     let picture = |(one, found): (&One, &Found)| -> Vec<Picture> {
         let image = match &one.item {
@@ -204,7 +205,7 @@ fn short(name: &str) -> String {
         .collect()
 }
 
-/// A matrix for each network, with the names of tokens where there is room.
+/// A matrix for each network, with the names of tokens if there is room.
 fn of_text(run: &Looked, one: &One, found: &Found) -> Result<Vec<Figure>> {
     let figure = |(network, rollout): (&String, &Rollout)| {
         let names = names(run, one, network, rollout);
@@ -269,7 +270,7 @@ fn json(run: &Looked, examples: &[One], found: &[Found], files: &[String]) -> Va
     })
 }
 
-/// The shares of tokens in what is read of each network.
+/// Prints the shares of tokens in what is read of each network.
 fn show(run: &Looked, one: &One, found: &Found) -> Result<()> {
     output::line(format!("example: {}", one.name))?;
     for (network, rollout) in found {

@@ -1,4 +1,4 @@
-//! Runs of language models on text, and the windows that they read.
+//! Language models on text, and the windows that they read.
 
 use super::{InspectArgs, output};
 use crate::data::{Split, View};
@@ -10,19 +10,20 @@ use crate::inspect::reader::windows;
 use crate::inspect::{Reader, Window};
 use std::path::{Path, PathBuf};
 
-/// Segments of a window where state is carried, at least, unless a flag says the tokens; a memory is full before the last.
+/// Minimum number of segments in a window if state is carried and no flag sets the length; the memory is full before the last
+/// one.
 const SEGMENTS: usize = 4;
 
-/// A run and the tokens that it reads.
+/// A run and the length of its windows.
 pub(super) struct Inspected {
     pub folder: PathBuf,
     pub opened: Opened,
-    /// Tokens of its windows.
+    /// Length of its windows in tokens.
     pub length: usize,
 }
 
 impl Inspected {
-    /// Opens a run of a language model on text.
+    /// Opens the run of a language model on text.
     pub fn open(args: &InspectArgs, folder: &Path) -> Result<Self> {
         let device = args.device.as_deref();
         let carries = open::stored(folder)?.train.carry_state;
@@ -59,7 +60,7 @@ impl Inspected {
         })
     }
 
-    /// The model as it reads.
+    /// The model in the form that reads windows.
     pub fn reader(&self) -> Result<Reader<'_>> {
         let network = self.opened.model.networks().language_model;
         let train = &self.opened.experiment.train;
@@ -71,7 +72,7 @@ impl Inspected {
         })
     }
 
-    /// Windows of `length` tokens, spread over the validation text as it was when the run began.
+    /// Windows of `length` tokens, spread over the validation text, which must be unchanged since the run began.
     pub fn windows(&self, args: &InspectArgs, length: usize) -> Result<Vec<Window>> {
         let notice = |text: &str| output::note(text);
         let (folder, opened) = (&self.folder, &self.opened);
@@ -93,7 +94,7 @@ impl Inspected {
     }
 }
 
-/// Whether a run continues a text, of which windows of any length can be cut.
+/// Whether a run continues a text that can be cut into windows of any length.
 pub(super) fn continues(experiment: &Experiment) -> bool {
     let text = experiment.data.in_every_window(1).is_some();
     text && experiment.task.view() == View::AsItIs

@@ -1,28 +1,29 @@
-//! The tables that stand at a path, as a person writes it.
+//! Finds the tables at a path as a user writes it.
 //!
-//! A section has the shortest place of its table and the other places of the table itself. What lies further inside is found at
-//! the shortest place: `model.image.attention` is `model.attention`, since `model.image` is a `model`. The marks of a list may be
-//! left out (`model.layers` for `model.layers[]`), and where a name is free any name is one (`expect.loss` for `expect.NAME`).
+//! A section stores the shortest place of its table and the table's other places. Anything deeper inside is found through the
+//! shortest place: `model.image.attention` is `model.attention`, since `model.image` is a `model`. The marks of a list may be
+//! omitted (`model.layers` for `model.layers[]`), and where names are free, any name is accepted (`expect.loss` for
+//! `expect.NAME`).
 
 use crate::experiment::schema::Section;
 
-/// A name that the author of a file chooses.
+/// Stands for a name that the author of a file chooses.
 const NAME: &str = "NAME";
 
-/// The mark of a list of tables.
+/// Marks a list of tables.
 const LIST: &str = "[]";
 
-/// Places that a path is led through at most; a file is no deeper.
+/// Maximum number of replacements in a path; files are not nested that deeply.
 const DEEPEST: usize = 32;
 
-/// The sections of the tables at a path, each with the path as it is shown.
+/// Returns the sections of the tables at a path, each with the path to display.
 pub(super) fn tables(all: &[Section], path: &str) -> Vec<(String, Section)> {
     let ways = std::iter::successors(Some(path.to_string()), |path| shorter(all, path));
     let mut found = ways.take(DEEPEST).map(|way| at(all, &way, path));
     found.find(|tables| !tables.is_empty()).unwrap_or_default()
 }
 
-/// The sections at a place, with the path that is asked for as their title.
+/// The sections at a place, titled by the requested path.
 fn at(all: &[Section], place: &str, path: &str) -> Vec<(String, Section)> {
     let shown = |section: &Section| {
         let end = places(section).find_map(|known| rest(known, place))?;
@@ -36,7 +37,7 @@ fn places(section: &Section) -> impl Iterator<Item = &String> {
     std::iter::once(&section.path).chain(&section.also)
 }
 
-/// The marks that a path lacks at its end to be a place of a table: none, `[]` or `.NAME`. Nothing for another place.
+/// The marks that a path lacks at its end to be a place of a table: none, `[]` or `.NAME`. `None` if it is not such a place.
 fn rest(place: &str, path: &str) -> Option<String> {
     let (mut theirs, mut ours) = (place.split('.'), path.split('.'));
     let mut last = (NAME, NAME);
@@ -58,9 +59,10 @@ fn bare(part: &str) -> &str {
     part.strip_suffix(LIST).unwrap_or(part)
 }
 
-/// The path with the shortest place of a table in the place of a longer one in its front; none where no front is such a place.
+/// Replaces a longer place of a table at the beginning of a path by its shortest one; none if the path begins with no such
+/// place.
 fn shorter(all: &[Section], path: &str) -> Option<String> {
-    // The longest front says most of where a table stands.
+    // The longest matching beginning is the most specific one.
     path.rmatch_indices('.').find_map(|(dot, _)| {
         let (front, behind) = path.split_at(dot);
         let is_other = |section: &&Section| section.also.iter().any(|one| is_at(one, front));
@@ -69,7 +71,7 @@ fn shorter(all: &[Section], path: &str) -> Option<String> {
     })
 }
 
-/// Whether a path is a whole place of a table, but for marks of lists.
+/// Whether a path is a complete place of a table, apart from list marks.
 fn is_at(place: &str, path: &str) -> bool {
     rest(place, path).is_some_and(|end| end.is_empty() || end == LIST)
 }

@@ -11,16 +11,16 @@ use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType};
 
-/// A curve: its split, its colour, its points.
+/// A curve: its split, colour and points.
 type Drawn = (&'static str, Color, Vec<(f64, f64)>);
 
-/// One box with a curve for each split.
+/// A chart with a curve for each split.
 pub struct Curve {
     name: String,
     lines: Vec<Drawn>,
 }
 
-/// Training and validation loss; the former, which jumps from step to step, is smoothed.
+/// Training and validation loss; the training loss, which fluctuates from step to step, is smoothed.
 pub fn loss(state: &State) -> Curve {
     let train = state.loss.smooth();
     let valid = of(state, "valid", "loss");
@@ -30,7 +30,7 @@ pub fn loss(state: &State) -> Curve {
     }
 }
 
-/// The task's own metric, once an evaluation has told it.
+/// The task's own metric, once an evaluation has reported it.
 pub fn metric(state: &State) -> Option<Curve> {
     let name = state.metric()?;
     Some(Curve {
@@ -64,7 +64,7 @@ fn of(state: &State, split: &'static str, metric: &str) -> Vec<(f64, f64)> {
 }
 
 impl Curve {
-    /// Draws it with its last values.
+    /// Draws the chart with its last values in the title.
     pub fn draw(&self, frame: &mut Frame, area: Rect) {
         let block = Block::bordered()
             .border_style(Style::new().add_modifier(Modifier::DIM))
@@ -92,7 +92,7 @@ impl Curve {
         frame.render_widget(chart, area);
     }
 
-    /// The name with the last values; in a narrow box without that of training, so that no value is cut.
+    /// The name with the last values; in a narrow chart without the training value, so that no value is cut off.
     fn title(&self, width: u16) -> Line<'static> {
         let named = |all: bool| {
             let mut spans = vec![Span::raw(format!(" {} ", self.name))];
@@ -115,8 +115,8 @@ impl Curve {
         }
     }
 
-    /// The span of steps and of values. The first twentieth of a curve does not count upwards: a loss before training is
-    /// so high that all that follows would be a line along the ground.
+    /// The range of steps and of values. The first twentieth of a curve does not extend the range upwards: a loss before
+    /// training is so high that the rest would be a flat line.
     fn bounds(&self) -> Option<([f64; 2], [f64; 2])> {
         let points = || self.lines.iter().flat_map(|(_, _, points)| points);
         let (first, last) = span(points().map(|p| p.0))?;
@@ -124,14 +124,14 @@ impl Curve {
         let settled = first + (last - first) / 20.0;
         let (_, high) = span(points().filter(|p| p.0 >= settled).map(|p| p.1))?;
         let room = ((high - low) / 20.0).max(high.abs().max(1e-12) * 1e-3);
-        // What is never negative has no room below zero.
+        // A curve without negative values has no room below zero.
         let ground = if low < 0.0 { f64::MIN } else { 0.0 };
         let up = [(low - room).max(ground), high + room];
         Some(([first, last.max(first + 1.0)], up))
     }
 }
 
-/// The least and the greatest of some numbers.
+/// The minimum and maximum of some numbers.
 fn span(numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     numbers.fold(None, |span, x| {
         Some(span.map_or((x, x), |(low, high): (f64, f64)| (low.min(x), high.max(x))))

@@ -1,4 +1,4 @@
-//! One picture of the live view, for 80 × 24 characters and more.
+//! Draws one frame of the live view, for terminals of 80 × 24 characters and more.
 
 use super::state::{Phase, State};
 use crate::report::render::terminal::{count, duration, number, plain};
@@ -11,10 +11,10 @@ use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 pub(super) const TRAIN: Color = Color::Cyan;
 pub(super) const VALID: Color = Color::Yellow;
 
-/// Rows that a second row of curves needs to be readable.
+/// Minimum number of rows for two readable rows of curves.
 const TWO_ROWS: u16 = 18;
 
-/// Draws the view; `now` in seconds since it began.
+/// Draws the view; `now` is in seconds since it began.
 pub fn draw(frame: &mut Frame, state: &State, now: f64, memory_mb: Option<f64>) {
     let sample = 3 * u16::from(state.sample.is_some());
     let warnings = state.warnings.len().min(2) as u16;
@@ -55,7 +55,7 @@ fn strong(text: impl Into<String>) -> Span<'static> {
     Span::styled(text.into(), Style::new().add_modifier(Modifier::BOLD))
 }
 
-/// The experiment and its folder on the left, the device on the right.
+/// The experiment's name and folder on the left, the device on the right.
 fn heading(state: &State, width: u16) -> Line<'static> {
     let outline = &state.outline;
     let name = plain(&outline.name);
@@ -69,7 +69,7 @@ fn heading(state: &State, width: u16) -> Line<'static> {
     spans.into()
 }
 
-/// A bar over the whole width, and percent.
+/// A progress bar over the whole width, with a percentage.
 fn progress(state: &State, width: u16) -> Line<'static> {
     let part = state.step as f64 / state.outline.steps.max(1) as f64;
     let percent = format!(" {:3.0} %", (part * 100.0).floor());
@@ -82,7 +82,7 @@ fn progress(state: &State, width: u16) -> Line<'static> {
     ])
 }
 
-/// Step of steps, epoch, the time that is left, what goes on.
+/// The step, the epoch, the time left, and the current phase.
 fn position(state: &State) -> Line<'static> {
     let steps = count(state.outline.steps);
     let mut spans = vec![
@@ -164,7 +164,7 @@ fn help() -> Line<'static> {
     spans.collect::<Vec<_>>().into()
 }
 
-/// Two curves side by side; in a tall terminal four.
+/// Two curves side by side, or four in a tall terminal.
 fn all_curves(frame: &mut Frame, state: &State, area: Rect) {
     let mut curves = vec![super::curve::loss(state)];
     curves.extend(super::curve::metric(state));
@@ -184,7 +184,7 @@ fn all_curves(frame: &mut Frame, state: &State, area: Rect) {
     }
 }
 
-/// The question behind `q`.
+/// The question that `q` opens.
 fn question(frame: &mut Frame, state: &State) {
     let folder = plain(&state.outline.folder.display().to_string());
     let lines = vec![

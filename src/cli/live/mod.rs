@@ -25,14 +25,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The time between two pictures.
+/// Time between two frames.
 const FRAME: Duration = Duration::from_millis(200);
 
-/// The view's state between the run's threads and its own.
+/// State of the view, shared by the run's threads and the view's thread.
 pub struct Shared {
     state: Mutex<State>,
     began: Instant,
-    /// Whether the view is on the screen; lines are printed where it is not.
+    /// Whether the view is on the screen; otherwise lines are printed.
     open: AtomicBool,
     /// Whether the run has ended.
     over: AtomicBool,
@@ -43,20 +43,20 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, given the seconds since the view began.
+    /// Changes the state; `change` gets the seconds since the view began.
     fn change(&self, change: impl FnOnce(&mut State, f64)) {
         change(&mut self.state(), self.began.elapsed().as_secs_f64());
     }
 }
 
-/// Follows a run in the terminal: the view while it is open, lines where it is not.
+/// Follows a run in the terminal: shows the view while it is open, prints lines otherwise.
 pub struct Live {
     lines: Lines,
     view: Option<(Arc<Shared>, JoinHandle<()>)>,
 }
 
 impl Live {
-    /// A view that opens before the first step; lines have this pace.
+    /// Creates a view that opens before the first step; lines are printed at the given pace.
     pub fn new(pace: Pace) -> Self {
         Self {
             lines: Lines::new(pace),
@@ -64,13 +64,13 @@ impl Live {
         }
     }
 
-    /// Changes the view's state; whether a line is to be printed instead of being kept for later.
+    /// Changes the view's state; returns whether a line is to be printed now, instead of being kept for later.
     fn told(&self, change: impl FnOnce(&mut State, f64)) -> bool {
         let Some((shared, _)) = &self.view else {
             return true;
         };
         let now = shared.began.elapsed().as_secs_f64();
-        // The lock is held while the view closes, so a line is either kept before or printed after.
+        // The lock is held while the view closes, so a line is either kept before that or printed after it.
         let mut state = shared.state();
         change(&mut state, now);
         let open = shared.open.load(Ordering::SeqCst);
@@ -119,7 +119,7 @@ impl Follower for Live {
         let thread = std::thread::Builder::new()
             .name("live-view".into())
             .spawn(move || show(&own));
-        // Without the view there are lines.
+        // If the view cannot start, lines are printed.
         if let Ok(thread) = thread {
             self.view = Some((Arc::clone(&shared), thread));
         }
@@ -158,15 +158,15 @@ impl Drop for Live {
     }
 }
 
-/// Why the screen is left.
+/// Why the view leaves the screen.
 enum Left {
     /// The run has ended or is to end, or lines are wanted instead.
     ForGood,
-    /// The shell has the terminal.
+    /// The process is suspended, and the shell has the terminal.
     Suspended,
 }
 
-/// Shows the view until the run is over, or the person closes it.
+/// Shows the view until the run is over, or the user closes it.
 fn show(shared: &Shared) {
     let Ok(stop) = Stop::on_signals() else {
         return;
@@ -190,7 +190,7 @@ fn show(shared: &Shared) {
     }
 }
 
-/// Draws and reads keys while the screen is open; leaves it with all that happened as lines in the terminal.
+/// Draws and reads keys while the screen is open; on leaving, prints all events as lines in the terminal.
 fn follow(shared: &Shared, mut screen: Screen, stop: &Stop) -> io::Result<Left> {
     let left = loop {
         if shared.over.load(Ordering::SeqCst) || stop.is_raised() {
@@ -218,7 +218,7 @@ fn follow(shared: &Shared, mut screen: Screen, stop: &Stop) -> io::Result<Left> 
     left
 }
 
-/// Waits so long for a key and obeys it; why the screen is left, if it is.
+/// Waits for a key and handles it; returns why the screen is left, if it is.
 fn key(shared: &Shared, wait: Duration) -> io::Result<Option<Left>> {
     if !event::poll(wait)? {
         return Ok(None);
@@ -236,7 +236,7 @@ fn obey(state: &mut State, key: KeyEvent) -> Option<Left> {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     match (key.code, control, state.asks) {
         (KeyCode::Char('c'), true, _) | (KeyCode::Char('s'), false, true) => {
-            // The signal that Ctrl-C is outside of the view: the next one ends the process at once.
+            // Same signal as Ctrl-C outside of the view; the next one ends the process at once.
             let _ = signal_hook::low_level::raise(signal_hook::consts::SIGINT);
             None
         }

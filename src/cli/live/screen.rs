@@ -1,4 +1,4 @@
-//! The terminal: its second screen while the view is open, as it was before whatever ends it.
+//! The terminal's alternate screen while the view is open; restored however the view ends.
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -11,17 +11,17 @@ use std::io::{self, IsTerminal, Stdout, stdout};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the second screen is shown.
+/// Whether the alternate screen is shown.
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// The second screen; dropped, the first one is back.
+/// The alternate screen; dropping it restores the main screen.
 pub struct Screen(Terminal<CrosstermBackend<Stdout>>);
 
 impl Screen {
-    /// Shows the second screen.
+    /// Shows the alternate screen.
     ///
     /// # Errors
-    /// A terminal that cannot show it.
+    /// If the terminal cannot show it.
     pub fn open() -> io::Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
@@ -47,7 +47,7 @@ impl Screen {
     /// Draws a frame.
     ///
     /// # Errors
-    /// A terminal that is gone.
+    /// If the terminal is gone.
     pub fn draw(&mut self, content: impl FnOnce(&mut ratatui::Frame)) -> io::Result<()> {
         self.0.draw(content).map(|_| ())
     }
@@ -59,7 +59,7 @@ impl Drop for Screen {
     }
 }
 
-/// Shows the first screen again. A terminal that is gone needs nothing.
+/// Shows the main screen again. If the terminal is gone, there is nothing to do.
 fn leave() {
     if SHOWN.swap(false, Ordering::SeqCst) {
         let _ = disable_raw_mode();
@@ -67,7 +67,7 @@ fn leave() {
     }
 }
 
-/// Whether a person sits before a terminal that can show the view, and this process may use it.
+/// Whether a terminal that can show the view is attached, and this process may use it.
 pub fn is_there() -> bool {
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     stdout().is_terminal() && io::stdin().is_terminal() && !dumb && in_foreground()
@@ -86,14 +86,14 @@ pub fn in_foreground() -> bool {
     true
 }
 
-/// Stops the process until the shell lets it go on, as Ctrl-Z does.
+/// Stops the process until the shell continues it, as Ctrl-Z does.
 #[cfg(unix)]
 pub fn suspend() {
     use signal_hook::consts::SIGTSTP;
-    // A system that refuses leaves the run as it is.
+    // If the system refuses, the run simply continues.
     let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
 }
 
-/// There is nothing like it here.
+/// Suspending is not available on this platform.
 #[cfg(not(unix))]
 pub fn suspend() {}

@@ -1,20 +1,20 @@
-//! Curves of any length in little memory: neighbours are joined when there are too many points.
+//! Curves of any length in bounded memory: neighbouring points are merged when there are too many.
 
-/// Points that a curve keeps at most; a terminal shows fewer.
+/// Maximum number of points of a curve; a terminal shows fewer.
 const MOST: usize = 1024;
 
 /// A curve: values by step.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
     points: Vec<(f64, f64)>,
-    /// Values that a point is the mean of.
+    /// Number of values that each point averages.
     each: usize,
-    /// Sums of the point in the making, and its values.
+    /// Sums of steps and values of the unfinished point, and the number of its values.
     making: (f64, f64, usize),
 }
 
 impl Series {
-    /// The next value; one that is no number leaves no point.
+    /// Adds a value; values that are not finite are ignored.
     pub fn push(&mut self, step: u64, value: f64) {
         if !value.is_finite() {
             return;
@@ -36,12 +36,12 @@ impl Series {
         }
     }
 
-    /// The points.
+    /// The finished points.
     pub fn points(&self) -> &[(f64, f64)] {
         &self.points
     }
 
-    /// The points' running mean over a fiftieth of the curve, for values that differ much from step to step.
+    /// The running mean of the points over a fiftieth of the curve, for values that fluctuate from step to step.
     pub fn smooth(&self) -> Vec<(f64, f64)> {
         let weight = 1.0 / (self.points.len() as f64 / 50.0).max(1.0);
         let mut mean = None;

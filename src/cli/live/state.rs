@@ -1,4 +1,4 @@
-//! What the live view shows, without a terminal: events in, times in seconds since the view began.
+//! The state of the live view, independent of a terminal: receives events, with times in seconds since the view began.
 
 use super::series::Series;
 use crate::cli::lines::{self, Pace};
@@ -10,32 +10,32 @@ use crate::train::view::Step;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Lines about training steps that stay in the terminal; evaluations all stay.
+/// Maximum number of lines about training steps that are kept for the terminal; lines about evaluations are all kept.
 const MOST_LINES: usize = 200;
 
-/// Warnings that are kept.
+/// Maximum number of warnings that are kept.
 const MOST_WARNINGS: usize = 50;
 
-/// What the run does at the moment.
+/// Current phase of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It takes steps.
+    /// Taking training steps.
     Training,
-    /// It evaluates: batches done, of how many.
+    /// Evaluating: batches done, and their total number.
     Evaluating(u64, u64),
 }
 
-/// What the live view shows.
+/// Content of the live view.
 pub struct State {
-    /// The run.
+    /// Description of the run.
     pub outline: Outline,
-    /// Steps done.
+    /// Number of steps done.
     pub step: u64,
     /// Passes over the data.
     pub epoch: Option<f64>,
-    /// What it does.
+    /// Current phase.
     pub phase: Phase,
-    /// The last step.
+    /// Values of the last step.
     pub last: Step,
     /// Training loss by step.
     pub loss: Series,
@@ -43,9 +43,9 @@ pub struct State {
     pub gradient_norm: Series,
     /// Learning rate by step.
     pub learning_rate: Series,
-    /// The journal's values by split and metric; the validation loss among them.
+    /// The journal's values by split and metric, including the validation loss.
     pub metrics: BTreeMap<(&'static str, String), Series>,
-    /// Items a second.
+    /// Items per second.
     pub speed: Rate,
     /// Step and value of the best evaluation.
     pub best: Option<(u64, f64)>,
@@ -55,14 +55,14 @@ pub struct State {
     pub sample: Option<(u64, String)>,
     /// Warnings, the newest last.
     pub warnings: Vec<String>,
-    /// Whether the person is asked to end the run.
+    /// Whether the user is being asked whether to end the run.
     pub asks: bool,
     steps: Rate,
-    /// When the last step or evaluation ended.
+    /// Time at which the last step or evaluation ended.
     mark: f64,
-    /// The first step of the round at hand, less one.
+    /// Number of steps before the current round.
     base: u64,
-    /// When the evaluation at hand began, and how long the last one took.
+    /// Start of the current evaluation, and duration of the last one.
     evaluation: (f64, Option<f64>),
     history: Vec<(bool, String)>,
     pace: Pace,
@@ -96,7 +96,7 @@ impl State {
         }
     }
 
-    /// The `done`-th step of the round was taken.
+    /// Records that step number `done` of the round was taken.
     pub fn stepped(&mut self, done: u64, step: Step, now: f64) {
         let number = self.base + done;
         let (steps, seconds) = (number.saturating_sub(self.step), now - self.mark);
@@ -108,26 +108,26 @@ impl State {
         self.learning_rate.push(number, step.learning_rate);
     }
 
-    /// A round ended: so many have.
+    /// Records the end of a round; `ended` is the number of rounds completed.
     pub fn rounds(&mut self, ended: u64, now: f64) {
         self.base = ended * self.outline.round;
         self.mark = now;
     }
 
-    /// An evaluation of so many batches begins.
+    /// Records the start of an evaluation of `of` batches.
     pub fn evaluation_begins(&mut self, of: u64, now: f64) {
         self.phase = Phase::Evaluating(0, of);
         self.evaluation.0 = now;
     }
 
-    /// So many batches of the evaluation are done.
+    /// Records the number of batches evaluated so far.
     pub fn evaluated(&mut self, done: u64) {
         if let Phase::Evaluating(_, of) = self.phase {
             self.phase = Phase::Evaluating(done, of);
         }
     }
 
-    /// Steps begin, after an evaluation or at the start.
+    /// Records the start of training steps, after an evaluation or at the beginning.
     pub fn steps_begin(&mut self, now: f64) {
         if self.phase != Phase::Training {
             self.evaluation.1 = Some(now - self.evaluation.0);
@@ -135,7 +135,7 @@ impl State {
         (self.phase, self.mark) = (Phase::Training, now);
     }
 
-    /// A line of the journal.
+    /// Records a line of the journal.
     pub fn report(&mut self, report: &Report) {
         self.step = self.step.max(report.step);
         self.epoch = report.epoch.or(self.epoch);
@@ -166,13 +166,13 @@ impl State {
         }
     }
 
-    /// A text was generated.
+    /// Records a generated text.
     pub fn sampled(&mut self, step: u64, text: &str) {
         self.sample = Some((step, plain(text)));
         self.keep(false, lines::of_sample(step, text));
     }
 
-    /// A step was left out.
+    /// Records a skipped step.
     pub fn skipped(&mut self, step: u64, reason: &str) {
         let line = lines::of_skipped(step, reason);
         self.keep(false, line.clone());
@@ -182,8 +182,8 @@ impl State {
         }
     }
 
-    /// The metric beside the loss: the one that evaluations are compared by, else the task's first. A perplexity says
-    /// what the loss says.
+    /// Returns the metric to show besides the loss: the one that evaluations are compared by, or else the task's first.
+    /// Perplexity is left out, since it says the same as the loss.
     pub fn metric(&self) -> Option<&str> {
         if let Some(name) = self
             .outline
@@ -199,7 +199,7 @@ impl State {
             .find(|name| !matches!(*name, "loss" | "perplexity"))
     }
 
-    /// Seconds to the end: steps at the present speed, evaluations as long as the last one.
+    /// Returns the estimated seconds left: steps at the current speed, evaluations at the duration of the last one.
     pub fn left_s(&self) -> Option<f64> {
         let Outline { steps, round, .. } = self.outline;
         let left = steps.saturating_sub(self.step) as f64 / self.steps.per_second()?;
@@ -207,7 +207,7 @@ impl State {
         Some(left + evaluations as f64 * self.evaluation.1.unwrap_or(0.0))
     }
 
-    /// The lines that stay in the terminal and are not there yet.
+    /// Returns the lines for the terminal that were not printed yet.
     pub fn take_history(&mut self) -> Vec<String> {
         let taken = std::mem::take(&mut self.history);
         taken.into_iter().map(|(_, line)| line).collect()

@@ -1,4 +1,4 @@
-//! Pictures of the live view, as text: `FORMWORK_SNAPSHOTS=write cargo test --release live` writes them anew.
+//! Snapshots of the live view as text: `FORMWORK_SNAPSHOTS=write cargo test --release live` rewrites them.
 
 use super::draw::draw;
 use super::state::State;
@@ -11,7 +11,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::f64::consts::LN_2;
 use std::path::Path;
 
-/// A line of the journal with this loss.
+/// A journal line with this loss.
 pub fn report(split: &'static str, step: u64, loss: f64) -> Report {
     Report {
         step,
@@ -44,7 +44,7 @@ fn outline() -> Outline {
     }
 }
 
-/// A run of a thousand steps, ten a second, after so many; evaluations take two seconds.
+/// A run of a thousand steps, ten per second, after `steps` of them; evaluations take two seconds.
 fn after(steps: u64) -> (State, f64) {
     let mut state = State::new(outline());
     let mut now = 0.0;
@@ -137,7 +137,7 @@ fn the_first_picture_promises_nothing_and_any_size_is_drawn() {
 fn the_time_left_is_there_after_one_step_and_counts_evaluations() {
     let (state, _) = after(1);
     assert!((state.left_s().unwrap() - 99.9).abs() < 1e-6);
-    // 563 steps at ten a second and six evaluations of two seconds.
+    // 563 steps at ten per second, and six evaluations of two seconds.
     let (state, _) = after(437);
     let left = state.left_s().unwrap();
     assert!((left - 68.3).abs() < 0.5, "{left}");
@@ -192,7 +192,7 @@ fn lines_that_stay_are_few_of_training_and_all_of_evaluations() {
 fn keys_ask_before_they_end_a_run() {
     let mut state = State::new(outline());
     let press = |state: &mut State, code| obey(state, KeyEvent::new(code, KeyModifiers::NONE));
-    // `s` ends nothing before the question.
+    // `s` ends nothing before the question is open.
     assert!(press(&mut state, KeyCode::Char('s')).is_none() && !state.asks);
     assert!(press(&mut state, KeyCode::Char('q')).is_none() && state.asks);
     assert!(press(&mut state, KeyCode::Esc).is_none() && !state.asks);

@@ -1,4 +1,4 @@
-//! `formwork plan`: what a model costs and what it can be exported as, before it is trained.
+//! `formwork plan`: computes what a model costs and how it can be exported, before training.
 
 mod ranks;
 
@@ -23,12 +23,12 @@ pub struct PlanArgs {
     /// The experiment file, or the folder of a run, trained or imported.
     #[arg(required_unless_present = "preset", conflicts_with = "preset", value_parser = crate::cli::flags::run_folder())]
     file: Option<PathBuf>,
-    /// A named model instead of a file; `formwork list presets` shows them.
+    /// A model preset instead of a file; `formwork list presets` shows them.
     #[arg(long, value_name = "NAME", conflicts_with = "Keys")]
     preset: Option<String>,
     #[command(flatten)]
     keys: Keys,
-    /// Do not time a few steps of the file's experiment.
+    /// Do not time a few training steps of the experiment.
     #[arg(long)]
     no_probe: bool,
     /// Print one JSON object.
@@ -38,7 +38,7 @@ pub struct PlanArgs {
     ranks: ranks::RanksArgs,
 }
 
-/// Seconds of training that a probe promises.
+/// Step time measured by a probe, and the number of steps it is applied to.
 struct Probe {
     step_ms: f64,
     steps: u64,
@@ -48,7 +48,7 @@ struct Probe {
 /// Runs `formwork plan`.
 ///
 /// # Errors
-/// A preset that is not known, faults of the experiment, data that is missing.
+/// If the preset is unknown, the experiment is invalid, or data is missing.
 pub fn run(args: PlanArgs) -> Result<()> {
     let planned = match (&args.preset, &args.file) {
         (Some(name), _) => {
@@ -84,17 +84,17 @@ fn of_preset(name: &str) -> Result<ModelCost> {
     plan(&Question::of(&preset.model, &shape), &device::host())
 }
 
-/// What is told of a model.
+/// Results for a model.
 struct Planned {
     cost: ModelCost,
-    /// The bytes of moments that one rank keeps all of.
+    /// Bytes of optimizer moments that a single rank must keep as a whole.
     together: u64,
     probe: Option<Probe>,
-    /// The family of Hugging Face's that it is exported as, or why there is none; no word of a model without a task.
+    /// The Hugging Face family that it can be exported as, or why there is none; absent for a model without a task.
     export: Option<Result<&'static str, String>>,
 }
 
-/// The family that a model is exported as, or the first reason why there is none.
+/// The family that a model can be exported as, or the first reason why there is none.
 fn exported(
     experiment: &Experiment,
     shape: &Shape,
@@ -103,7 +103,7 @@ fn exported(
     export::family(experiment, shape, run).map_err(|error| error.to_string())
 }
 
-/// The cost of training a run's model further, from the shape of the data that it was built for.
+/// The cost of training a run's model further, based on the data shape that it was built for.
 fn of_run(folder: &Path, args: &PlanArgs) -> Result<Planned> {
     let loaded = experiment::load(&folder.join(run_dir::RESOLVED), &args.keys.sets())?;
     experiment::check::check_without_files(&loaded)?;
@@ -140,7 +140,7 @@ fn of_file(file: &Path, args: &PlanArgs) -> Result<Planned> {
         probe: None,
         export: Some(exported(experiment, &data.shape, None)),
     };
-    // Bytes that the system can still give; unlimited where it does not tell.
+    // Memory in bytes that the system can still provide; unlimited if it does not report that.
     let available = machine::bytes("/proc/meminfo", "MemAvailable").unwrap_or(u64::MAX);
     if args.no_probe || args.ranks.has_step_time() || planned.cost.memory() > available {
         return Ok(planned);
@@ -250,8 +250,8 @@ fn show(planned: &Planned) -> Result<()> {
     Ok(())
 }
 
-/// A size as it is shown: in MB, so that a column has one unit, until their digits cannot be read at a glance. The greatest number stands
-/// for all that are as great or greater.
+/// Formats a size: in MB, so that a column has one unit, until the digits become hard to read. `u64::MAX` stands for any size
+/// of at least that many bytes.
 fn megabytes(bytes: u64) -> String {
     let (unit, name) = match bytes {
         u64::MAX => return "more than any machine has".into(),

@@ -1,4 +1,4 @@
-//! `formwork plan --ranks`: what ranks exchange, and what they should gain by it.
+//! `formwork plan --ranks`: the amount of data that ranks exchange, and the expected speedup.
 
 use super::megabytes;
 use crate::cli::output;
@@ -9,19 +9,19 @@ use crate::plan::ranks::{Link, OnRanks, on_ranks};
 use crate::train::ranks;
 use clap::Args;
 
-/// The flags of ranks.
+/// Flags about ranks.
 #[derive(Debug, Args)]
 pub struct RanksArgs {
-    /// Plan for every number of ranks up to N.
+    /// Plan for every number of ranks up to N that is a power of two.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     ranks: Option<u32>,
-    /// What a rank can send in a second while it receives as much: 10GB/s, 25Gbit/s.
+    /// Bandwidth at which a rank can send while it receives as much: 10GB/s, 25Gbit/s.
     #[arg(long, value_name = "RATE", requires = "ranks", value_parser = rate)]
     bandwidth: Option<f64>,
-    /// What a message takes beside its bytes: 20us; nothing when absent.
+    /// Fixed time per message, in addition to its bytes: 20us; none when absent.
     #[arg(long, value_name = "TIME", requires = "bandwidth", value_parser = seconds)]
     latency: Option<f64>,
-    /// Milliseconds of a step on one rank, in place of the measured ones.
+    /// Milliseconds per step on one rank, instead of the measured time.
     #[arg(long, value_name = "MS", requires = "ranks", value_parser = positive)]
     step_ms: Option<f64>,
 }
@@ -32,18 +32,18 @@ impl RanksArgs {
         self.step_ms.is_some()
     }
 
-    /// An error when the ranks that are asked for cannot share a step.
+    /// Checks that the requested number of ranks can share a step.
     ///
     /// # Errors
-    /// A number that is no power of two, or does not divide the micro-batches.
+    /// If the number is not a power of two, or does not divide the micro-batches.
     pub fn require(&self, experiment: &Experiment) -> Result<()> {
         self.refused(|asked| ranks::fault(asked, &experiment.train))
     }
 
-    /// [`RanksArgs::require`] of a model without a step.
+    /// As [`RanksArgs::require`], for a model without training settings.
     ///
     /// # Errors
-    /// A number that is no power of two.
+    /// If the number is not a power of two.
     pub fn require_power(&self) -> Result<()> {
         self.refused(ranks::power_fault)
     }
@@ -56,8 +56,8 @@ impl RanksArgs {
         }
     }
 
-    /// A row for every power of two up to the ranks that are asked for; none when none are.
-    /// `together` are the bytes of moments that one rank keeps all of.
+    /// Returns a row for every power of two up to the requested number of ranks; none if none is requested. `together` is the
+    /// size in bytes of the optimizer moments that a single rank must keep as a whole.
     pub fn rows(&self, cost: &ModelCost, together: u64, measured_ms: Option<f64>) -> Vec<OnRanks> {
         let link = self.bandwidth.map(|bytes_per_s| Link {
             bytes_per_s,
@@ -75,7 +75,7 @@ impl RanksArgs {
 /// Prints the rows as a table.
 ///
 /// # Errors
-/// Output that cannot be written.
+/// If standard output cannot be written to.
 pub fn show(rows: &[OnRanks]) -> Result<()> {
     let Some(first) = rows.first() else {
         return Ok(());
@@ -120,7 +120,7 @@ pub fn show(rows: &[OnRanks]) -> Result<()> {
     }
 }
 
-/// Bytes a second of `10GB/s` or `25Gbit/s`.
+/// Parses `10GB/s` or `25Gbit/s` to bytes per second.
 fn rate(text: &str) -> Result<f64, String> {
     const UNITS: [(&str, f64); 9] = [
         ("B/s", 1.0),
@@ -136,7 +136,7 @@ fn rate(text: &str) -> Result<f64, String> {
     with_unit(text, &UNITS, "10GB/s in bytes or 25Gbit/s in bits")
 }
 
-/// Seconds of `20us`.
+/// Parses `20us` to seconds.
 fn seconds(text: &str) -> Result<f64, String> {
     const UNITS: [(&str, f64); 5] = [
         ("ns", 1e-9),
@@ -148,7 +148,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     with_unit(text, &UNITS, "20us")
 }
 
-/// A number that is above zero and its unit.
+/// Parses a number above zero with its unit.
 fn with_unit(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, String> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.'));
     let (digits, unit) = text.split_at(end.unwrap_or(text.len()));
@@ -158,7 +158,7 @@ fn with_unit(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, St
         Some((_, factor)) => Ok(value * factor),
         None if unit.is_empty() => Err(format!("it has no unit; write {example}")),
         None => {
-            // The case of letters aside it may be one, which is nearer than any other.
+            // A unit that differs only in case is a better suggestion than any other.
             let same = |name: &&str| name.eq_ignore_ascii_case(unit);
             let names = units.iter().map(|(name, _)| *name);
             let near = match names.clone().find(same) {
@@ -170,7 +170,7 @@ fn with_unit(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, St
     }
 }
 
-/// A number above zero.
+/// Parses a number above zero.
 fn positive(text: &str) -> Result<f64, String> {
     let value = text.trim().parse::<f64>().ok();
     value

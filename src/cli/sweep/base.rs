@@ -1,4 +1,5 @@
-//! What a command that takes one experiment says of a file with `[ablation]`: that it takes the base, and how an arm is named.
+//! The note of a command for single experiments about a file with `[ablation]`: that it uses the base, and how to specify an
+//! arm.
 
 use crate::ablation::arms::arms;
 use crate::cli::output;
@@ -6,10 +7,10 @@ use crate::error::shell_word;
 use crate::experiment::Loaded;
 use std::path::Path;
 
-/// Settings of an arm that are shown; an arm with more of them is not taken as the example.
+/// Maximum number of settings of the arm that is shown as an example.
 const SHOWN: usize = 4;
 
-/// One line on standard error, where a checked experiment is the base of a sweep.
+/// Prints the note if a checked experiment is the base of a sweep.
 pub(in crate::cli) fn tell(loaded: &Loaded) {
     let Some(config) = &loaded.experiment.ablation else {
         return;

@@ -1,4 +1,4 @@
-//! `formwork sweep`: an ablation from its file to its table.
+//! `formwork sweep`: runs an ablation, from its file to its table.
 
 pub(in crate::cli) mod base;
 mod shown;
@@ -31,37 +31,37 @@ pub struct SweepArgs {
     file: PathBuf,
     #[command(flatten)]
     keys: Keys,
-    /// The sweep's folder; checkpoints/NAME when absent
+    /// Folder of the sweep; checkpoints/NAME when absent
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
-    /// Cells that are trained at the same time
+    /// Number of cells that are trained at the same time
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "slurm", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: u16,
-    /// Threads of each; the machine's cores shared out when absent
+    /// Threads per cell; the machine's cores divided by --jobs when absent
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// Show arms, costs and time, and train nothing
+    /// Show arms, costs and time; train nothing
     #[arg(long)]
     dry_run: bool,
     /// Do not time a few steps of each arm for the dry run
     #[arg(long, requires = "dry_run")]
     no_probe: bool,
-    /// Train cells that failed once more
+    /// Train failed cells again
     #[arg(long)]
     retry: bool,
     /// Delete the sweep's folder first
     #[arg(long)]
     fresh: bool,
-    /// Do not stay for cells that other processes train
+    /// Do not wait for cells that other processes train
     #[arg(long)]
     no_wait: bool,
-    /// Seconds without a heartbeat after which a process on another machine counts as dead
+    /// Seconds without a heartbeat after which a process on another machine is considered dead
     #[arg(long, value_name = "SECONDS", default_value_t = 90.0)]
     lease: f64,
-    /// Plain lines and tables without drawn characters, also in a terminal
+    /// Print plain lines and tables without box-drawing characters, also in a terminal
     #[arg(long)]
     plain: bool,
-    /// Submit a Slurm job array of N tasks instead, which share the cells; with --dry-run its script is only shown
+    /// Submit a Slurm job array of N tasks instead, which share the cells; with --dry-run only print its script
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     slurm: Option<u16>,
     /// An option for sbatch: --slurm-option=--partition=NAME
@@ -72,7 +72,7 @@ pub struct SweepArgs {
 /// Runs `formwork sweep`.
 ///
 /// # Errors
-/// Faults of the file or of any arm; a folder that cannot be kept; cells that failed, or that diverged one and all; a full disk.
+/// If the file or any arm is invalid; if the folder cannot be used; if cells failed or all diverged; if the disk is full.
 pub fn run(args: SweepArgs) -> Result<()> {
     if !(args.lease >= 1.0 && args.lease <= 86_400.0) {
         return Err(Error::usage("--lease must be between 1 and 86400 seconds"));
@@ -86,7 +86,7 @@ pub fn run(args: SweepArgs) -> Result<()> {
         output::note(replaced);
     }
     if args.slurm.is_some() {
-        // Before anything is written or deleted.
+        // Checked before anything is written or deleted.
         slurm::script(&folder, &array(&args, false))?;
     }
     let (plan, files) = match &asked {
@@ -111,11 +111,11 @@ pub fn run(args: SweepArgs) -> Result<()> {
     }
     let sweep_folder = match &asked {
         Some((_, before)) => settled(&args, planned, files, before)?,
-        // The plan of a folder is settled; another process may be writing a longer one.
+        // The plan of a given folder is fixed; another process may be writing a longer one.
         None => planned,
     };
     for (arm, seed) in sweep_folder.cells() {
-        // A damaged end is named before anything is trained.
+        // A damaged ending file of a cell is reported before anything is trained.
         sweep_folder.ending(arm, seed)?;
     }
     let ledger = Ledger::open(&folder, lease)?;
@@ -145,7 +145,7 @@ pub fn run(args: SweepArgs) -> Result<()> {
     shown::finish(&sweep_folder, args.plain)
 }
 
-/// The sweep with its plan on disk: made anew beside what another process wrote there in the meantime.
+/// Writes the sweep's plan; if another process has changed the folder in the meantime, plans again first.
 fn settled(
     args: &SweepArgs,
     planned: SweepFolder,
@@ -154,7 +154,7 @@ fn settled(
 ) -> Result<SweepFolder> {
     let folder = planned.path.clone();
     let _planning = folders::planning(&folder)?;
-    // After --fresh the folder may hold files that are not the sweep's: it is then no sweep's folder.
+    // After --fresh the folder may still hold foreign files; it is then not a sweep's folder.
     let now = match args.fresh && !SweepFolder::is_one(&folder) {
         true => Before::default(),
         false => Before::read(&folder)?,
@@ -177,7 +177,8 @@ fn settled(
     folders::write(&folder, &planned.plan, &files)
 }
 
-/// The error about a folder that is no sweep's, with the reason where the sweep has taken the name of its base, and so its folder.
+/// Extends the error about a folder that is not a sweep's, if the sweep has the same name, and hence folder, as a run of its
+/// base.
 fn named_as_its_base(error: Error, loaded: &Loaded, folder: &Path) -> Error {
     let named = folder == default_folder(&loaded.experiment.name) && !SweepFolder::is_one(folder);
     match base_name::note(loaded).filter(|_| named) {
@@ -186,8 +187,8 @@ fn named_as_its_base(error: Error, loaded: &Loaded, folder: &Path) -> Error {
     }
 }
 
-/// The sweep's folder, and the sweep as its file describes it beside what is there; none when the folder itself was
-/// given, or when the file describes a sweep that is finished and whose data is gone.
+/// The sweep's folder, and the sweep as its file describes it, given what the folder already holds. No sweep if the folder
+/// itself was given, or if the file describes a finished sweep whose data no longer exists.
 fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Before)>)> {
     if SweepFolder::is_one(&args.file) {
         let given = [
@@ -213,7 +214,7 @@ fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Before)>)> {
     planner::ablation(&loaded, &args.file)?;
     let named = || default_folder(&loaded.experiment.name);
     let folder = args.run.clone().unwrap_or_else(named);
-    // A sweep that is to be deleted counts for nothing; a folder that is none is refused, as without --fresh.
+    // A sweep that is to be deleted is ignored; a folder that is not a sweep's is refused, as without --fresh.
     let before = match args.fresh && SweepFolder::is_one(&folder) {
         true => Before::default(),
         false => {
@@ -222,7 +223,7 @@ fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Before)>)> {
     };
     let sweep = planner::prepare(&args.file, &args.keys.sets(), &before);
     if sweep.is_err() && before.plan.is_some() && is_finished(&folder, args.retry) {
-        // Planning reads the data of the arms, which may be gone by then; the folder alone has the table.
+        // Planning reads the data of the arms, which may be gone; the table needs only the folder.
         let same = unchanged::is_same(&args.file, &args.keys.sets(), &before);
         if let (Err(error), Ok(true)) = (&sweep, same) {
             output::note(format!(
@@ -240,13 +241,13 @@ fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Before)>)> {
     Ok((folder, Some((sweep?, before))))
 }
 
-/// Whether a sweep has no cell left to train, failed ones among them with `retry`.
+/// Whether a sweep has no cell left to train; with `retry`, failed cells count as left.
 fn is_finished(folder: &Path, retry: bool) -> bool {
     let left = SweepFolder::read(folder).and_then(|sweep| sources::is_any_left(&sweep, retry));
     left.is_ok_and(|left| !left)
 }
 
-/// A line for each arm whose feed-forward width makes up for what else it changes.
+/// Prints a line for each arm whose feed-forward width was adjusted to match the baseline's parameters.
 fn widths(sweep: &Sweep) -> Result<()> {
     if sweep.config.matched != Some(Matched::Parameters) {
         return Ok(());
@@ -263,7 +264,7 @@ fn widths(sweep: &Sweep) -> Result<()> {
     Ok(())
 }
 
-/// Threads of each process: the cores, shared out.
+/// Number of threads per process: the cores, divided among the jobs.
 fn threads(args: &SweepArgs) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     match args.threads {
@@ -282,7 +283,7 @@ fn array(args: &SweepArgs, waits: bool) -> Array {
     }
 }
 
-/// Opens the cells whose runs were deleted and, with `retry`, those that failed, of arms that a rung has not left behind.
+/// Reopens the cells whose runs were deleted and, with `retry`, failed ones; not in arms that a rung has dropped.
 fn reopen(sweep: &SweepFolder, ledger: &Ledger, retry: bool) -> Result<()> {
     let decisions = sweep.decisions()?;
     for (arm, seed, name) in cells(sweep) {

@@ -1,4 +1,4 @@
-//! The output of a sweep: its plan and cost before it starts, a line for each cell, its table at the end.
+//! Output of a sweep: its plan and cost before it starts, a line for each event of a cell, its table at the end.
 
 use super::{SweepArgs, array};
 use crate::ablation::ledger::cells;
@@ -17,14 +17,14 @@ use crate::report::read::rungs::Decision;
 use crate::report::read::sweep::{EndState, Ending, PlannedArm, SweepFolder, SweepPlan};
 use crate::report::render::terminal::{count, duration, number, table};
 
-/// `3 arms × 5 seeds`.
+/// Size of the sweep: `3 arms × 5 seeds`.
 pub(super) fn summary(plan: &SweepPlan) -> String {
     let many = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let (arms, seeds) = (plan.arms.len(), plan.seeds.len());
     format!("{} × {}", many(arms, "arm"), many(seeds, "seed"))
 }
 
-/// Says what was trained before and is not asked for any more.
+/// Notes which previously trained arms and seeds are no longer part of the sweep.
 pub(super) fn left_out(before: Option<&SweepPlan>, now: &SweepFolder) {
     let Some(before) = before else { return };
     let kept = |folder: &String| now.plan.arms.iter().any(|a| a.folder == *folder);
@@ -42,7 +42,8 @@ pub(super) fn left_out(before: Option<&SweepPlan>, now: &SweepFolder) {
     }
 }
 
-/// One line for what happened to a cell; `failed` says whether one has failed before, of which the first tells the way on.
+/// Prints one line for an event of a cell; `failed` says whether a cell has failed before, since only the first failure
+/// suggests a remedy.
 pub(super) fn follow(sweep: &SweepFolder, event: &Event, failed: &mut bool) {
     output::note(match event {
         Event::Began(cell, 1) => format!("{cell}: begun"),
@@ -76,7 +77,7 @@ pub(super) fn follow(sweep: &SweepFolder, event: &Event, failed: &mut bool) {
     });
 }
 
-/// `rung 1 at step 100: 9 of 27 arms go on, loss 2.31 to 2.44`.
+/// Line about a rung: `rung 1 at step 100: 9 of 27 arms go on, loss 2.31 to 2.44`.
 fn rung(plan: &SweepPlan, decision: &Decision) -> String {
     let kept = decision.arms.iter().filter(|arm| arm.stays);
     let values: Vec<f64> = kept.filter_map(|arm| arm.value).collect();
@@ -117,7 +118,7 @@ fn ended(sweep: &SweepFolder, cell: &str, ending: &Ending) -> String {
     }
 }
 
-/// The arms that a sweep would train, with their cost.
+/// Prints the arms that a sweep would train, with their cost.
 pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Sweep>) -> Result<()> {
     let plan = &folder.plan;
     let mut rows = vec![
@@ -137,7 +138,7 @@ pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Swe
     for (i, arm) in plan.arms.iter().enumerate() {
         let mut left = 0;
         for seed in &plan.seeds {
-            // What is there is deleted first.
+            // With --fresh, existing results would be deleted first.
             let open =
                 args.fresh || folder.ending(arm, *seed)?.is_none() || folder.is_gone(arm, *seed)?;
             left += usize::from(open);
@@ -175,7 +176,7 @@ pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Swe
     if let Some(text) = rungs(plan) {
         output::line(text)?;
     }
-    // The arms that will be promoted are not known: the mean of all.
+    // It is not known which arms will be promoted, so the mean over all is used.
     let time = seconds.map(|s| s * share).map_or(String::new(), |s| {
         format!(
             ": {} of training one after the other, evaluations apart",
@@ -198,7 +199,7 @@ pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Swe
     Ok(())
 }
 
-/// Says that no cell of a sweep is left for a job to train.
+/// Prints that no cell of a sweep is left for a job to train.
 pub(super) fn nothing_left(sweep: &SweepFolder) -> Result<()> {
     let mut failed = 0;
     for (arm, seed) in sweep.cells() {
@@ -218,7 +219,7 @@ pub(super) fn nothing_left(sweep: &SweepFolder) -> Result<()> {
     ))
 }
 
-/// The steps of a sweep whose arms are stopped at rungs, and those of its arms trained to their end.
+/// The number of steps of a sweep with halving, and that of training all its arms to the end.
 fn halving_cost(plan: &SweepPlan) -> Option<(u64, u64)> {
     let last = plan.arms.first()?.steps;
     let halving = plan.halving.as_ref()?;
@@ -230,7 +231,8 @@ fn halving_cost(plan: &SweepPlan) -> Option<(u64, u64)> {
     ))
 }
 
-/// `halving: 27 arms to step 100, 9 to 300, 3 to 900: 6,300 steps in all, 26 % of the 24,300 of all arms to their end`.
+/// Line about the rungs: `halving: 27 arms to step 100, 9 to 300, 3 to 900: 6,300 steps in all, 26 % of the 24,300 of all arms
+/// to their end`.
 fn rungs(plan: &SweepPlan) -> Option<String> {
     let (steps, all) = halving_cost(plan)?;
     let halving = plan.halving.as_ref()?;
@@ -252,15 +254,15 @@ fn rungs(plan: &SweepPlan) -> Option<String> {
     ))
 }
 
-/// So many cells, in words.
+/// A number of cells, in words.
 fn so_many(count: usize) -> String {
     format!("{count} cell{}", if count == 1 { "" } else { "s" })
 }
 
-/// How it all ended; `plain` draws with ASCII alone.
+/// Prints the results of the sweep; `plain` uses only ASCII.
 ///
 /// # Errors
-/// Cells that failed; no cell that came to its end; results of which no table can be made.
+/// If cells failed; if no cell finished; if no table can be made of the results.
 pub(super) fn finish(sweep: &SweepFolder, plain: bool) -> Result<()> {
     let mut ends = [0usize; 4];
     let (mut first_failed, mut first_diverged) = (None, None);
@@ -294,7 +296,7 @@ pub(super) fn finish(sweep: &SweepFolder, plain: bool) -> Result<()> {
         Err(error) if done > 0 && failed == 0 && open == 0 => {
             return Err(Error::run(format!("there is no table: {error}")));
         }
-        // What is told below matters more, or other processes are not done.
+        // The errors below matter more, or other processes are not done.
         Err(error) => output::note(format!("there is no table: {error}")),
     }
     if done > 0 {
@@ -329,7 +331,7 @@ fn results(sweep: &SweepFolder, plain: bool) -> Result<String> {
     Ok(format!("\n{table}\n"))
 }
 
-/// The first rung that no arm passed, as a clause; empty where there is none.
+/// The first rung that no arm passed, as a clause; empty if there is none.
 fn nowhere(sweep: &SweepFolder) -> Result<String> {
     let decisions = sweep.decisions()?;
     let found = decisions.iter().find(|decision| decision.kept() == 0);

@@ -1,4 +1,4 @@
-//! A run's folder where `train` takes an experiment, and an experiment where `resume` takes a run's folder.
+//! Errors for a run's folder given to `train`, and for an experiment file given to `resume`.
 
 use crate::error::{Error, Result, shell_word};
 use crate::experiment::{self, run};
@@ -6,7 +6,7 @@ use crate::report::read::sweep::SweepFolder;
 use crate::train::run_dir;
 use std::path::Path;
 
-/// An error where the folder of a run, or of a sweep, stands in the place of an experiment.
+/// Returns an error if the folder of a run or a sweep is given instead of an experiment.
 pub(super) fn require_no_run(path: &Path) -> Result<()> {
     let folder = run_dir::locate(path);
     let (kind, command) = if run_dir::is_run(&folder) {
@@ -23,7 +23,7 @@ pub(super) fn require_no_run(path: &Path) -> Result<()> {
     )))
 }
 
-/// An error where an experiment stands in the place of its run's folder.
+/// Returns an error if an experiment is given instead of its run's folder.
 pub(super) fn require_no_experiment(path: &Path) -> Result<()> {
     let is_experiment = path.extension().is_some_and(|ending| ending == "toml");
     if !(is_experiment && path.is_file()) {

@@ -1,4 +1,4 @@
-//! Images with texts about them, as examples and side by side.
+//! Images with texts about them, as single examples and as batches.
 
 use super::{ImageBatch, ImageItem, TextBatch};
 use crate::rng::mix;
@@ -6,18 +6,19 @@ use crate::rng::mix;
 /// An image and a text about it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CaptionedItem {
-    /// The image, of no class.
+    /// The image, without a class.
     pub image: ImageItem,
-    /// Token ids of the text, in the marks of its tokenizer; where it is to be written all but the last.
+    /// Token ids of the text with its special tokens; all but the last if the text is to be generated.
     pub caption: Vec<i32>,
-    /// The token after each of them, where the text is to be written; else empty.
+    /// Next token after each position of `caption`, if the text is to be generated; otherwise empty.
     pub targets: Vec<i32>,
-    /// A number of the text, however much of it is read: equal ones are of one text.
+    /// Hash of the whole text, however much of it is read: equal values mean the same text.
     pub text: u64,
 }
 
 impl CaptionedItem {
-    /// An image with a text in its marks, which is read whole, or is to be written token by token.
+    /// Builds an example from an image and the ids of its text, special tokens included. If `written`, the
+    /// text is split into inputs and next-token targets; otherwise it is read whole.
     pub fn new(image: ImageItem, marked: Vec<i32>, text: u64, written: bool) -> Self {
         let (caption, targets) = match (written, marked.split_last()) {
             (true, Some((_, read))) => (read.to_vec(), marked[1..].to_vec()),
@@ -31,7 +32,7 @@ impl CaptionedItem {
         }
     }
 
-    /// The number of a text.
+    /// Returns the hash of a text.
     pub fn number(text: &str) -> u64 {
         let bytes = text.bytes();
         bytes.fold(text.len() as u64, |number, byte| {
@@ -40,13 +41,13 @@ impl CaptionedItem {
     }
 }
 
-/// Images and their captions, row by row.
+/// Images and their captions, one per row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CaptionedBatch {
-    /// The images, of no class.
+    /// The images, without classes.
     pub images: ImageBatch,
     /// The captions.
     pub captions: TextBatch,
-    /// A number of each caption's text.
+    /// Hash of each caption's text.
     pub texts: Vec<u64>,
 }

@@ -1,4 +1,4 @@
-//! Images: one, and several side by side.
+//! Images: single ones and batches.
 
 /// An image that is ready for a network.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -7,15 +7,15 @@ pub struct ImageItem {
     pub pixels: Vec<f32>,
     /// Channels, height, width.
     pub shape: [usize; 3],
-    /// Its class.
+    /// Class of the image.
     pub label: i32,
-    /// Where two images were mixed: the other one's class, and the share of the first (mixup, cutmix).
+    /// For an image mixed from two (mixup, cutmix): the class of the second, and the share of the first.
     pub mixed: Option<(i32, f32)>,
-    /// Parts of it that are looked at apart, for tasks that compare them.
+    /// Crops of the image that are read separately, for tasks that compare them.
     pub views: Option<Views>,
 }
 
-/// Images, one after the other.
+/// A batch of images.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ImageBatch {
     /// `[rows, channels, height, width]`.
@@ -24,14 +24,14 @@ pub struct ImageBatch {
     pub shape: [usize; 3],
     /// Class of each image.
     pub labels: Vec<i32>,
-    /// Where images were mixed: for each row the other class and the first one's share.
+    /// For mixed images: the class of the second image and the share of the first, for each row.
     pub mixed: Option<Vec<(i32, f32)>>,
-    /// Parts of the images that are looked at apart, row by row.
+    /// Crops of the images that are read separately, one row after the other.
     pub views: Option<Views>,
 }
 
 impl ImageBatch {
-    /// Some images side by side, without classes.
+    /// Builds a batch of images without classes.
     pub fn of(images: &[ImageItem]) -> Self {
         Self {
             pixels: images
@@ -46,22 +46,23 @@ impl ImageBatch {
     }
 }
 
-/// Windows of an image, or of the images of a batch row by row, each resized and changed by itself.
+/// Crops of one image, or of the images of a batch one row after the other, each resized and augmented
+/// separately.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Views {
-    /// Two for each row, of the image's own size: `[rows, 2, channels, height, width]`, normalised.
+    /// Global views, two per row, of the image's own size: `[rows, 2, channels, height, width]`, normalised.
     pub global: Vec<f32>,
-    /// Any number for each row: `[rows, local, channels, side, side]`, normalised.
+    /// Local views, the same number for every row: `[rows, local, channels, side, side]`, normalised.
     pub local: Vec<f32>,
-    /// Height and width of the local ones.
+    /// Height and width of the local views.
     pub side: usize,
 }
 
 impl Views {
-    /// Global views of an image.
+    /// Number of global views per image.
     pub const GLOBAL: usize = 2;
 
-    /// Adds those of another row.
+    /// Appends the views of another row.
     pub fn append(&mut self, row: &Self) {
         self.global.extend_from_slice(&row.global);
         self.local.extend_from_slice(&row.local);

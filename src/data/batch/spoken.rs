@@ -1,30 +1,30 @@
-//! Recordings of speech with their transcripts, as examples and side by side.
+//! Recordings of speech with their transcripts, as single examples and as batches.
 
 use super::TextBatch;
 use crate::data::speech::HOP;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The size of the log-mel features of a recording, or of the samples themselves.
+/// The size of the log-mel features of a recording, or of its raw samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpeechShape {
-    /// Mel bands; 0 where the samples themselves are read.
+    /// Mel bands; 0 if the raw samples are read.
     pub n_mels: usize,
-    /// Frames of 10 ms; of samples those of the longest recording.
+    /// Frames of 10 ms; for raw samples, the frames of the longest recording.
     pub n_frames: usize,
-    /// Whether the samples of a recording have the mean 0 and the variance 1.
+    /// Whether the samples of a recording are normalised to mean 0 and variance 1.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub normalized: bool,
 }
 
 impl SpeechShape {
-    /// Samples of the longest recording, where they are read themselves.
+    /// Returns the number of samples of the longest recording, if raw samples are read.
     pub fn samples(self) -> Option<usize> {
         (self.n_mels == 0).then_some(self.n_frames.saturating_mul(HOP))
     }
 
-    /// Bands and frames, or samples.
+    /// Describes the shape as bands and frames, or as samples.
     pub fn in_words(self) -> String {
         match self.samples() {
             Some(samples) => format!("of {samples} samples"),
@@ -33,10 +33,10 @@ impl SpeechShape {
     }
 }
 
-/// A recording as log-mel features or as its samples.
+/// A recording as log-mel features or as raw samples.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SpeechItem {
-    /// `[n_mels, n_frames]`, or the samples of the recording alone.
+    /// `[n_mels, n_frames]`, or only the recording's samples, without padding.
     pub features: Vec<f32>,
     /// Bands and frames.
     pub shape: SpeechShape,
@@ -47,15 +47,15 @@ pub struct SpeechItem {
 pub struct SpokenItem {
     /// The recording.
     pub speech: SpeechItem,
-    /// Token ids of the transcript in the marks of its tokenizer, all but the last: what a decoder reads. Where it is aligned with the
-    /// recording, its ids without marks.
+    /// Token ids that the decoder reads: the transcript with its special tokens, all but the last. If the transcript
+    /// is aligned with the recording, its ids without special tokens.
     pub transcript: Vec<i32>,
-    /// The token after each of them; the ids themselves where they are aligned.
+    /// Next token after each position of `transcript`; the ids themselves if they are aligned.
     pub targets: Vec<i32>,
 }
 
 impl SpokenItem {
-    /// A recording with a transcript in its marks, which is to be written token by token.
+    /// Builds an example whose transcript, given with its special tokens, is to be generated token by token.
     pub fn new(speech: SpeechItem, marked: &[i32]) -> Self {
         let (transcript, targets) = match marked {
             [] => (&[][..], &[][..]),
@@ -68,7 +68,7 @@ impl SpokenItem {
         }
     }
 
-    /// A recording with a transcript whose tokens stand somewhere along it.
+    /// Builds an example whose transcript is to be aligned with the recording.
     pub fn aligned(speech: SpeechItem, ids: &[i32]) -> Self {
         Self {
             speech,
@@ -78,25 +78,25 @@ impl SpokenItem {
     }
 }
 
-/// Recordings of one size, one after the other.
+/// A batch of recordings of the same shape.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SpeechBatch {
     /// `[rows, n_mels, n_frames]`, or samples `[rows, width]`.
     pub features: Vec<f32>,
-    /// Recordings.
+    /// Number of recordings.
     pub rows: usize,
     /// Mel bands.
     pub n_mels: usize,
     /// Frames of each recording.
     pub n_frames: usize,
-    /// Samples of each row; none where features are read.
+    /// Samples of each row; empty if log-mel features are read.
     pub lengths: Vec<usize>,
-    /// Samples of the longest row; 0 where features are read.
+    /// Width of a row in samples, at least the longest; 0 if log-mel features are read.
     pub width: usize,
 }
 
 impl SpeechBatch {
-    /// Some recordings side by side; samples are filled up to the longest, or to `width`.
+    /// Batches some recordings; samples are padded to the longest, or to `width` if that is greater.
     pub fn of<'a>(items: impl IntoIterator<Item = &'a SpeechItem>, width: usize) -> Self {
         let items: Vec<&SpeechItem> = items.into_iter().collect();
         let mut batch = Self {
@@ -120,11 +120,11 @@ impl SpeechBatch {
     }
 }
 
-/// Recordings and their transcripts, row by row.
+/// Recordings and their transcripts, one per row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SpokenBatch {
     /// The recordings.
     pub speech: SpeechBatch,
-    /// The transcripts: `inputs` is what a decoder reads, `targets` the token after each.
+    /// The transcripts: `inputs` is what the decoder reads, `targets` the next token after each.
     pub transcripts: TextBatch,
 }

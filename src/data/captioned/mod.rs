@@ -1,9 +1,10 @@
 //! `kind = "captioned_images"`: PNG and JPEG files that a table names, with a caption for each.
 //!
-//! A row names a file and says what it shows; several rows of one file are captions of one image, of which training draws one
-//! each time and an evaluation reads the first. Images are decoded once and changed as `[data] augment` says; captions stand
-//! among the tokens that the tokenizer's file puts around a text, or in the frame of the vocabulary, cut to the context. Those
-//! that a model is to write stand in the frame, whose begin and end it needs.
+//! A row names a file and describes it. Several rows of one file are captions of the same image: training
+//! draws one of them each time, an evaluation reads the first. Images are decoded once and changed according
+//! to `[data] augment`. Captions get the special tokens that the tokenizer's file puts around a text, or else
+//! those of the vocabulary's frame, and are cut to the context. Captions that the model is to generate always
+//! get the frame, because generation needs its begin and end tokens.
 //!
 //! `flickr8k/captions.tsv` holds lines like `1000268201.jpg⇥a child climbs up a set of stairs`.
 
@@ -39,7 +40,8 @@ pub struct CaptionedImagesConfig {
     pub valid_path: Option<Paths>,
     /// Test table.
     pub test_path: Option<Paths>,
-    /// Share of the images of `path` to validate on, drawn at random but always alike. Default 0.1 without `valid_path`.
+    /// Share of the images of `path` to validate on, drawn at random but always the same. Default 0.1 without
+    /// `valid_path`.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub valid_fraction: Option<f64>,
     /// Share of the images of `path` to test on.
@@ -47,19 +49,19 @@ pub struct CaptionedImagesConfig {
     pub test_fraction: Option<f64>,
     /// Images to train on, drawn at random and the same for every seed. Default: all.
     pub train_items: Option<usize>,
-    /// The folder in which the images lie. Default: that of the table which names them.
+    /// The folder that holds the images. Default: that of the table which names them.
     pub images: Option<PathBuf>,
-    /// How tables are written. Default: what their names say.
+    /// Format of the tables. Default: according to their file names.
     pub format: Option<Format>,
-    /// Whether quotes around a column are marks. Default: in CSV.
+    /// Whether quotes around a column enclose it or belong to its text. Default: they enclose it in CSV.
     pub quoting: Option<Quoting>,
-    /// Whether the first line names the columns: of all tables, or of those of the splits in a list.
+    /// Whether the first line names the columns, in all tables or in those of the listed splits.
     pub header: Header,
     /// The column with the names of images. Default 1, in JSONL `file_name`.
     pub image: Option<Column>,
     /// The column of captions. Default 2, in JSONL `text`.
     pub caption: Option<Column>,
-    /// Tokens of a caption with its marks at most.
+    /// Maximum length of a caption in tokens, including its special tokens.
     pub context: usize,
     /// 1 for grey, 3 for colour; by default as the files have it.
     pub channels: Option<usize>,
@@ -69,7 +71,7 @@ pub struct CaptionedImagesConfig {
     pub mean: Vec<f64>,
     /// Standard deviation of each channel.
     pub std: Vec<f64>,
-    /// How training images are changed. A mirrored image may no longer be what its caption says.
+    /// How training images are augmented. A mirrored image may no longer match its caption.
     pub augment: AugmentConfig,
 }
 
@@ -101,7 +103,7 @@ impl Default for CaptionedImagesConfig {
 parted!(CaptionedImagesConfig);
 
 impl CaptionedImagesConfig {
-    /// The same with every path as `place` gives it.
+    /// Returns the same configuration with every path replaced by `place(path)`.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         Self {

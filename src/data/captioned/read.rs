@@ -1,4 +1,4 @@
-//! Rows of tables as images with their captions, and the images as pixels.
+//! Reads rows of tables as images with captions, and decodes the images.
 
 use super::CaptionedImagesConfig;
 use crate::data::described::{Described, Example, marked};
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 impl CaptionedImagesConfig {
-    /// Where things are in the tables of a split.
+    /// Returns which columns the tables of a split have.
     fn layout(&self, split: Split, path: &Path) -> Layout {
         let named = self.format.or_else(|| Format::of(path)) == Some(Format::Jsonl);
         let column = |given: &Option<Column>, number, name: &str| {
@@ -37,13 +37,13 @@ impl CaptionedImagesConfig {
         }
     }
 
-    /// Whether a file is a table by its name; in a folder images lie beside it.
+    /// Whether a file is a table, judged by its name; a folder may also hold images.
     pub(super) fn is_table(&self, file: &Path) -> bool {
         let named = Format::of(file).is_some() || columnar::is_columnar(file);
         named || (self.format.is_some() && !is_image(file))
     }
 
-    /// The images in the shape of the run, of `shape`, or that the keys say.
+    /// Decodes the images, in the shape of the run, else in `shape`, else in the one that the keys set.
     pub(super) fn pictures(
         &self,
         examples: &[Example],
@@ -69,7 +69,7 @@ impl CaptionedImagesConfig {
         decoded(&found, vec![0; examples.len()], wanted)
     }
 
-    /// The tokens of a caption as a model reads it.
+    /// Returns the tokens of a caption as the model reads them.
     pub(super) fn marked(
         &self,
         ids: Vec<i32>,

@@ -1,4 +1,4 @@
-//! Images with their captions as examples.
+//! The source of images with their captions.
 
 use super::CaptionedImagesConfig;
 use crate::data::batch::CaptionedItem;
@@ -12,7 +12,7 @@ use crate::tokenizer::{Edges, Tokenizer};
 use std::sync::Arc;
 
 impl CaptionedImagesConfig {
-    /// The examples of a split, changed in training.
+    /// Builds the source of a split; training images are augmented.
     pub(super) fn source(
         &self,
         examples: &[Example],
@@ -40,15 +40,15 @@ impl CaptionedImagesConfig {
     }
 }
 
-/// Images, changed in training.
+/// Images, augmented in training.
 struct Images {
     images: Arc<dyn Source>,
-    /// Whether captions are to be written, and are not read.
+    /// Whether captions are to be generated rather than read.
     written: bool,
 }
 
 impl Inputs for Images {
-    /// Its number.
+    /// Hash of the caption.
     type Text = u64;
 
     fn text(words: &str) -> u64 {

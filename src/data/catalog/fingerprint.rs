@@ -1,9 +1,10 @@
-//! Fingerprints of the files of a run's data. They are compared when the run is resumed, since a run with other
-//! examples is another run.
+//! Fingerprints of the files of a run's data. They are compared when the run is resumed, since a run that
+//! continues with other examples is a different run.
 //!
-//! A file is known by the SHA-256 of its content, plain or packed alike; a folder, a pattern or what a table names by the
-//! names and sizes of its files, which may be too many to read (`folder`). Files that lie where they lay, as large and as old as
-//! then and not touched since, are not read again.
+//! The fingerprint of a file is the SHA-256 of its content, the same for plain and packed files. That of a
+//! folder, of a pattern or of the files that a table names is a hash of the names and sizes of the files,
+//! which may be too many to read (`folder`). Files at the same path with the same size and timestamps are not
+//! read again.
 
 mod folder;
 
@@ -21,28 +22,29 @@ use crate::digest;
 use crate::error::{Error, Result};
 use crate::one_table::is_usual;
 
-/// The content of a path of `[data]`.
+/// Fingerprint of the content of a path of `[data]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
-    /// The key that names it.
+    /// Key that names the path.
     pub key: String,
-    /// Where it was found.
+    /// Path at which the content was found.
     pub path: PathBuf,
-    /// Bytes on disk.
+    /// Size on disk, in bytes.
     bytes: u64,
-    /// Nanoseconds from 1970 to its last change; 0 for folders.
+    /// Time of the last modification, in nanoseconds since 1970; 0 for folders.
     modified: u64,
-    /// The same of the last change of its content, name, rights or dates, which no program sets back; 0 for folders, where the
-    /// system keeps none, and in runs of earlier versions.
+    /// Time of the last change of content, name, permissions or dates (ctime), in nanoseconds since 1970;
+    /// programs cannot reset it. 0 for folders, on systems without it, and in runs of earlier versions.
     #[serde(default, skip_serializing_if = "is_usual")]
     touched: u64,
-    /// SHA-256 of the content, or of the names and sizes of a folder's files, or of those that a table names.
+    /// SHA-256 of the content, or of the names and sizes of the files in a folder or of those that a table
+    /// names.
     pub sha256: String,
-    /// The sizes of a folder's files by their names below it, of as many files as are written down; none in runs of earlier
-    /// versions.
+    /// Sizes of a folder's files by their relative names, unless there are too many to list; empty in runs of
+    /// earlier versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     files: BTreeMap<String, u64>,
-    /// The contents that the run read before it was resumed with others, the first one first.
+    /// Contents that the run read before it was resumed with other ones, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Earlier>,
 }
@@ -50,17 +52,17 @@ pub struct Fingerprint {
 /// A content that a run read until it was resumed with another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Earlier {
-    /// The last step that was taken with it.
+    /// Last step that was taken with this content.
     pub until: u64,
-    /// Where it was found.
+    /// Path at which it was found.
     pub path: PathBuf,
-    /// Its SHA-256.
+    /// SHA-256 of the content.
     pub sha256: String,
 }
 
 impl Fingerprint {
-    /// What a run keeps of a file that it reads from `step` on, and read before as `was` says. Contents with which no step
-    /// was taken leave no trace.
+    /// Returns the fingerprint of a file that a run reads from `step` on, with the history of `was`, its
+    /// fingerprint until then. Contents with which no step was taken are dropped from the history.
     #[must_use]
     pub fn after(mut self, was: &Self, step: u64) -> Self {
         self.earlier.clone_from(&was.earlier);
@@ -91,18 +93,20 @@ impl Fingerprint {
 pub struct Found {
     /// The path in `[data]`.
     pub given: PathBuf,
-    /// Where it lies, when that is not where the path leads.
+    /// Where the file was found, if the path itself does not lead to it.
     pub elsewhere: Option<PathBuf>,
-    /// Its content.
+    /// Fingerprint of its content.
     pub print: Fingerprint,
 }
 
-/// The fingerprints of all files that the data names, in its order, and behind them those of what its tables name. `before`
-/// are those of the same run earlier: they save reading files again. Where a path of the run's `own` leads to no file or to
-/// another content, the file that lies where it lay, with its content still, is taken; another path is taken at its word.
+/// Returns the fingerprints of all files that the data names, in its order, followed by those of the files
+/// that its tables name. `before` holds the run's earlier fingerprints, which save reading unchanged files
+/// again. If a path that is also in the run's `own` data leads to no file or to a different content, the file
+/// at its earlier location is used, provided that its content is unchanged. A path that is not in `own` is
+/// used as it is.
 ///
 /// # Errors
-/// A file that is not there or cannot be read.
+/// If a file does not exist or cannot be read.
 pub fn of(
     data: &DataConfig,
     places: &Places,
@@ -140,7 +144,7 @@ pub fn of(
     let named = data.with_paths(place).set().named(places);
     for (key, folder, files) in named.map_err(Error::before_running)? {
         let mut print = folder::listed(key, folder.clone(), &files)?;
-        // The working folder's own name is empty.
+        // A relative path to the working folder itself is empty.
         print.path = whole(Path::new(".").join(&folder));
         all.push(found(&folder, None, print));
     }
@@ -155,7 +159,7 @@ fn found(given: &Path, elsewhere: Option<PathBuf>, print: Fingerprint) -> Found 
     }
 }
 
-/// The fingerprint of a file, a folder or an archive.
+/// Returns the fingerprint of a file, a folder or an archive.
 fn print(set: &dyn DataSet, key: &str, path: &Path, before: &[Fingerprint]) -> Result<Fingerprint> {
     let path = archive::split(path).map_or(path.to_path_buf(), |(archive, _)| archive);
     let path = whole(path);
@@ -165,13 +169,14 @@ fn print(set: &dyn DataSet, key: &str, path: &Path, before: &[Fingerprint]) -> R
     }
 }
 
-/// A path that leads there from anywhere, as runs are resumed from. Not every one can be written down.
+/// Returns the absolute path, which is valid from any working folder; unchanged if the absolute path is not
+/// valid UTF-8 and so cannot be stored.
 fn whole(path: PathBuf) -> PathBuf {
     let whole = path.canonicalize().ok();
     whole.filter(|p| p.to_str().is_some()).unwrap_or(path)
 }
 
-/// The first path whose content is another one than before.
+/// Returns the first path whose key or content differs from before.
 pub fn changed<'a>(before: &[Fingerprint], now: &'a [Fingerprint]) -> Option<&'a Fingerprint> {
     let differs = |(i, now): &(usize, &Fingerprint)| {
         let before = before.get(*i).map(|b| (&b.key, &b.sha256));
@@ -216,7 +221,7 @@ fn file(key: &str, path: PathBuf, before: &[Fingerprint]) -> Result<Fingerprint>
     })
 }
 
-/// Unix's time of the last change of a file's entry, in nanoseconds from 1970.
+/// Time of the last change of a file's inode (ctime), in nanoseconds since 1970.
 #[cfg(unix)]
 fn touched(about: &Metadata) -> u64 {
     use std::os::unix::fs::MetadataExt;
@@ -224,7 +229,7 @@ fn touched(about: &Metadata) -> u64 {
     u64::try_from(nanoseconds).unwrap_or(0)
 }
 
-/// Other systems keep no such time.
+/// Other systems have no such time.
 #[cfg(not(unix))]
 fn touched(_about: &Metadata) -> u64 {
     0
@@ -247,7 +252,7 @@ mod tests {
         }
     }
 
-    /// The contents before, by the last step of each.
+    /// The earlier contents, each with its last step.
     fn history(print: &Fingerprint) -> Vec<(u64, &str)> {
         let each = print.earlier.iter();
         each.map(|e| (e.until, e.sha256.as_str())).collect()
@@ -257,16 +262,16 @@ mod tests {
     fn a_run_keeps_the_contents_that_steps_were_taken_with() {
         let second = print("b").after(&print("a"), 10);
         assert_eq!(history(&second), [(10, "a")]);
-        // The same content once more, from another place: nothing new.
+        // The same content again from another path adds nothing.
         let mut moved = print("b");
         moved.path = "elsewhere.txt".into();
         assert_eq!(history(&moved.after(&second, 20)), [(10, "a")]);
-        // No step was taken with the second one.
+        // No step was taken with the second content.
         assert_eq!(history(&print("c").after(&second, 10)), [(10, "a")]);
         assert!(print("a").after(&second, 10).earlier.is_empty());
         let third = print("c").after(&second, 30);
         assert_eq!(history(&third), [(10, "a"), (30, "b")]);
-        // Resumed from an earlier step than before, or from none.
+        // Resumed from a step before the last change, and from step 0.
         assert_eq!(
             history(&print("c").after(&third, 20)),
             [(10, "a"), (20, "b")]

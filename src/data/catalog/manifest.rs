@@ -1,7 +1,7 @@
-//! Manifests: what a public data set is, where its files lie, and their checksums.
+//! Manifests: what a public data set is, where its files are, and their checksums.
 //!
-//! `datasets/NAME.toml`, built into the binary; a file of that name in the working folder's
-//! `datasets/` wins, and others there are added. No data is shipped.
+//! A manifest is a file `datasets/NAME.toml`, built into the binary. A file of the same name in the working
+//! folder's `datasets/` replaces it, and other files there are added. No data is shipped.
 
 use std::path::{Path, PathBuf};
 
@@ -38,32 +38,32 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "wnut17",
 ];
 
-/// A data set.
+/// The manifest of a data set.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// The folder it lies in, and its name on the command line.
+    /// Name on the command line and of the folder that holds the data set.
     pub name: String,
-    /// Its usual name.
+    /// Usual name of the data set.
     pub title: String,
-    /// How its files are written.
+    /// Format of the files.
     pub format: String,
-    /// How much there is of it.
+    /// Size of the data set, in rows.
     pub rows: String,
-    /// As stated at the source.
+    /// Licence as stated at the source.
     pub licence: String,
-    /// The tasks it is used for.
+    /// Tasks the data set is used for.
     pub r#use: String,
-    /// Who made it.
+    /// Publication to cite.
     #[serde(default)]
     pub citation: String,
     /// Known pitfalls.
     #[serde(default)]
     pub note: String,
-    /// Tables for an experiment file.
+    /// Sections for an experiment file.
     #[serde(default)]
     pub example: String,
-    /// Its files.
+    /// Files of the data set.
     pub files: Vec<FileEntry>,
 }
 
@@ -71,30 +71,30 @@ pub struct Manifest {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileEntry {
-    /// Relative to the data set's folder.
+    /// Path relative to the data set's folder.
     pub path: PathBuf,
-    /// The original address; absent when the file was made from others.
+    /// Original URL; absent if the file was made from other files.
     pub url: Option<String>,
-    /// How it was made, when no address has it.
+    /// How the file was made, if it has no URL.
     pub made: Option<String>,
-    /// Only so many bytes of what lies at the address are the file.
+    /// Number of bytes at the beginning of the URL's content that make up the file; absent for all.
     pub first_bytes: Option<u64>,
-    /// Size, and SHA-256 in hexadecimal.
+    /// Size of the file in bytes.
     pub bytes: Option<u64>,
-    /// See `bytes`.
+    /// SHA-256 of the file, in hexadecimal.
     pub sha256: Option<String>,
-    /// Size and SHA-256 after unpacking, where gzip containers of the same content differ.
+    /// Size after unpacking, for gzip files whose containers may differ while their content is the same.
     pub unpacked_bytes: Option<u64>,
-    /// See `unpacked_bytes`.
+    /// SHA-256 after unpacking, in hexadecimal.
     pub unpacked_sha256: Option<String>,
 }
 
 impl FileEntry {
-    /// The bytes to keep, when `path` holds this file: as it is, or unpacked where it is a gzipped
-    /// copy of a file that is plain at its address.
+    /// Returns the bytes to store if `path` holds this file: as they are, or unpacked if `path` is a gzipped
+    /// copy of a file that is plain at its URL.
     ///
     /// # Errors
-    /// The checksum that was found and the one that was wanted.
+    /// If the checksum is wrong; the message has the one found and the one wanted.
     pub fn verified(&self, path: &Path) -> Result<Vec<u8>> {
         let raw = std::fs::read(path).map_err(Error::io("read", path))?;
         let sum = |bytes: &[u8]| hex(&Sha256::digest(bytes));
@@ -126,7 +126,7 @@ impl FileEntry {
         )))
     }
 
-    /// Its size, as far as the manifest knows.
+    /// Returns the file's size, or 0 if the manifest does not know it.
     pub fn size(&self) -> u64 {
         self.bytes.or(self.unpacked_bytes).unwrap_or(0)
     }
@@ -136,7 +136,8 @@ impl Manifest {
     /// Reads a manifest; `place` is for messages.
     ///
     /// # Errors
-    /// Not TOML of this form, or a file that leaves its folder or has no checksum or origin.
+    /// If the text is not TOML of this form, or a file leaves the data set's folder or lacks a checksum or an
+    /// origin.
     pub fn parse(text: &str, place: &Path) -> Result<Self> {
         let manifest: Self = toml::from_str(text).map_err(|e| {
             Error::run(format!("{}: {}", place.display(), e.to_string().trim_end()))
@@ -160,10 +161,10 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Every data set, by name.
+    /// Returns the manifests of all data sets, sorted by name.
     ///
     /// # Errors
-    /// A manifest in `datasets/` that cannot be read.
+    /// If a manifest in `datasets/` cannot be read.
     pub fn all() -> Result<Vec<Self>> {
         Self::all_in(Path::new("datasets"))
     }
@@ -187,10 +188,10 @@ impl Manifest {
         Ok(found)
     }
 
-    /// The data set of this name.
+    /// Returns the manifest of this name.
     ///
     /// # Errors
-    /// There is none; the message has the nearest name.
+    /// If there is none; the message suggests the nearest name.
     pub fn find(name: &str) -> Result<Self> {
         let all = Self::all()?;
         if let Some(found) = all.iter().find(|m| m.name == name) {
@@ -200,7 +201,7 @@ impl Manifest {
         Err(Error::usage(format!("there is no data set `{name}`{hint}")))
     }
 
-    /// The place of a file under one of the folders, plain or gzipped, when it is there.
+    /// Returns the path of a file under one of the folders, plain or gzipped, if it exists.
     pub fn located(&self, file: &FileEntry, roots: &[PathBuf]) -> Option<PathBuf> {
         let folders = roots.iter().map(|root| root.join(&self.name));
         folders
@@ -209,7 +210,7 @@ impl Manifest {
     }
 }
 
-/// The names of the built-in manifests.
+/// Returns the names of the built-in manifests.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     BUILT_IN.iter().map(|(name, _)| *name)
 }

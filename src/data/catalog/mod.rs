@@ -1,4 +1,5 @@
-//! Public data sets: their manifests, how they are fetched, where they are looked for, whether they changed.
+//! Public data sets: their manifests, how they are downloaded, where they are looked up, and whether they
+//! have changed.
 
 pub mod fingerprint;
 pub mod manifest;

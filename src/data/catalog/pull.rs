@@ -1,7 +1,7 @@
-//! Fetching a data set: from its original addresses, or from a folder that has copies.
+//! Downloads a data set from its original URLs, or copies it from a folder.
 //!
-//! A download goes to `FILE.part`, continues where an earlier one stopped, is checked against the
-//! manifest's SHA-256 and renamed into place: a file under its own name is whole and right.
+//! A download is written to `FILE.part`, continues where an earlier one stopped, is checked against the
+//! manifest's SHA-256 and then renamed. A file under its final name is therefore complete and correct.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -16,19 +16,20 @@ use crate::files;
 /// The result of fetching a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileStatus {
-    /// It was there already, and right.
+    /// The file already existed and is correct.
     Present,
-    /// It is there now.
+    /// The file has been fetched.
     Fetched,
-    /// No address has it; this is how it is made.
+    /// The file has no URL; the text says how it is made.
     NotOffered(String),
 }
 
-/// Fetches every file of `manifest` into `folder`, from the folder `from` when given, else over the
-/// network. `report` hears of each file when it is done, and of `(file, bytes so far)` on the way.
+/// Fetches every file of `manifest` into `folder`, from the folder `from` if given, otherwise over the
+/// network. `report` is called for each file when it is done, and with the number of bytes downloaded so far.
 ///
 /// # Errors
-/// The first file that cannot be had, or whose checksum is wrong. Files that were done before stay.
+/// At the first file that cannot be fetched or whose checksum is wrong. Files that were already fetched are
+/// kept.
 pub fn pull(
     manifest: &Manifest,
     from: Option<&Path>,
@@ -48,9 +49,9 @@ pub fn pull(
 
 /// Progress of [`pull`].
 pub enum Event<'a> {
-    /// Bytes of a download so far.
+    /// Number of bytes downloaded so far.
     Progress(u64),
-    /// A file is settled.
+    /// The file is done.
     Done(&'a FileStatus),
 }
 
@@ -85,7 +86,7 @@ fn pull_file(
             };
             let bytes = file.verified(&source)?;
             files::write(&target, &bytes)?;
-            // What a download left that was cut off.
+            // Left over from an interrupted download.
             files::delete(&part)?;
         }
         (None, Some(url)) => {
@@ -113,8 +114,7 @@ fn part_of(target: &Path) -> PathBuf {
     name.into()
 }
 
-/// The copy of a file in a folder of copies: the data set's own folder, or one that holds such
-/// folders.
+/// Finds the copy of a file in a folder that is either the data set's folder or the parent of such folders.
 fn copy_in(manifest: &Manifest, file: &FileEntry, from: &Path) -> Option<PathBuf> {
     either(&from.join(&file.path)).or_else(|| either(&from.join(&manifest.name).join(&file.path)))
 }
@@ -141,14 +141,15 @@ fn download(
         .http_status_as_error(false)
         .build()
         .into();
-    // A range of a body that was packed for the way would not fit its file.
+    // A byte range of a compressed response would not match the file.
     let mut request = agent.get(url).header("Accept-Encoding", "identity");
     if had > 0 {
         request = request.header("Range", format!("bytes={had}-"));
     }
     let response = request.call().map_err(|e| failed(e.to_string()))?;
     let status = response.status().as_u16();
-    // A server may not know ranges and send the whole, or find the part as long as its file.
+    // A server may ignore ranges and send the whole file, or answer that the partial file is already
+    // complete.
     let (from, mut target) = match status {
         206 => (had, OpenOptions::new().append(true).open(part)),
         200 => (0, File::create(part)),

@@ -1,7 +1,10 @@
-//! Where data sets lie: a path is used as given, else relative to the experiment file (of a run: relative to its folder,
-//! and only then as given), then to the files that it extends, else in the folders of `FORMWORK_DATA` (separated like
-//! `PATH`), in `datasets/data` (what `data pull` fetches) and in `datasets`. A file may lie there plain, with `.gz` or with
-//! `.zst`, a path may lead on into an archive, and it may be a pattern of which the first place with a match has all files.
+//! Where data sets are looked up.
+//!
+//! A path is used as given; otherwise relative to the experiment file (for a run: relative to the run's
+//! folder, and only then as given), then to the files that it extends, then in the folders of `FORMWORK_DATA`
+//! (separated as in `PATH`), in `datasets/data` (where `data pull` puts files) and in `datasets`. A file may
+//! be plain or end in `.gz` or `.zst`, and a path may continue inside an archive. For a pattern, the first
+//! location with a match supplies all files.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +13,10 @@ use crate::data::files::{archive, found};
 use crate::error::{Error, Result};
 use crate::files::user_caches;
 
-/// Folders to look in, and the folder for caches.
+/// The folders to search, and the folder for caches.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// The folder of the experiment, then those of the files that it extends.
+    /// Folder of the experiment, followed by those of the files that it extends.
     experiment: Vec<PathBuf>,
     roots: Vec<PathBuf>,
     cache: PathBuf,
@@ -21,11 +24,11 @@ pub struct Places {
     of_run: bool,
 }
 
-/// The folder of data sets that `data pull` fetches.
+/// The folder into which `data pull` fetches data sets.
 pub const PULLED: &str = "datasets/data";
 
 impl Places {
-    /// The places of an experiment file in this folder, as the environment says.
+    /// Returns the places for an experiment file in this folder, as the environment variables set them.
     pub fn new(experiment: Option<&Path>) -> Self {
         let mut roots: Vec<PathBuf> = std::env::var_os("FORMWORK_DATA")
             .map(|folders| std::env::split_paths(&folders).collect())
@@ -37,7 +40,7 @@ impl Places {
         Self::at(experiment, roots, cache)
     }
 
-    /// These places exactly.
+    /// Returns exactly these places.
     pub fn at(experiment: Option<&Path>, roots: Vec<PathBuf>, cache: PathBuf) -> Self {
         Self {
             experiment: experiment.map(Path::to_path_buf).into_iter().collect(),
@@ -47,7 +50,7 @@ impl Places {
         }
     }
 
-    /// The same with the folders of files that the experiment extends, behind its own.
+    /// Returns the same places with the folders of the files that the experiment extends, after its own.
     #[must_use]
     pub fn and_beside(mut self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
         for folder in folders {
@@ -58,8 +61,8 @@ impl Places {
         self
     }
 
-    /// The places of a run in this folder, whose relative paths lead from the folder: another working folder must not
-    /// give them another meaning.
+    /// Returns the places for a run in this folder. Relative paths start at the run's folder, so that they
+    /// mean the same from any working folder.
     pub fn of_run(root: &Path) -> Self {
         Self {
             of_run: true,
@@ -67,25 +70,25 @@ impl Places {
         }
     }
 
-    /// The folder for token caches.
+    /// Returns the folder for token caches.
     pub fn cache(&self) -> &Path {
         &self.cache
     }
 
-    /// The folders that data sets are looked for in, first to last.
+    /// Returns the folders in which data sets are looked up, in order.
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots
     }
 
-    /// `path` as another process may use it that starts elsewhere: absolute when it was found as given or
-    /// beside the experiment, unchanged when a root holds it or when the folder above it has a name that no
-    /// TOML file can hold.
+    /// Returns `path` as a process in another working folder can use it: absolute if it was found as given or
+    /// beside the experiment; unchanged if a root holds it or if its absolute path cannot be written in a
+    /// TOML file.
     pub fn anchored(&self, path: &Path) -> PathBuf {
         self.found_near(path).unwrap_or_else(|| path.to_path_buf())
     }
 
-    /// [`Places::anchored`] as a run in the folder `root` writes it down: a path that was relative stays so, and leads
-    /// from the run's folder. A run that moves together with its data finds it there.
+    /// Returns [`Places::anchored`] as a run in the folder `root` records it: a relative path stays relative,
+    /// starting at the run's folder. A run that is moved together with its data still finds the data.
     pub fn portable(&self, path: &Path, root: &Path) -> PathBuf {
         let Some(found) = self.found_near(path) else {
             return path.to_path_buf();
@@ -95,7 +98,7 @@ impl Places {
             .unwrap_or(found)
     }
 
-    /// The whole path of what was found as given or beside the experiment.
+    /// Returns the absolute path of a file that is found as given or beside the experiment.
     fn found_near(&self, path: &Path) -> Option<PathBuf> {
         let mut near = self.near(path);
         near.find_map(|candidate| found::at(&candidate))
@@ -103,7 +106,7 @@ impl Places {
             .filter(|found| found.to_str().is_some())
     }
 
-    /// The path as given and beside the experiment, the one that comes first first.
+    /// Returns the path as given and beside the experiment, in the order of lookup.
     fn near<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
         let given = || Some(path.to_path_buf());
         let first = given().filter(|_| !self.of_run);
@@ -112,10 +115,10 @@ impl Places {
         first.into_iter().chain(beside).chain(last)
     }
 
-    /// The folder of caches, made where it is not there.
+    /// Returns the folder for caches, creating it if it does not exist.
     ///
     /// # Errors
-    /// It cannot be made; the message names the variable for another one.
+    /// If it cannot be created; the message names the variable that sets another one.
     pub fn made_cache(&self) -> Result<&Path> {
         let cache = self.cache();
         std::fs::create_dir_all(cache).map_err(|e| {
@@ -127,11 +130,11 @@ impl Places {
         Ok(cache)
     }
 
-    /// The file or folder that `path` of an experiment means.
+    /// Returns the file or folder that `path` of an experiment means.
     ///
     /// # Errors
-    /// It is in none of the places; the message lists them and names the command that fetches a
-    /// known data set.
+    /// If it is in none of the places; the message lists them and names the command that fetches a known data
+    /// set.
     pub fn resolve(&self, path: &Path) -> Result<PathBuf> {
         let far = self.roots.iter().map(|root| root.join(path));
         if let Some(found) = self.near(path).chain(far).find_map(|c| found::at(&c)) {
@@ -163,7 +166,7 @@ impl Places {
         Err(Error::usage(message))
     }
 
-    /// The path with the name of something that lies in its folder and is called nearly so.
+    /// Returns the path with its name replaced by that of an existing file or folder with a similar name.
     fn like(&self, path: &Path) -> Option<PathBuf> {
         let name = stem(path)?;
         if found::is_pattern(path) {
@@ -182,7 +185,7 @@ impl Places {
                 .filter(|name| !name.starts_with('.'))
                 .map(PathBuf::from)
                 .collect();
-            // That with the same ending comes first.
+            // Names with the same extension come first.
             names.sort_by_key(|name| (name.extension() != path.extension(), name.clone()));
             let stems = names.iter().filter_map(|name| stem(name));
             let near = crate::error::nearest(name, stems)?;
@@ -192,13 +195,13 @@ impl Places {
     }
 }
 
-/// A name without its ending: equal endings make no two names alike.
+/// Returns a name without its extension, since equal extensions do not make names similar.
 fn stem(path: &Path) -> Option<&str> {
     path.file_stem()?.to_str()
 }
 
-/// The folder for caches where the environment names none: that of the working folder's `datasets`, where there is one, else
-/// the user's.
+/// Returns the folder for caches if the environment sets none: below the working folder's `datasets` if that
+/// exists, otherwise the user's.
 fn usual_cache() -> PathBuf {
     match Path::new("datasets").is_dir() {
         true => "datasets/.cache".into(),
@@ -206,7 +209,7 @@ fn usual_cache() -> PathBuf {
     }
 }
 
-/// The relative path that leads from a folder to a file, both given from the root; none from one disk to another.
+/// Returns the relative path from a folder to a file, both absolute; `None` between different disks.
 fn leading(folder: &Path, file: &Path) -> Option<PathBuf> {
     let shared = folder.components().zip(file.components());
     let shared = shared.take_while(|(a, b)| a == b).count();
@@ -218,7 +221,8 @@ fn leading(folder: &Path, file: &Path) -> Option<PathBuf> {
     path.is_relative().then_some(path)
 }
 
-/// The whole path from the root; that of an archive for what lies inside it, of its folder for a pattern.
+/// Returns the absolute path; for a path inside an archive, that of the archive joined with the rest; for a
+/// pattern, that of its folder.
 fn canonical(path: &Path) -> Option<PathBuf> {
     match archive::split(path) {
         Some((archive, inside)) if !inside.as_os_str().is_empty() => {

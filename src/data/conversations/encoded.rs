@@ -1,4 +1,4 @@
-//! Conversations as tokens, of which those of answers are scored.
+//! Conversations as tokens, of which only those of answers are scored.
 
 use super::templates::written;
 use super::{ConversationsConfig, Filed};
@@ -13,24 +13,24 @@ use std::ops::Range;
 /// A conversation as tokens, or another text of which a part is an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::data) struct Encoded {
-    /// All of them.
+    /// Token ids of the whole text.
     pub(in crate::data) ids: Vec<i32>,
-    /// Where those of answers stand.
+    /// Token ranges of the answers.
     pub(in crate::data) answers: Vec<Range<usize>>,
 }
 
 impl Encoded {
-    /// Tokens that a model reads of it: each but the last has a target.
+    /// Returns the number of tokens that a model reads: all but the last, since each needs a target.
     pub(in crate::data) fn len(&self) -> usize {
         self.ids.len().saturating_sub(1)
     }
 
-    /// Whether a token of an answer is scored: a target needs a token before it.
+    /// Whether any token of an answer is scored; a target needs a token before it.
     pub(in crate::data) fn is_scored(&self) -> bool {
         self.answers.iter().any(|answer| answer.end > 1)
     }
 
-    /// Tokens that are read, and what each is to say.
+    /// Returns the inputs and their targets as an example.
     pub(in crate::data) fn item(&self) -> TextItem {
         TextItem {
             inputs: self.ids[..self.len()].to_vec(),
@@ -39,7 +39,7 @@ impl Encoded {
         }
     }
 
-    /// The token behind each that is read, where it is of an answer.
+    /// Returns the token after each input, or [`NOT_SCORED`] if it is not part of an answer.
     pub(in crate::data) fn targets(&self) -> Vec<i32> {
         let mut targets = vec![NOT_SCORED; self.len()];
         for token in self.answers.iter().cloned().flatten() {
@@ -50,7 +50,7 @@ impl Encoded {
         targets
     }
 
-    /// The same with so many tokens at most.
+    /// Returns the same text cut to at most `most` tokens.
     pub(in crate::data) fn cut(mut self, most: usize) -> Self {
         self.ids.truncate(most);
         for answer in &mut self.answers {
@@ -61,22 +61,22 @@ impl Encoded {
     }
 }
 
-/// Makes tokens of conversations.
+/// Turns conversations into tokens.
 pub(super) struct Encoder<'a> {
     tokenizer: &'a Tokenizer,
     offsets: Offsets,
     template: &'a ChatTemplate,
     answers: Answers,
     context: usize,
-    /// Whether conversations that are longer than the context are left out.
+    /// Whether conversations longer than the context are left out instead of cut.
     whole: bool,
 }
 
 impl<'a> Encoder<'a> {
-    /// That of a run.
+    /// Builds the encoder of a run.
     ///
     /// # Errors
-    /// None of a tokenizer that was built or loaded.
+    /// None, if the tokenizer was built or loaded.
     pub(super) fn new(
         tokenizer: &'a Tokenizer,
         template: &'a ChatTemplate,
@@ -93,11 +93,12 @@ impl<'a> Encoder<'a> {
         })
     }
 
-    /// Conversations as tokens, cut to the context, or, where they are read whole, those within it; those of which no answer is left
-    /// are left out.
+    /// Encodes conversations, cut to the context; or only those that fit into it, if they are read whole.
+    /// Conversations without a scored answer token are left out.
     ///
     /// # Errors
-    /// The first conversation that the template refuses or the tokenizer cannot encode, with its line.
+    /// At the first conversation that the template refuses or the tokenizer cannot encode; the message has
+    /// its line.
     pub(super) fn all(&self, filed: &[Filed]) -> Result<Vec<Encoded>> {
         let most = self.context + 1;
         let encode = |one: &Filed| -> Result<Option<Encoded>> {
@@ -112,7 +113,7 @@ impl<'a> Encoder<'a> {
         all.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// What conversations that are left out for their length do not have.
+    /// Describes what conversations that are left out for their length lack.
     pub(super) fn beyond(&self) -> String {
         let lacks = match self.whole {
             true => "no answer that ends",
@@ -121,7 +122,7 @@ impl<'a> Encoder<'a> {
         format!("{lacks} within context = {}", self.context)
     }
 
-    /// Bytes of text that a scored token stands for on average.
+    /// Returns the average bytes of text per scored token.
     pub(super) fn bytes_per_scored_token(&self, all: &[Encoded]) -> Option<f64> {
         let (mut bytes, mut tokens) = (0, 0);
         for target in all.iter().flat_map(Encoded::targets).filter(|t| *t >= 0) {
@@ -132,11 +133,11 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// A text that a template has written as tokens. An answer ends with the last special token that is written in it, behind which a
-/// template may write a line break that no model has to write.
+/// Encodes a text that a template has written. An answer ends with the last special token in it: templates
+/// may write a line break after it, which the model need not produce.
 ///
 /// # Errors
-/// A text that the tokenizer cannot encode.
+/// If the tokenizer cannot encode the text.
 pub(in crate::data) fn encoded(
     written: &Written,
     offsets: &Offsets,
@@ -149,7 +150,8 @@ pub(in crate::data) fn encoded(
     let answers = found.map(|tokens| {
         let special = |id: &u32| specials.binary_search(id).is_ok();
         let own = &ids[tokens.clone()];
-        // Behind the last one stands white space at the most: a special token may be of the answer itself.
+        // Only white space may follow the last special token, since a special token may also be part of the
+        // answer itself.
         let last = own.iter().rposition(special);
         let last = last.filter(|at| tokenizer.decode(&own[at + 1..]).trim().is_empty());
         tokens.start..last.map_or(tokens.end, |at| tokens.start + at + 1)
@@ -161,8 +163,8 @@ pub(in crate::data) fn encoded(
     })
 }
 
-/// The tokens that stand for some bytes of a text, or for a part of them; none where no token does. `places` are the bytes of each
-/// token.
+/// Returns the tokens that cover a range of bytes of a text, fully or in part; `None` if no token does.
+/// `places` holds the byte range of each token.
 pub(in crate::data) fn of_bytes(
     places: &[[usize; 2]],
     bytes: &Range<usize>,
@@ -173,7 +175,7 @@ pub(in crate::data) fn of_bytes(
     Some(first..behind.map_or(places.len(), |count| first + count))
 }
 
-/// Messages about conversations that are left out, since they have what `why` says.
+/// Returns messages about conversations that are left out because they have `why`.
 pub(super) fn notes(left_out: &PerSplit<usize>, why: &str) -> Vec<String> {
     let each = Split::ALL
         .into_iter()

@@ -1,5 +1,5 @@
-//! Which messages of the assistant are learnt, as rows say it: `weight`, 0 or 1, of OpenAI's files, and `train`, true or false, of
-//! axolotl's.
+//! Which messages of the assistant are trained on, as stated by the rows: `weight`, 0 or 1, in OpenAI's
+//! files, and `train`, true or false, in axolotl's.
 
 use super::{ConversationsConfig, Filed, Split};
 use crate::data::PerSplit;
@@ -9,14 +9,14 @@ use crate::tokenizer::chat::{ASSISTANT, Answers, Conversation};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The fields, with what each holds of a message that is learnt and of one that is read alone.
+/// The fields, with the values for a message that is trained on and for one that is only read.
 const FIELDS: [(&str, &str); 2] = [("weight", "1 or 0"), ("train", "true or false")];
 
-/// The lack of a conversation without such a message.
+/// Describes what a conversation without any message to train on lacks.
 pub(super) const NONE: &str =
     "no message that is learnt, for `weight` is 0 or `train` false (see `answers`),";
 
-/// Whether a conversation has a message to learn; nothing where the assistant says nothing in it.
+/// Whether a conversation has a message to train on; `None` if the assistant says nothing in it.
 pub(super) fn is_any(conversation: &Conversation, answers: Answers) -> Option<bool> {
     let messages = conversation.messages.iter().enumerate();
     let of_assistant = messages.filter(|(_, message)| message["role"] == ASSISTANT);
@@ -27,7 +27,7 @@ pub(super) fn is_any(conversation: &Conversation, answers: Answers) -> Option<bo
     }
 }
 
-/// A message without the fields, where a whole text is learnt.
+/// Returns a message without these fields, for whole texts that are trained on.
 pub(in crate::data) fn without(mut message: Value) -> Value {
     if let Value::Object(fields) = &mut message {
         for (name, _) in FIELDS {
@@ -37,10 +37,12 @@ pub(in crate::data) fn without(mut message: Value) -> Value {
     message
 }
 
-/// Takes the fields out of a message, which a template is not shown; whether the message is learnt.
+/// Removes the fields from a message, since templates do not use them, and returns whether the message is
+/// trained on.
 ///
 /// # Errors
-/// A clause: another value, two that contradict each other, or a message of another role that is to be learnt.
+/// As a clause of a message: if a value is not allowed, two fields contradict each other, or a message of
+/// another role is marked to be trained on.
 pub(super) fn taken_out(message: &mut Value) -> Result<bool, String> {
     let Value::Object(fields) = message else {
         return Ok(true);
@@ -75,7 +77,7 @@ pub(super) fn taken_out(message: &mut Value) -> Result<bool, String> {
     }
 }
 
-/// Columns of tables may hold numbers with a point.
+/// Reads the value of a field. Columns of tables may hold numbers with a decimal point.
 fn read(name: &str, value: &Value) -> Option<bool> {
     let number = value.as_f64().filter(|_| name == "weight");
     match (number, value.as_bool().filter(|_| name == "train")) {
@@ -85,7 +87,7 @@ fn read(name: &str, value: &Value) -> Option<bool> {
     }
 }
 
-/// The message about conversations with an empty message.
+/// Returns the message about conversations that have an empty message.
 pub(super) fn empty(filed: &PerSplit<Vec<Filed>>) -> Option<String> {
     let says_nothing = |message: &Value| {
         let text = message.get("content").and_then(Value::as_str);
@@ -109,7 +111,7 @@ pub(super) fn empty(filed: &PerSplit<Vec<Filed>>) -> Option<String> {
     blank::note(names, &all, "an empty answer is learnt as one")
 }
 
-/// The error of a split without answers.
+/// Returns the error of a split without answers.
 pub(super) fn nothing(all: &[Filed], config: &ConversationsConfig, split: Split) -> Error {
     let messages = all.iter().flat_map(|one| &one.conversation.messages);
     let roles: BTreeSet<&str> = messages

@@ -1,12 +1,14 @@
 //! `kind = "conversations"`: messages of a user and an assistant, of which a decoder learns the assistant's.
 //!
-//! A chat template writes a conversation as one text ([`ChatTemplate`]): that of the run's tokenizer, where it came with one, or
-//! ChatML. Tokens of answers are scored, up to the last special token that the template writes behind an answer; all others are
-//! read. A row is one conversation, cut to the context; with `packed` a row of training holds several, hidden from each other.
-//! A message with `weight` 0 or `train` false is read alone (`learnt`). With `turns` any table becomes conversations:
-//! `content = "Is this review good? {{ text }}"`.
+//! A chat template writes a conversation as one text ([`ChatTemplate`]): the template that came with the
+//! run's tokenizer, or else ChatML. The tokens of answers are scored, up to the last special token that the
+//! template writes after an answer; all other tokens are only read. A row is one conversation, cut to the
+//! context; with `packed`, a training row holds several, hidden from each other. A message with `weight` 0 or
+//! `train` false is not scored (`learnt`). With `turns`, any table becomes conversations: `content = "Is this
+//! review good? {{ text }}"`.
 //!
-//! `{"messages": [{"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"}]}` is such a line.
+//! `{"messages": [{"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"}]}` is such a
+//! line.
 
 pub(super) mod encoded;
 pub(super) mod learnt;
@@ -37,7 +39,8 @@ pub struct ConversationsConfig {
     pub valid_path: Option<Paths>,
     /// Test conversations.
     pub test_path: Option<Paths>,
-    /// Share of the conversations of `path` to validate on, drawn at random but always alike. Default 0.1 without `valid_path`.
+    /// Share of the conversations of `path` to validate on, drawn at random but always the same. Default 0.1
+    /// without `valid_path`.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub valid_fraction: Option<f64>,
     /// Share of the conversations of `path` to test on.
@@ -49,23 +52,24 @@ pub struct ConversationsConfig {
     /// Default: `messages`, else `conversations`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<String>,
-    /// Messages that are made of the other columns of a row, in place of a field of messages.
+    /// Messages made from the other columns of a row, instead of a field of messages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<TurnConfig>,
-    /// The names of the columns of TSV and CSV without a line of names.
+    /// Names of the columns of TSV and CSV files without a header line.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<String>,
     /// A file with the chat template, in Jinja. Default: the template that came with the tokenizer, else ChatML.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<PathBuf>,
-    /// The date that a template is told which asks for today's, `2024-07-26`; without it such a template has none.
+    /// Date given to a template that asks for today's, such as `2024-07-26`; without it such a template gets
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
-    /// The messages of the assistant that are learnt, without those whose `weight` is 0 or whose `train` is false.
+    /// Messages of the assistant to train on, apart from those whose `weight` is 0 or whose `train` is false.
     pub answers: Answers,
-    /// Whether a row of training holds as many whole conversations as there is room for, hidden from each other.
+    /// Whether a training row holds as many whole conversations as fit, hidden from each other.
     pub packed: bool,
-    /// Tokens that are read of a row at most; one more, the next one, may be scored.
+    /// Maximum number of tokens read per row; the token after them may still be scored.
     pub context: usize,
 }
 
@@ -75,8 +79,8 @@ pub struct ConversationsConfig {
 pub struct TurnConfig {
     /// `system`, `user` or `assistant`, or another role that the chat template knows.
     pub role: String,
-    /// What is said, in Jinja over the columns of the row: `{{ text }}` is that of the column `text`. A message that comes out
-    /// empty is left out.
+    /// Content of the message, in Jinja over the columns of the row: `{{ text }}` is the value of column
+    /// `text`. A message that comes out empty is left out.
     pub content: String,
 }
 
@@ -101,7 +105,7 @@ impl Default for ConversationsConfig {
     }
 }
 
-/// A conversation with its place.
+/// A conversation with the file and line it was read from.
 struct Filed {
     path: Arc<Path>,
     line: u64,
@@ -111,7 +115,7 @@ struct Filed {
 parted!(ConversationsConfig);
 
 impl ConversationsConfig {
-    /// The same with every path as `place` gives it.
+    /// Returns the same configuration with every path replaced by `place(path)`.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         Self {
@@ -148,7 +152,7 @@ impl ConversationsConfig {
         faults
     }
 
-    /// The sources of each split, and how many conversations are left out.
+    /// Builds the source of each split and counts the conversations that are left out.
     fn sources(&self, filed: &PerSplit<Vec<Filed>>, encoder: &Encoder) -> Result<Sources> {
         let mut sources = Sources::default();
         for split in Split::ALL {
@@ -179,7 +183,7 @@ impl ConversationsConfig {
     }
 }
 
-/// What preparation makes of each split.
+/// The sources of the splits, with their counts.
 #[derive(Default)]
 struct Sources {
     of: PerSplit<Option<Arc<dyn Source>>>,
@@ -189,7 +193,7 @@ struct Sources {
     bytes_per_token: PerSplit<Option<f64>>,
 }
 
-/// A conversation a row.
+/// A source with one conversation per row.
 struct Rows {
     all: Vec<Encoded>,
     split: Split,

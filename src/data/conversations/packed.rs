@@ -1,4 +1,4 @@
-//! Rows of several whole conversations, hidden from each other.
+//! Training rows that pack several whole conversations, hidden from each other.
 
 use super::encoded::Encoded;
 use crate::data::{Item, Source, TextItem};
@@ -6,14 +6,14 @@ use crate::error::Result;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Rows of training.
+/// A source of packed training rows.
 struct Packed {
     all: Vec<Encoded>,
-    /// The conversations of each row.
+    /// Indices of the conversations in each row.
     rows: Vec<Vec<usize>>,
 }
 
-/// Conversations in rows of at most `context` tokens.
+/// Packs conversations into rows of at most `context` tokens.
 pub(super) fn source(all: Vec<Encoded>, context: usize) -> Arc<dyn Source> {
     let lengths: Vec<usize> = all.iter().map(Encoded::len).collect();
     Arc::new(Packed {
@@ -22,13 +22,13 @@ pub(super) fn source(all: Vec<Encoded>, context: usize) -> Arc<dyn Source> {
     })
 }
 
-/// Which of some lengths share a row: the longest first, each into the fullest row that has room for it (best fit
-/// decreasing; Johnson 1973, which Ding et al., arXiv:2404.10830, pack documents with).
+/// Assigns texts of the given lengths to rows: the longest first, each into the fullest row that has room for
+/// it (best fit decreasing; Johnson 1973; Ding et al., arXiv:2404.10830, pack documents this way).
 fn fitted(lengths: &[usize], context: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|at| std::cmp::Reverse(lengths[*at]));
     let mut rows: Vec<Vec<usize>> = Vec::new();
-    // Rows by the room that is left in them.
+    // Rows by the room left in them.
     let mut open: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for at in order {
         let length = lengths[at];
@@ -51,11 +51,11 @@ fn fitted(lengths: &[usize], context: usize) -> Vec<Vec<usize>> {
     rows
 }
 
-/// Texts in one row, hidden from each other: documents 1, 2 and so on.
+/// Concatenates texts into one row, hidden from each other as documents 1, 2 and so on.
 pub(in crate::data) fn side_by_side<'a>(texts: impl Iterator<Item = &'a Encoded>) -> TextItem {
     let mut item = TextItem::default();
     let mut documents = Vec::new();
-    // Document 0 would be that of a token before the row.
+    // Document 0 would continue the text before the row.
     for (number, text) in (1..).zip(texts) {
         let text = text.item();
         documents.resize(documents.len() + text.inputs.len(), number);

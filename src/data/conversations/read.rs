@@ -1,4 +1,4 @@
-//! Rows of tables as conversations.
+//! Reads rows of tables as conversations.
 
 use super::{ConversationsConfig, Filed, learnt};
 use crate::data::files::json_line;
@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The fields that messages usually stand in.
+/// The usual names of the field that holds the messages.
 const FIELDS: [&str; 2] = ["messages", "conversations"];
 
-/// How rows become conversations.
+/// Turns rows into conversations.
 pub(super) struct Reader<'a> {
     config: &'a ConversationsConfig,
     /// The role and the content of each turn.
@@ -21,10 +21,10 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// That of a config.
+    /// Builds the reader of a configuration.
     ///
     /// # Errors
-    /// Contents of turns that are no Jinja.
+    /// If the content of a turn is not valid Jinja.
     pub(super) fn new(config: &'a ConversationsConfig) -> Result<Self> {
         let turns = config.turns.iter().map(|turn| {
             let content = Program::new(turn.content.as_str());
@@ -38,10 +38,10 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The conversations of a file.
+    /// Reads the conversations of a file.
     ///
     /// # Errors
-    /// Those of [`records::read`]; a row without messages, or with one that is none.
+    /// As for [`records::read`]; also if a row has no messages or holds something else in their place.
     pub(super) fn read(&self, path: &Path) -> Result<Vec<Filed>> {
         let shared: Arc<Path> = path.into();
         let records = records::read(path, &self.config.columns)?;
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
         filed.collect()
     }
 
-    /// An error where a turn reads a column that no row has.
+    /// Returns an error if a turn reads a column that no row has.
     fn require_columns(&self, records: &[Record], path: &Path) -> Result<()> {
         if self.turns.is_empty() {
             return Ok(());
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The messages that a row holds.
+    /// Returns the messages that a row holds.
     fn given(&self, row: &Map<String, Value>) -> std::result::Result<Conversation, String> {
         let found = match &self.config.messages {
             Some(name) => json_line::inside(row, name).ok_or_else(|| json_line::missing(row, name)),
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
                     )
                 }),
         }?;
-        // Some tables hold lists as JSON in a text.
+        // Some tables hold lists as JSON in a string.
         let found = parsed("the field of messages", found)?;
         let Value::Array(all) = found else {
             return Err("the messages are no list".into());
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
             let at = |why: String| format!("message {} {why}", number + 1);
             let mut message = plain(message).map_err(at)?;
             let learnt = learnt::taken_out(&mut message).map_err(at)?;
-            // Those of other roles are never learnt.
+            // Messages of other roles are never trained on.
             if !learnt && message["role"] == ASSISTANT {
                 conversation.not_learnt.insert(number);
             }
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         Ok(conversation)
     }
 
-    /// The messages that the keys of turns make of a row.
+    /// Builds the messages of a row from `turns`.
     fn made(&self, row: &Map<String, Value>) -> std::result::Result<Conversation, String> {
         let mut conversation = Conversation::default();
         let mut row = row.clone();
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A value that some tables hold as JSON in a text.
+/// Parses a value that some tables hold as JSON in a string.
 fn parsed(what: &str, value: &Value) -> std::result::Result<Value, String> {
     match value {
         Value::String(text) => {
@@ -146,7 +146,7 @@ fn parsed(what: &str, value: &Value) -> std::result::Result<Value, String> {
     }
 }
 
-/// The list of tools that a field holds; none where it is empty.
+/// Returns the list of tools that a field holds; `None` if it is empty.
 pub(in crate::data) fn tools(field: &Value) -> std::result::Result<Option<Value>, String> {
     let none = field.is_null() || field.as_str().is_some_and(|text| text.trim().is_empty());
     let tools = match none {
@@ -162,11 +162,11 @@ pub(in crate::data) fn tools(field: &Value) -> std::result::Result<Option<Value>
     }
 }
 
-/// A message with `role`, `content` and its other fields; those without a value, which tables of columns fill up with, are left
-/// out.
+/// Returns a message with `role`, `content` and its other fields. Null fields, with which columnar tables
+/// fill up missing ones, are left out.
 ///
 /// # Errors
-/// A clause: a value that is no message.
+/// As a clause of a message: if the value is not a message.
 pub(in crate::data) fn plain(message: &Value) -> std::result::Result<Value, String> {
     let Value::Object(fields) = message else {
         return Err("is no object".into());

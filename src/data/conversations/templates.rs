@@ -1,4 +1,4 @@
-//! The chat template of a run's conversations, and the tokenizer that knows its marks.
+//! The chat template of a run's conversations, and a tokenizer that knows its special tokens.
 
 use super::Filed;
 use crate::data::Request;
@@ -8,20 +8,20 @@ use crate::tokenizer::{ChatTemplate, Tokenizer, TokenizerConfig, hf};
 use rayon::prelude::*;
 use std::path::Path;
 
-/// The keys of a kind of data that say how conversations are written.
+/// The keys of a kind of data that decide how conversations are written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::data) struct Given<'a> {
-    /// The file of a template.
+    /// File of a chat template.
     pub(in crate::data) template: Option<&'a Path>,
-    /// The date that it is told.
+    /// Date given to the template.
     pub(in crate::data) date: Option<&'a str>,
 }
 
-/// The tokenizer and the template of a kind of data: the run's own, or those that the keys and the training conversations give.
-/// `texts` makes the texts that a tokenizer learns from, as a template writes them.
+/// Returns the tokenizer and the template of a kind of data: the run's own, or those that the keys and the
+/// training conversations give. `texts` writes the texts that a tokenizer is trained on with a template.
 ///
 /// # Errors
-/// An experiment without a tokenizer, files that are missing or damaged; those of `texts`.
+/// If the experiment has no tokenizer, files are missing or damaged, or `texts` fails.
 pub(in crate::data) fn of(
     given: Given<'_>,
     (kind, request): (&str, &Request),
@@ -72,7 +72,7 @@ pub(in crate::data) fn of(
     Ok((tokenizer, template))
 }
 
-/// Messages about a template that a tokenizer does not know.
+/// Returns notes about a template that does not match the tokenizer or the keys.
 pub(in crate::data) fn notes(
     tokenizer: &Tokenizer,
     template: &ChatTemplate,
@@ -99,14 +99,15 @@ pub(in crate::data) fn notes(
     notes
 }
 
-/// Whether a template writes ChatML's marks.
+/// Whether a template writes ChatML's special tokens.
 fn writes_chatml(template: &ChatTemplate) -> bool {
     CHATML_MARKS
         .iter()
         .all(|mark| template.template().contains(mark))
 }
 
-/// The tokenizer with ChatML's marks, where it is made here for a template that writes them.
+/// Returns the tokenizer, with ChatML's special tokens added if it is built here for a template that writes
+/// them.
 fn marked(
     tokenizer: &Tokenizer,
     config: &TokenizerConfig,
@@ -118,7 +119,7 @@ fn marked(
     }
 }
 
-/// Texts that a template has written, in pieces between its marks: what a tokenizer learns from.
+/// Splits texts that a template has written at ChatML's special tokens; a tokenizer is trained on the pieces.
 fn pieces(written: Vec<String>, template: &ChatTemplate) -> Vec<String> {
     if !writes_chatml(template) {
         return written;
@@ -129,17 +130,17 @@ fn pieces(written: Vec<String>, template: &ChatTemplate) -> Vec<String> {
     })
 }
 
-/// Conversations as a template writes them.
+/// Writes conversations with a template.
 ///
 /// # Errors
-/// The first one that it refuses, with its line.
+/// At the first conversation that the template refuses; the message has its line.
 pub(super) fn all_written(all: &[Filed], template: &ChatTemplate) -> Result<Vec<String>> {
     let write = |one: &Filed| written(one, |c| template.render(c, false));
     let all: Vec<Result<String>> = all.par_iter().map(write).collect();
     all.into_iter().collect()
 }
 
-/// What a template makes of a conversation; an error has its place.
+/// Applies `write` to a conversation and adds the file and line to an error.
 pub(super) fn written<T>(
     one: &Filed,
     write: impl Fn(&Conversation) -> std::result::Result<T, String>,

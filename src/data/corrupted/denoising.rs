@@ -1,11 +1,11 @@
-//! Denoising (Lewis et al. 2019, BART, arXiv:1910.13461, section 2.2): a text is corrupted by one or several noises, and
-//! the target is the text as it was.
+//! Denoising (Lewis et al. 2019, BART, arXiv:1910.13461, section 2.2): a text is corrupted by one or several
+//! noises, and the target is the original text.
 //!
-//! Noises follow each other: sentences change places, spans become masks, tokens become masks, tokens are left out, the
-//! text is turned. Each takes its share of what the one before left; special tokens, those of a noise before it
-//! included, are neither hidden nor left out. `noises` has the noises themselves. Source and target stand in the
-//! frame of the vocabulary; masks that spans of no length add may make a source longer than its text, and what then exceeds
-//! the context is cut off.
+//! Noises are applied in this order: sentences are permuted, spans become masks, tokens become masks, tokens
+//! are deleted, the text is rotated. Each takes its share of what the noise before left. Special tokens,
+//! including those of an earlier noise, are neither masked nor deleted. `noises` implements the noises.
+//! Source and target stand in the frame of the vocabulary. Masks for spans of length 0 may make a source
+//! longer than its text; what then exceeds the context is cut off.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,26 +18,27 @@ use crate::error::{Error, Result};
 use crate::rng::Stream;
 use crate::tokenizer::{Frame, Marks, Tokenizer};
 
-/// `[task]` of denoising: its noises. All that it leaves out is as in BART: spans and sentences.
+/// `[task]` of denoising: its noises. Keys that are left out are as in BART: spans and sentences.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NoiseConfig {
-    /// Share of the sentences that change places with each other. Source: Lewis et al. 2020, section 2.2.
+    /// Share of the sentences that are permuted. Source: Lewis et al. 2020, section 2.2.
     pub permute_sentences: f64,
     /// Share of the words that lie in spans, each of which becomes one mask token.
     /// Source: Lewis et al. 2020, section 2.2.
     pub infill: f64,
-    /// Mean words of a span (Poisson). Default 3. Source: Lewis et al. 2020, section 2.2.
+    /// Mean length of a span in words (Poisson). Default 3. Source: Lewis et al. 2020, section 2.2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_span: Option<f64>,
-    /// Share of the tokens that become a mask token, each for itself. Source: Lewis et al. 2020, section 2.2.
+    /// Share of the tokens that are each replaced by a mask token. Source: Lewis et al. 2020, section 2.2.
     pub mask: f64,
-    /// Share of the masks, of tokens and of spans, in whose place a random token stands. Default 0.
+    /// Share of the masks, of tokens and of spans, that are replaced by a random token. Default 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random: Option<f64>,
-    /// Share of the tokens that are left out. Source: Lewis et al. 2020, section 2.2.
+    /// Share of the tokens that are deleted. Source: Lewis et al. 2020, section 2.2.
     pub delete: f64,
-    /// Probability that a text begins at a random token, and ends with what stood before it.
+    /// Probability that a text is rotated to begin at a random token, followed at its end by the tokens
+    /// before it.
     /// Source: Lewis et al. 2020, section 2.2.
     pub rotate: f64,
 }
@@ -56,13 +57,13 @@ impl Default for NoiseConfig {
     }
 }
 
-/// Mean words of a span, in the paper.
+/// Mean length of a span in words, in the paper.
 const MEAN_SPAN: f64 = 3.0;
-/// Mean words of any span. Below 1, more spans would be without a word than not.
+/// Allowed mean lengths of a span in words. Below 1, most spans would have no word.
 const SPANS: std::ops::RangeInclusive<f64> = 1.0..=100.0;
-/// A token in its frame.
+/// One token in its frame.
 const LEAST_CONTEXT: usize = 3;
-/// Tokens around a text.
+/// Number of special tokens around a text.
 const FRAME: usize = 2;
 
 impl NoiseConfig {
@@ -130,15 +131,15 @@ impl NoiseConfig {
         faults
     }
 
-    /// Mean words of a span.
+    /// Returns the mean length of a span in words.
     pub fn mean_span(&self) -> f64 {
         self.mean_span.unwrap_or(MEAN_SPAN)
     }
 
-    /// It for a vocabulary.
+    /// Builds the corruption for a vocabulary.
     ///
     /// # Errors
-    /// A vocabulary without a frame, or without a mask token where masks are wanted.
+    /// If the vocabulary has no frame, or no mask token although the noises need one.
     pub(super) fn corruption(
         &self,
         tokenizer: &Tokenizer,
@@ -160,7 +161,7 @@ impl NoiseConfig {
     }
 }
 
-/// Draws noises.
+/// Draws noises and applies them to texts.
 pub struct Noiser {
     config: NoiseConfig,
     tokenizer: Tokenizer,
@@ -168,15 +169,15 @@ pub struct Noiser {
 }
 
 impl Noiser {
-    /// For texts of a vocabulary.
+    /// Builds a noiser for texts of a vocabulary.
     ///
     /// # Errors
-    /// A vocabulary without a mask token where masks are wanted.
+    /// If the vocabulary has no mask token although the noises need one.
     pub fn new(config: &NoiseConfig, tokenizer: &Tokenizer) -> Result<Self> {
         let masks = config.infill > 0.0 || config.mask > 0.0;
         let mask = match tokenizer.mask() {
             Some(mask) => mask as i32,
-            // Never read.
+            // Never used.
             None if !masks => 0,
             None => {
                 return Err(Error::usage(
@@ -198,8 +199,8 @@ impl Noiser {
         })
     }
 
-    /// A text with its noises: a function of the text and the stream. `ends` is the place after each of its sentences, the
-    /// last one the text's end.
+    /// Returns the corrupted text: a function of the text and the stream. `ends` holds the position after
+    /// each sentence; the last is the end of the text.
     pub fn corrupt(&self, ids: &[i32], ends: &[usize], stream: &mut Stream) -> Vec<i32> {
         let (config, stand) = (&self.config, &self.stand);
         let mut text = ids.to_vec();
@@ -225,18 +226,18 @@ impl Noiser {
         text
     }
 
-    /// The places of the tokens that are not special.
+    /// Returns the positions of the tokens that are not special.
     fn ordinary(&self, ids: &[i32]) -> Vec<usize> {
         let ordinary = |at: &usize| !self.tokenizer.is_special(ids[*at] as u32);
         (0..ids.len()).filter(ordinary).collect()
     }
 }
 
-/// Texts of one vocabulary and context.
+/// Denoising of texts of one vocabulary and context.
 pub(super) struct Denoising {
     noiser: Noiser,
     frame: Frame,
-    /// Begins a target.
+    /// Token that begins a target.
     begin: u32,
     context: usize,
 }
@@ -250,7 +251,7 @@ impl Corruption for Denoising {
         let mut source = self.noiser.corrupt(&passage.ids, &passage.ends, stream);
         source.truncate(self.passage());
         let mut target = self.frame.around(&passage.ids);
-        // Published BART models begin a target with its end mark, before the frame.
+        // Published BART models begin a target with its end token, before the frame.
         if self.begin != self.frame.begin {
             target.insert(0, self.begin as i32);
         }

@@ -1,8 +1,9 @@
-//! Texts that become pairs: a corrupted text and what it lacks, or the text as it was, for encoder-decoders that learn
-//! from text alone.
+//! Texts that become pairs for encoder-decoders that learn from plain text: the source is a corrupted text,
+//! the target is what it lacks or the original text.
 //!
-//! A [`CorruptedView`] says how. Passages lie side by side, so an epoch reads every token once; a passage and its pair are
-//! functions of (seed, sample, draw). Evaluations have the same corruptions for every seed.
+//! A [`CorruptedView`] sets the kind of corruption. Passages are consecutive, so an epoch reads every token
+//! once. A passage and its pair are functions of (seed, sample, draw). Evaluations have the same corruptions
+//! for every seed.
 
 pub mod denoising;
 pub mod noises;
@@ -27,29 +28,29 @@ pub use passages::Passage;
 use passages::Passages;
 use spans::SpanConfig;
 
-/// Held-out sets are the same for every run's seed.
+/// Seed of evaluations: held-out sets are the same for every run's seed.
 const FIXED_SEED: u64 = 0;
 
-/// A text as a model reads it that writes what was taken out of it.
+/// The corruption of a text from which the model reconstructs what was removed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CorruptedView {
-    /// Spans of it are missing, and are written.
+    /// Spans of the text are removed, and the model generates them.
     Spans(SpanConfig),
-    /// It has noise, and is written as it was.
+    /// The text has noise, and the model generates the original.
     Denoising(NoiseConfig),
 }
 
-/// One way of corrupting passages, for one vocabulary and one context.
+/// A way of corrupting passages, for one vocabulary and one context.
 pub trait Corruption: Send + Sync {
-    /// Tokens of a passage at most.
+    /// Returns the maximum length of a passage in tokens.
     fn passage(&self) -> usize;
 
-    /// The corrupted text with what stands around it, and its target from the mark that begins it to the one that ends it.
+    /// Returns the corrupted text with its special tokens, and its target from its begin to its end token.
     fn pair(&self, passage: &Passage, stream: &mut Stream) -> PairItem;
 }
 
 impl CorruptedView {
-    /// All faults of it for texts of `context` tokens, each with its remedy.
+    /// Returns all faults of the view for texts of `context` tokens, each with its remedy.
     pub fn faults(&self, context: usize) -> Vec<String> {
         match self {
             Self::Spans(spans) => spans.faults(context),
@@ -57,7 +58,8 @@ impl CorruptedView {
         }
     }
 
-    /// Faults of values that were hardly meant, which a new run alone is refused for; [`Self::faults`] has none.
+    /// Returns faults of values that are probably mistakes. Only new runs are refused for them; they are
+    /// checked when [`Self::faults`] has none.
     fn new_run_faults(&self, context: usize) -> Vec<String> {
         match self {
             Self::Spans(spans) => spans.mean_fault(context).into_iter().collect(),
@@ -65,7 +67,8 @@ impl CorruptedView {
         }
     }
 
-    /// Special tokens that it needs beside the marks; a vocabulary that is made for it gets them.
+    /// Returns the special tokens that the view needs besides the begin and end tokens; a vocabulary that is
+    /// built for it gets them.
     fn special_tokens(&self, context: usize) -> Vec<String> {
         match self {
             Self::Spans(spans) => spans.special_tokens(context),
@@ -73,7 +76,7 @@ impl CorruptedView {
         }
     }
 
-    /// The tokens that a model reads around a text.
+    /// Returns which special tokens the model reads around a text.
     pub(super) fn around(&self) -> Around {
         match self {
             Self::Spans(_) => Around::End,
@@ -81,7 +84,7 @@ impl CorruptedView {
         }
     }
 
-    /// The tokenizer that is made for it.
+    /// Returns the configuration of a tokenizer that is built for the view.
     fn tokenizer(&self, config: &TokenizerConfig) -> TokenizerConfig {
         match self {
             Self::Spans(_) => config.clone(),
@@ -89,7 +92,7 @@ impl CorruptedView {
         }
     }
 
-    /// Whether its passages know their sentences.
+    /// Whether its passages are divided into sentences.
     pub(in crate::data) fn by_sentence(&self) -> bool {
         match self {
             Self::Spans(_) => false,
@@ -97,7 +100,7 @@ impl CorruptedView {
         }
     }
 
-    /// It for a vocabulary.
+    /// Builds the corruption for a vocabulary.
     fn corruption(
         &self,
         tokenizer: &Tokenizer,
@@ -112,8 +115,9 @@ impl CorruptedView {
 }
 
 impl View {
-    /// Faults of values that were hardly meant, for inputs of `context` tokens: a new run alone is refused for them, and a run that
-    /// has them is used and resumed. Its other faults are [`view_faults`](super::DataSet::view_faults), of which there are none.
+    /// Returns faults of values that are probably mistakes, for inputs of `context` tokens. Only new runs are
+    /// refused for them; an existing run with such values can still be used and resumed. They are checked
+    /// when [`view_faults`](super::DataSet::view_faults) has none.
     pub fn new_run_faults(&self, context: usize) -> Vec<String> {
         match self {
             Self::Corrupted(view) => view.new_run_faults(context),
@@ -122,7 +126,7 @@ impl View {
     }
 }
 
-/// How a kind of data reads its splits under a view.
+/// Reads the splits of a kind of data under a view.
 pub(in crate::data) struct Reading {
     corruption: Arc<dyn Corruption>,
     tokenizer: Tokenizer,
@@ -130,10 +134,11 @@ pub(in crate::data) struct Reading {
 }
 
 impl Reading {
-    /// For a vocabulary, which gets the special tokens that it lacks unless it was made by others.
+    /// Builds the reading for a vocabulary. Missing special tokens are added, unless the vocabulary comes
+    /// from elsewhere.
     ///
     /// # Errors
-    /// A vocabulary made by others without them.
+    /// If a vocabulary from elsewhere lacks special tokens.
     pub(in crate::data) fn new(
         tokenizer: Tokenizer,
         view: &CorruptedView,
@@ -156,15 +161,15 @@ impl Reading {
         })
     }
 
-    /// The vocabulary with all that it needs.
+    /// Returns the vocabulary with all special tokens that the view needs.
     pub(in crate::data) fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
     }
 
-    /// The pairs of a split, of passages that lie side by side.
+    /// Builds the pairs of a split from consecutive passages.
     ///
     /// # Errors
-    /// A split without text.
+    /// If the split has no text.
     pub(in crate::data) fn source(
         &self,
         ids: Arc<dyn Ids>,
@@ -174,10 +179,10 @@ impl Reading {
         self.of(Passages::Even { ids, length }, split)
     }
 
-    /// The pairs of a split, of passages that are whole sentences of a document.
+    /// Builds the pairs of a split from passages of whole sentences of a document.
     ///
     /// # Errors
-    /// A split without text.
+    /// If the split has no text.
     pub(in crate::data) fn source_of_sentences(
         &self,
         sentences: Sentences,
@@ -206,7 +211,7 @@ impl Reading {
     }
 }
 
-/// `kind = "text"`, corrupted.
+/// Prepares `kind = "text"` under a corrupted view.
 pub(in crate::data) fn prepare(
     config: &TextConfig,
     view: &CorruptedView,

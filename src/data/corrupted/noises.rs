@@ -1,28 +1,30 @@
-//! The five noises of BART, each a function of a text and a stream of draws (Lewis et al., arXiv:1910.13461, section 2.2).
+//! The five noises of BART, each a function of a text and a random stream (Lewis et al., arXiv:1910.13461,
+//! section 2.2).
 //!
-//! How many things a noise changes is its share of them, rounded up. Where the paper leaves a choice, that of its code
-//! (fairseq's denoising data set) is taken: spans begin at different words, all alike probable, and hold whole words; they
-//! may meet, and a span that runs over the beginning of another takes its mask away, so that somewhat less than the
-//! share is hidden (26 % of a long text at 30 %).
+//! A noise changes its share of the units, rounded up. Where the paper leaves a choice, its code is followed
+//! (fairseq's denoising data set): spans begin at different words, uniformly drawn, and hold whole words.
+//! They may meet, and a span that runs over the beginning of another removes its mask, so that somewhat less
+//! than the share is hidden (26 % of a long text at 30 %).
 
 use std::ops::Range;
 
 use crate::data::masked::masks::choose;
 use crate::rng::Stream;
 
-/// The token that stands in the place of what is hidden.
+/// The tokens that replace what is hidden.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stand {
-    /// The mask token.
+    /// Id of the mask token.
     pub mask: i32,
-    /// Probability that a random token stands there instead.
+    /// Probability that a random token is used instead of the mask token.
     pub random: f64,
-    /// The tokens that a random one is drawn from.
+    /// Ids from which a random token is drawn.
     pub ordinary: Vec<i32>,
 }
 
 impl Stand {
-    /// The token for one place. It draws once more when it is a random one; it draws nothing where none can be.
+    /// Draws the token for one position. A random token takes a second draw; if none is possible, nothing is
+    /// drawn.
     fn draw(&self, stream: &mut Stream) -> i32 {
         if self.random == 0.0 || self.ordinary.is_empty() {
             return self.mask;
@@ -34,14 +36,14 @@ impl Stand {
     }
 }
 
-/// The share of `n` things, rounded up.
+/// Returns the share of `n` units, rounded up.
 fn part(n: usize, share: f64) -> usize {
     // 7 % of 100 is 7.000000000000001 in floating point.
     ((n as f64 * share - 1e-9).ceil().max(0.0) as usize).min(n)
 }
 
-/// A share of the sentences in another order: those that are chosen take each other's places. `ends` is the place after
-/// each sentence, in order, the last one the end of the text.
+/// Permutes a share of the sentences: the chosen ones take each other's positions. `ends` holds the position
+/// after each sentence in order; the last is the end of the text.
 pub fn permute_sentences(ids: &[i32], ends: &[usize], share: f64, stream: &mut Stream) -> Vec<i32> {
     let chosen = choose(ends.len(), part(ends.len(), share), stream);
     let mut sources = chosen.clone();
@@ -58,9 +60,10 @@ pub fn permute_sentences(ids: &[i32], ends: &[usize], share: f64, stream: &mut S
     sentences.flatten().copied().collect()
 }
 
-/// Spans of words become one mask each, until as many words as the share is were drawn; their lengths are of a Poisson
-/// distribution, the last one cut to what is left. A span of no word is a mask that is put between two tokens. `words`
-/// are the words of the text; a span ends where the next word does not follow at once.
+/// Replaces spans of words by one mask each until the share of the words is drawn. Span lengths follow a
+/// Poisson distribution; the last one is cut to what is left. A span of length 0 is a mask inserted between
+/// two tokens. `words` holds the words of the text; a span ends early if the next word does not follow
+/// directly.
 pub fn infill(
     ids: &[i32],
     words: &[Range<usize>],
@@ -93,7 +96,8 @@ pub fn infill(
     insert(&filled, inserted, stand, stream)
 }
 
-/// The end of a span of so many words from word `start` on: where the text has a gap between words, or ends, it is shorter.
+/// Returns the end of a span of `length` words from word `start` on; it is shorter if there is a gap between
+/// words or the text ends.
 fn run(words: &[Range<usize>], start: usize, length: usize) -> usize {
     let mut end = words[start].end;
     for word in &words[start + 1..words.len().min(start + length)] {
@@ -105,7 +109,7 @@ fn run(words: &[Range<usize>], start: usize, length: usize) -> usize {
     end
 }
 
-/// Masks at `count` places between tokens, before the first or after the last.
+/// Inserts `count` masks between tokens, before the first or after the last.
 fn insert(ids: &[i32], count: usize, stand: &Stand, stream: &mut Stream) -> Vec<i32> {
     let mut masks = vec![None; ids.len() + count];
     for place in choose(masks.len(), count, stream) {
@@ -116,9 +120,9 @@ fn insert(ids: &[i32], count: usize, stand: &Stand, stream: &mut Stream) -> Vec<
     tokens.flatten().collect()
 }
 
-/// A number with the Poisson distribution of this mean, by inversion of one uniform draw.
+/// Draws a Poisson-distributed number with this mean, by inversion of one uniform draw.
 fn poisson(mean: f64, stream: &mut Stream) -> usize {
-    /// The least share that 24 bits tell from never, for any mean up to 100.
+    /// Upper bound of the count; a uniform draw of 24 bits never reaches it for a mean up to 100.
     const MOST: usize = 1000;
     let mut lot = f64::from(stream.uniform());
     let mut share = (-mean).exp();
@@ -131,7 +135,7 @@ fn poisson(mean: f64, stream: &mut Stream) -> usize {
     number
 }
 
-/// A share of the tokens that stand at `places`, each replaced for itself.
+/// Replaces a share of the tokens at `places`, each by its own draw.
 pub fn mask_tokens(
     ids: &[i32],
     places: &[usize],
@@ -146,7 +150,7 @@ pub fn mask_tokens(
     masked
 }
 
-/// A text without a share of the tokens that stand at `places`: a model has to tell where something is missing.
+/// Deletes a share of the tokens at `places`; the model has to find out where something is missing.
 pub fn delete_tokens(ids: &[i32], places: &[usize], share: f64, stream: &mut Stream) -> Vec<i32> {
     let mut gone = vec![false; ids.len()];
     for chosen in choose(places.len(), part(places.len(), share), stream) {
@@ -156,7 +160,7 @@ pub fn delete_tokens(ids: &[i32], places: &[usize], share: f64, stream: &mut Str
     kept.map(|(id, _)| *id).collect()
 }
 
-/// The text from a random token on, then what stood before it.
+/// Rotates the text to begin at a random token, followed by the tokens before it.
 pub fn rotate(ids: &[i32], stream: &mut Stream) -> Vec<i32> {
     let mut rotated = ids.to_vec();
     if !rotated.is_empty() {

@@ -1,4 +1,4 @@
-//! The passages of a split: runs of tokens side by side, or whole sentences of one document.
+//! The passages of a split: consecutive runs of tokens, or whole sentences of one document.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,25 +7,26 @@ use crate::data::text::ids::Ids;
 use crate::data::text::sentences::Sentences;
 use crate::error::Result;
 
-/// Consecutive tokens of the text.
+/// A run of consecutive tokens of the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Passage {
     /// Token ids.
     pub ids: Vec<i32>,
-    /// Where its sentences end, the last place its length; that alone where the view asks for no sentences.
+    /// Position after each sentence; the last is the passage's length. Only that one if the view needs no
+    /// sentences.
     pub ends: Vec<usize>,
 }
 
-/// All passages of a split; together they are its text.
+/// All passages of a split; together they cover its text.
 pub(super) enum Passages {
-    /// As many tokens each, the last one maybe fewer.
+    /// Passages of equal length; the last one may be shorter.
     Even {
         /// The text.
         ids: Arc<dyn Ids>,
-        /// Tokens of a passage.
+        /// Length of a passage in tokens.
         length: usize,
     },
-    /// Whole sentences of one document; of a sentence that is longer than a passage, a part.
+    /// Passages of whole sentences of one document; a sentence longer than a passage is split.
     OfDocuments {
         /// The text.
         sentences: Sentences,
@@ -34,15 +35,15 @@ pub(super) enum Passages {
     },
 }
 
-/// A passage by its places.
+/// The tokens of a passage, and where its sentences begin.
 pub(super) struct Piece {
     tokens: Range<usize>,
-    /// The sentence that it begins in.
+    /// Index of the sentence that it begins in.
     sentence: usize,
 }
 
 impl Passages {
-    /// As many whole sentences of a document as have `longest` tokens at most.
+    /// Builds passages of as many whole sentences of a document as fit into `longest` tokens.
     pub(super) fn of_documents(sentences: Sentences, longest: usize) -> Self {
         let mut pieces = Vec::new();
         for document in 0..sentences.documents() {
@@ -76,7 +77,7 @@ impl Passages {
         }
     }
 
-    /// The places of the tokens of a passage.
+    /// Returns the token range of a passage.
     pub(super) fn tokens(&self, number: usize) -> Range<usize> {
         match self {
             Self::Even { ids, length } => {
@@ -87,10 +88,10 @@ impl Passages {
         }
     }
 
-    /// A passage.
+    /// Returns a passage.
     ///
     /// # Errors
-    /// Those of [`Ids::window`].
+    /// As for [`Ids::window`].
     pub(super) fn get(&self, number: usize) -> Result<Passage> {
         let tokens = self.tokens(number);
         Ok(match self {
@@ -111,7 +112,7 @@ impl Passages {
     }
 }
 
-/// The place after the last token of a sentence.
+/// Returns the position after the last token of a sentence.
 fn end(sentences: &Sentences, sentence: usize) -> usize {
     sentences.tokens(sentence..sentence + 1).end
 }

@@ -1,10 +1,12 @@
-//! Span corruption (Raffel et al. 2019, arXiv:1910.10683, sections 3.1.4 and 3.3.4): spans of a text are replaced by one
-//! sentinel each, and the target is each sentinel with the tokens of its span.
+//! Span corruption (Raffel et al. 2019, arXiv:1910.10683, sections 3.1.4 and 3.3.4): each span that is
+//! removed from a text is replaced by a sentinel, and the target is each sentinel followed by the tokens of
+//! its span.
 //!
-//! Of n tokens, round(share · n) are noise, in round(noise / mean span) spans; both are fixed by n alone, so that all whole
-//! passages give sources and targets of one length. Noise and rest are cut into as many segments at places drawn at
-//! random, and alternate, the rest first (`random_spans_noise_mask` of the T5 package, by its definition). A passage is as
-//! long as its source fills the context.
+//! Of n tokens, round(share · n) are noise, in round(noise / mean span) spans. Both depend only on n, so that
+//! all full passages give sources and targets of the same length. Noise and the rest are each divided into
+//! that many segments at random positions, and the segments alternate, beginning with the rest
+//! (`random_spans_noise_mask` of the T5 package, after its definition). A passage is as long as it can be for
+//! its source to fit into the context.
 
 use super::{Corruption, Passage};
 use crate::data::PairItem;
@@ -14,12 +16,12 @@ use crate::rng::Stream;
 use crate::tokenizer::sentinels::sentinel;
 use crate::tokenizer::{Marks, Tokenizer};
 
-/// Which spans are taken out.
+/// Which spans are removed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SpanConfig {
-    /// Share of the tokens that are taken out.
+    /// Share of the tokens that are removed.
     pub share: f64,
-    /// Mean tokens of a span.
+    /// Mean length of a span in tokens.
     pub mean_span: f64,
 }
 
@@ -32,37 +34,38 @@ impl Default for SpanConfig {
     }
 }
 
-/// The numbers of a text of some tokens.
+/// The token counts of a corrupted text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Tokens.
+    /// Tokens of the original text.
     pub text: usize,
-    /// Those that are taken out.
+    /// Tokens that are removed.
     pub noise: usize,
-    /// The spans that these lie in.
+    /// Number of spans that they form.
     pub spans: usize,
 }
 
 impl Counts {
-    /// Tokens of the corrupted text: what is left, a sentinel for each span, the end mark.
+    /// Returns the length of the corrupted text: the remaining tokens, a sentinel for each span, and the end
+    /// token.
     pub fn source(&self) -> usize {
         self.text - self.noise + self.spans + 1
     }
 
-    /// Tokens of the target that are scored: the spans with their sentinels, the end mark.
+    /// Returns the number of scored target tokens: the spans with their sentinels, and the end token.
     pub fn target(&self) -> usize {
         self.noise + self.spans + 1
     }
 }
 
-/// Sentinels of T5's vocabulary, which one that is made here gets at least.
+/// Number of sentinels in T5's vocabulary; a vocabulary that is built here gets at least as many.
 const USUAL_SENTINELS: usize = 100;
-/// A shorter context has no room for a token, a span and the end mark.
+/// A shorter context has no room for a token, a span and the end token.
 const LEAST_CONTEXT: usize = 4;
 
 impl SpanConfig {
-    /// Of a text of `text` tokens, two at least: one of each sort. Rounded to the even number at ties, in single
-    /// precision, as the definition is.
+    /// Returns the counts for a text of `text` tokens, taken as at least two: one of each sort. Ties are
+    /// rounded to even, in single precision, as in the original definition.
     pub fn counts(&self, text: usize) -> Counts {
         let text = text.max(2);
         let round = |x: f32| x.round_ties_even() as usize;
@@ -75,7 +78,7 @@ impl SpanConfig {
         }
     }
 
-    /// Of the longest text whose source and target are no longer than `context`.
+    /// Returns the counts for the longest text whose source and target fit into `context` tokens.
     pub fn filling(&self, context: usize) -> Counts {
         let fits = |text: usize| self.counts(text).source() <= context;
         let mut text = context.saturating_sub(1);
@@ -83,7 +86,7 @@ impl SpanConfig {
             text += 1;
         }
         match self.counts(text) {
-            // An odd number of tokens has no half.
+            // With a share of one half, an odd number of tokens may make the target too long.
             counts if counts.target() > context => self.counts(text - 1),
             counts => counts,
         }
@@ -111,7 +114,8 @@ impl SpanConfig {
         faults
     }
 
-    /// A mean that no text has: spans are no longer than all noise of the longest text. [`Self::faults`] has none.
+    /// Returns the fault of a mean span that no text can have: a span cannot be longer than all noise of the
+    /// longest text. It is checked when [`Self::faults`] has none.
     pub(super) fn mean_fault(&self, context: usize) -> Option<String> {
         if context > LONGEST {
             return None;
@@ -134,16 +138,17 @@ impl SpanConfig {
         })
     }
 
-    /// The sentinels, the last one first, so that the first has the highest id, as in T5's vocabulary.
+    /// Returns the sentinels, the last one first, so that the first has the highest id, as in T5's
+    /// vocabulary.
     pub(super) fn special_tokens(&self, context: usize) -> Vec<String> {
         let count = self.filling(context).spans.max(USUAL_SENTINELS);
         (0..count).rev().map(sentinel).collect()
     }
 
-    /// It for a vocabulary.
+    /// Builds the corruption for a vocabulary.
     ///
     /// # Errors
-    /// Fewer sentinels than a text has spans.
+    /// If the vocabulary has fewer sentinels than a text has spans.
     pub(super) fn corruption(
         &self,
         tokenizer: &Tokenizer,
@@ -176,8 +181,8 @@ impl SpanConfig {
     }
 }
 
-/// Which tokens of a text are noise. `shuffle` orders the flags of the places between two tokens, those with a cut first:
-/// of the noise, then of the rest.
+/// Returns which tokens of a text are noise. `shuffle` permutes the flags that tell whether to cut between
+/// two tokens, given with the cuts first: once for the noise, then for the rest.
 pub fn mask(counts: Counts, mut shuffle: impl FnMut(&mut [bool])) -> Vec<bool> {
     let noise = segments(counts.noise, counts.spans, &mut shuffle);
     let rest = segments(counts.text - counts.noise, counts.spans, &mut shuffle);
@@ -189,7 +194,7 @@ pub fn mask(counts: Counts, mut shuffle: impl FnMut(&mut [bool])) -> Vec<bool> {
     mask
 }
 
-/// Lengths of `count` segments of `n` tokens, none empty.
+/// Returns the lengths of `count` non-empty segments of `n` tokens.
 fn segments(n: usize, count: usize, shuffle: &mut impl FnMut(&mut [bool])) -> Vec<usize> {
     let mut cuts: Vec<bool> = (1..n).map(|place| place < count).collect();
     shuffle(&mut cuts);
@@ -203,11 +208,11 @@ fn segments(n: usize, count: usize, shuffle: &mut impl FnMut(&mut [bool])) -> Ve
     lengths
 }
 
-/// The corrupted text and its target, without marks: a sentinel stands in the text for each span of noise, and in the target
-/// for each stretch of the rest.
+/// Returns the corrupted text and its target, without begin and end tokens. A sentinel replaces each span of
+/// noise in the text, and each stretch of the rest in the target.
 ///
 /// # Panics
-/// Fewer sentinels than spans.
+/// If there are fewer sentinels than spans.
 pub fn sides(ids: &[i32], mask: &[bool], sentinels: &[i32]) -> [Vec<i32>; 2] {
     let mut sides = [Vec::new(), Vec::new()];
     let mut begun = [0; 2];
@@ -224,7 +229,7 @@ pub fn sides(ids: &[i32], mask: &[bool], sentinels: &[i32]) -> [Vec<i32>; 2] {
     sides
 }
 
-/// Spans of the passages of one vocabulary and context.
+/// Span corruption of passages of one vocabulary and context.
 pub(super) struct Spans {
     config: SpanConfig,
     passage: usize,
@@ -240,12 +245,12 @@ impl Corruption for Spans {
     fn pair(&self, passage: &Passage, stream: &mut Stream) -> PairItem {
         let counts = self.config.counts(passage.ids.len());
         let mut noise = mask(counts, |flags| {
-            // Fisher and Yates.
+            // Fisher–Yates shuffle.
             for last in (1..flags.len()).rev() {
                 flags.swap(last, stream.below(last as u64 + 1) as usize);
             }
         });
-        // That of a single token is made for two.
+        // The mask of a single token is made for two.
         noise.truncate(passage.ids.len());
         let [mut source, target] = sides(&passage.ids, &noise, &self.sentinels);
         let mut target = [&[self.marks.begin as i32][..], &target].concat();
@@ -294,7 +299,7 @@ mod tests {
                 assert!(counts.spans <= counts.noise.min(counts.text - counts.noise));
             }
         }
-        // A mean of all noise makes one span, as any longer one does.
+        // A mean span equal to all noise gives one span, as any longer mean does.
         let mean = |mean_span| SpanConfig {
             share: 0.15,
             mean_span,

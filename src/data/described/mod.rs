@@ -1,7 +1,8 @@
-//! Inputs of one form with texts about them, from files: images with captions, recordings with transcripts.
+//! Inputs from files with texts about them: images with captions, recordings with transcripts.
 //!
-//! A file of such data names inputs and says the texts about each. What all forms do alike stands here ([`Described`]): which files
-//! those are, what lies beside them, and how a text is cut to the context; [`source`] gives inputs with one of their texts each.
+//! A table of such data names inputs and gives the texts about each. [`Described`] has what all such kinds
+//! share: which files are tables, which files lie beside them, and how a text is cut to the context.
+//! [`source`] yields each input with one of its texts.
 
 pub(super) mod source;
 
@@ -17,52 +18,53 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub(super) struct Example {
     pub(super) file: PathBuf,
-    /// The file and the line that name it first, for messages.
+    /// File and line that name the input first, for messages.
     pub(super) place: String,
     pub(super) texts: Vec<String>,
 }
 
-/// A kind of data whose files name inputs of one form.
+/// A kind of data whose tables name inputs.
 pub(super) trait Described: Parted {
-    /// The kind.
+    /// Name of the kind.
     const KIND: &'static str;
-    /// Inputs and one of them, as messages call them; the first is the key of the folder in which they lie, too.
+    /// Names of the inputs in messages, plural and singular. The plural is also the key of the folder that
+    /// holds them.
     const INPUTS: [&'static str; 2];
 
-    /// The folder in which the inputs lie; that of the file which names them when absent.
+    /// Returns the folder that holds the inputs; `None` for that of the table which names them.
     fn folder(&self) -> Option<&Path>;
 
-    /// The files that a path stands for which name inputs.
+    /// Returns the tables of inputs that a path stands for.
     ///
     /// # Errors
-    /// A path that has none.
+    /// If the path has none.
     fn tables(&self, places: &Places, path: &Path) -> Result<Vec<PathBuf>>;
 
-    /// The inputs that such a file names, which lie in `folder`.
+    /// Returns the inputs that a table names, which lie in `folder`.
     ///
     /// # Errors
-    /// A file that cannot be read, an input that is not there, an empty text.
+    /// If the file cannot be read, an input does not exist, or a text is empty.
     fn of_table(&self, split: Split, path: &Path, folder: &Path) -> Result<Vec<Example>>;
 
-    /// An error for keys that have no effect on all such files of a new run.
+    /// Checks that the keys of a new run have an effect on its tables.
     ///
     /// # Errors
-    /// Such a key.
+    /// If a key has no effect on any of them.
     fn keys_have_effect(&self, _tables: &HashSet<PathBuf>) -> Result<()> {
         Ok(())
     }
 
-    /// All files and the folder, with the keys that name them.
+    /// Returns all paths and the folder, with the keys that name them.
     fn keyed_paths(&self) -> Vec<(&'static str, &Path)> {
         let mut all = self.parts().paths();
         all.extend(self.folder().map(|folder| (Self::INPUTS[0], folder)));
         all
     }
 
-    /// The inputs of each split with their texts.
+    /// Returns the inputs of each split with their texts.
     ///
     /// # Errors
-    /// Those of its files, a split without any input.
+    /// If its files cannot be read, or a split has no inputs.
     fn examples(&self, request: &Request) -> Result<PerSplit<Vec<Example>>> {
         let folder = self.folder();
         let folder = folder.map(|f| request.places.resolve(f)).transpose()?;
@@ -71,7 +73,7 @@ pub(super) trait Described: Parted {
         for (_, path) in parts.by_split() {
             tables.extend(self.tables(request.places, path)?);
         }
-        // Keys of a run may be for other files than are evaluated.
+        // The keys of an existing run may be for other files than those that are evaluated.
         if request.run.is_none() {
             self.keys_have_effect(&tables)?;
         }
@@ -83,10 +85,11 @@ pub(super) trait Described: Parted {
         })
     }
 
-    /// The folder of each file that names inputs, with those inputs where they lie beside it, under the key whose default it is.
+    /// Returns, for tables whose inputs lie beside them, the key whose default that folder is, the folder,
+    /// and the inputs.
     ///
     /// # Errors
-    /// Those of its files.
+    /// If its tables cannot be read.
     fn beside(&self, places: &Places) -> Result<Vec<(&'static str, PathBuf, Vec<PathBuf>)>> {
         let mut all = Vec::new();
         if self.folder().is_some() {
@@ -103,14 +106,14 @@ pub(super) trait Described: Parted {
         Ok(all)
     }
 
-    /// The tokenizer of the run, or one that is made for the texts of training.
+    /// Returns the tokenizer of the run, or one built for the training texts.
     ///
     /// # Errors
-    /// An experiment without a tokenizer, one that cannot be made.
+    /// If the experiment has no tokenizer, or it cannot be built.
     fn tokenizer(&self, request: &Request, training: &[Example]) -> Result<Tokenizer> {
         let texts = training.iter().flat_map(|example| &example.texts);
         let texts = texts.map(String::as_str);
-        // With a frame, whose end stands for a text.
+        // With a frame, whose end token ends a text.
         examples::tokenizer(Self::KIND, request, true, texts)
     }
 }
@@ -119,7 +122,7 @@ fn folder_of(table: &Path) -> &Path {
     table.parent().unwrap_or(Path::new(""))
 }
 
-/// The fault of a context without room for a token between two marks.
+/// The fault of a context without room for a token between two special tokens.
 pub(super) fn context_fault(context: usize) -> Option<String> {
     (context < 3).then(|| {
         format!(
@@ -128,7 +131,7 @@ pub(super) fn context_fault(context: usize) -> Option<String> {
     })
 }
 
-/// The error of a vocabulary without marks around a text, between which `text` is written.
+/// The error of a vocabulary without a frame, between whose tokens `text` is generated.
 pub(super) fn no_marks(text: &str) -> Error {
     Error::usage(format!(
         "[tokenizer] the vocabulary has no marks around a text, between which {text} is written: give a tokenizer of its \
@@ -136,8 +139,8 @@ pub(super) fn no_marks(text: &str) -> Error {
     ))
 }
 
-/// A text of these tokens that is to be written, in its marks: at most `context` tokens. One that is longer has no end: the model is
-/// not to learn that a text ends where it was cut.
+/// Returns a text to be generated with its special tokens, at most `context` tokens. A text that is cut has
+/// no end token, so that the model does not learn that a text ends where it was cut.
 pub(super) fn marked(ids: &[i32], marks: &Edges, context: usize) -> Vec<i32> {
     if ids.len() + marks.len(false) <= context {
         return marks.around(ids);

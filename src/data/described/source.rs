@@ -1,4 +1,4 @@
-//! Inputs with one of their texts each, as examples: training draws a text, an evaluation reads the first.
+//! A source of inputs with one of their texts each: training draws a text, an evaluation reads the first.
 
 use super::Example;
 use crate::data::{Item, Source, Split};
@@ -7,31 +7,32 @@ use crate::rng::{Purpose, Stream};
 use crate::tokenizer::Tokenizer;
 use std::sync::Arc;
 
-/// The draws of texts stand beside those of images, their partners and their mixing.
+/// Stream of the draws of texts, apart from those of images, their partners and their mixing.
 const PART: u64 = 3;
 
 /// The inputs of a split, as training or an evaluation sees them.
 pub(in crate::data) trait Inputs: Send + Sync + 'static {
-    /// The facts of a text that its tokens do not say.
+    /// Facts of a text that its tokens do not tell.
     type Text: Send + Sync;
 
-    /// What a text of these words is beside its tokens.
+    /// Returns the facts of a text with these words.
     fn text(words: &str) -> Self::Text;
 
-    /// An input as the run's draw number `draw` sees it, with a text.
+    /// Returns an input as the run's draw number `draw` sees it, together with a text.
     ///
     /// # Errors
-    /// A file that changed or cannot be read.
+    /// If a file has changed or cannot be read.
     fn item(&self, sample: u64, draw: u64, ids: &[i32], text: &Self::Text) -> Result<Item>;
 
-    /// Whether an input takes long to make.
+    /// Whether an input is expensive to make.
     fn is_costly(&self) -> bool;
 }
 
-/// The inputs with the texts of these examples, a list for each, whose tokens `marked` puts in their marks.
+/// Builds the source of these inputs with the texts of the examples; `marked` adds the special tokens to the
+/// ids of a text.
 ///
 /// # Errors
-/// A text that cannot be encoded.
+/// If a text cannot be encoded.
 pub(in crate::data) fn source<I: Inputs>(
     inputs: I,
     examples: &[Example],
@@ -59,7 +60,7 @@ pub(in crate::data) fn source<I: Inputs>(
 /// Inputs, each with one of its texts.
 struct Described<I: Inputs> {
     inputs: I,
-    /// Of each input all texts, in their marks.
+    /// All texts of each input, with their special tokens.
     texts: Vec<Vec<(Vec<i32>, I::Text)>>,
     split: Split,
     seed: u64,

@@ -1,41 +1,41 @@
-//! Files inside an archive: `x.tar.gz/train` names what lies under `train` in `x.tar.gz`.
+//! Files inside an archive: `x.tar.gz/train` means the files under `train` in `x.tar.gz`.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// How the names of archives end.
+/// File name endings of archives.
 const ENDINGS: [&str; 4] = [".tar", ".tar.gz", ".tgz", ".tar.zst"];
 
-/// A file of an archive: its path there, and its content.
+/// A file of an archive: its path inside the archive, and its content.
 pub type Entry = (String, Vec<u8>);
 
-/// The archive that a path leads into, and the path inside it (empty when it names the archive itself).
+/// Splits a path into an existing archive and the path inside it (empty if it names the archive itself).
 pub fn split(path: &Path) -> Option<(PathBuf, PathBuf)> {
     let archive = path.ancestors().find(|a| is_archive(a) && a.is_file())?;
     let inside = path.strip_prefix(archive).ok()?;
     Some((archive.to_path_buf(), inside.to_path_buf()))
 }
 
-/// What a path names inside an archive, by the names alone: the archive need not be there.
+/// Returns the part of a path inside an archive, judged only by names: the archive need not exist.
 pub fn inside(path: &Path) -> Option<PathBuf> {
     let archive = path.ancestors().find(|above| is_archive(above))?;
     let inside = path.strip_prefix(archive).ok()?;
     (!inside.as_os_str().is_empty()).then(|| inside.to_path_buf())
 }
 
-/// Whether a name is that of an archive.
+/// Whether a file name is that of an archive.
 fn is_archive(path: &Path) -> bool {
     let name = path.file_name().and_then(|n| n.to_str());
     name.is_some_and(|n| ENDINGS.iter().any(|e| n.to_lowercase().ends_with(e)))
 }
 
-/// The files of an archive at or under `inside`, in the order of their paths, hidden ones left out. Paths are
-/// those below `inside`; that of the file `inside` itself is its name.
+/// Returns the files of an archive at or under `inside`, sorted by path, without hidden ones. Paths are
+/// relative to `inside`; the path of the file `inside` itself is its name.
 ///
 /// # Errors
-/// An archive that cannot be read or is damaged; one that holds no such file.
+/// If the archive cannot be read, is damaged, or holds no such file.
 pub fn entries(archive: &Path, inside: &Path) -> Result<Vec<Entry>> {
     let content = super::packed::content(archive)?;
     let damaged =

@@ -1,7 +1,7 @@
-//! Articles in WikiText's form: a title, the paragraphs of the lead, those of the sections.
+//! Articles in WikiText's form: a title, the paragraphs of the lead, and those of the sections.
 //!
-//! ` = Title = ` begins an article, ` = = Section = = ` a section of it, ` = = = Part = = = ` a part of one; every
-//! other line that is not blank is a paragraph. Headings below the title are left out of the text.
+//! ` = Title = ` begins an article, ` = = Section = = ` a section of it, ` = = = Part = = = ` a part of one;
+//! every other line that is not blank is a paragraph. Headings below the title are left out of the text.
 
 use std::path::{Path, PathBuf};
 
@@ -14,22 +14,22 @@ use crate::tokenizer::utf8;
 /// An article.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::data) struct Article {
-    /// Without its marks.
+    /// Title without its `=` signs.
     pub(in crate::data) title: String,
-    /// The paragraphs before the heading that ends the lead.
+    /// Paragraphs before the heading that ends the lead.
     pub(in crate::data) lead: Vec<String>,
-    /// The paragraphs behind it.
+    /// Paragraphs after it.
     pub(in crate::data) body: Vec<String>,
 }
 
-/// The deepest heading that WikiText has.
+/// Depth of WikiText's deepest heading.
 pub(in crate::data) const DEEPEST: usize = 6;
 
 impl Article {
-    /// Reads a document. Its lead ends at the first heading with `ends` marks on each side, or with more.
+    /// Reads a document. Its lead ends at the first heading with at least `ends` signs on each side.
     ///
     /// # Errors
-    /// Bytes that are not UTF-8; a document that begins without a title.
+    /// If the bytes are not UTF-8, or the document does not begin with a title.
     pub(in crate::data) fn read(document: &[u8], ends: usize) -> Result<Self> {
         let text = utf8(document)?;
         let mut lines = text
@@ -58,13 +58,13 @@ impl Article {
         Ok(article)
     }
 
-    /// All paragraphs, in order.
+    /// Returns all paragraphs in order.
     pub(in crate::data) fn paragraphs(&self) -> impl Iterator<Item = &str> {
         self.lead.iter().chain(&self.body).map(String::as_str)
     }
 }
 
-/// How many marks a heading has on each side; 0 of a line that is none.
+/// Returns the number of `=` signs on each side of a heading; 0 for other lines.
 fn level(line: &str) -> usize {
     let mut inside = line;
     let mut marks = 0;
@@ -74,7 +74,8 @@ fn level(line: &str) -> usize {
     marks
 }
 
-/// The keys that name files of articles, as those of a text: splits and fractions are taken between articles.
+/// Returns the keys that name files of articles as the configuration of a text, so that splits and fractions
+/// are taken between articles.
 pub(in crate::data) fn files(
     path: &Paths,
     [valid_path, test_path]: [&Option<Paths>; 2],
@@ -91,7 +92,7 @@ pub(in crate::data) fn files(
     }
 }
 
-/// The files of training, validation and test with the keys that name them.
+/// Returns the training, validation and test paths with the keys that name them.
 pub(in crate::data) fn keyed<'a>(
     path: &'a Paths,
     [valid_path, test_path]: [&'a Option<Paths>; 2],
@@ -101,7 +102,7 @@ pub(in crate::data) fn keyed<'a>(
     path.keyed("path").chain(held_out).collect()
 }
 
-/// Each of the paths where `place` puts it: those of training, validation and test.
+/// Replaces each path, of training, validation and test, by `place(path)`.
 pub(in crate::data) fn placed(
     path: &Paths,
     held_out: [&Option<Paths>; 2],

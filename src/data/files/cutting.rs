@@ -1,15 +1,15 @@
-//! The content of a plain file cut into documents while it is read: one document is in memory at a time, and of a file
-//! without documents inside a part.
+//! Splits the content of a plain file into documents while it is read. Only one document is in memory at a
+//! time, or a part of it if the file is one document.
 
 use std::io::{self, BufRead, Read};
 
 use super::documents::Beginnings;
 
-/// A document, or a part of one, and the byte of the content at which it begins.
+/// A document or a part of one, with the byte offset at which it begins in the content.
 pub(super) struct Piece {
     pub(super) bytes: Vec<u8>,
     pub(super) at: u64,
-    /// Whether the document ends with it.
+    /// Whether the document ends with this piece.
     pub(super) ends: bool,
 }
 
@@ -20,20 +20,20 @@ impl Piece {
     }
 }
 
-/// Bytes of a part of a file that is one document.
+/// Size in bytes of the parts in which a file that is one document is read.
 const PART: u64 = 16 << 20;
 
-/// How content is cut.
+/// Where content is split.
 pub(super) enum Cut<'a> {
     /// At line feeds, which are left out.
     Lines,
-    /// At marks, which are left out.
+    /// At separators, which are left out.
     Separator(&'a [u8]),
     /// Before lines that begin a document.
     Beginnings(Beginnings),
 }
 
-/// Calls `each` for every piece; an empty one may be among them.
+/// Calls `each` for every piece; pieces may be empty.
 pub(super) fn pieces<E: From<io::Error>>(
     content: &mut dyn BufRead,
     cut: &Cut<'_>,
@@ -66,7 +66,7 @@ pub(super) fn pieces<E: From<io::Error>>(
     }
 }
 
-/// One document in parts that end between characters.
+/// Reads one document in parts that end between characters.
 fn in_parts<E: From<io::Error>>(
     content: &mut dyn BufRead,
     part: u64,
@@ -89,7 +89,7 @@ fn in_parts<E: From<io::Error>>(
     }
 }
 
-/// Bytes at the end that begin a character of UTF-8 and do not end it.
+/// Returns the number of bytes at the end that are an incomplete UTF-8 character.
 fn unfinished(bytes: &[u8]) -> usize {
     let mut last = bytes.iter().rev().take(4);
     let Some(back) = last.position(|b| b & 0xC0 != 0x80) else {
@@ -104,10 +104,10 @@ fn unfinished(bytes: &[u8]) -> usize {
     if back + 1 < length { back + 1 } else { 0 }
 }
 
-/// Leaves a byte-order mark out.
+/// Skips a byte-order mark.
 fn drop_mark(content: &mut dyn BufRead) -> io::Result<()> {
     const MARK: &[u8] = b"\xEF\xBB\xBF";
-    // A reader of blocks has three bytes at hand wherever the content has them.
+    // A buffered reader has three bytes available if the content has them.
     if content.fill_buf()?.starts_with(MARK) {
         content.consume(MARK.len());
     }
@@ -125,7 +125,7 @@ fn separated<E: From<io::Error>>(
     };
     let mut bytes = Vec::new();
     loop {
-        // A mark ends where its last byte does.
+        // A separator can only end at its last byte.
         let read = content.read_until(*last, &mut bytes)?;
         if read == 0 {
             return each(Piece::whole(bytes, at));
@@ -139,8 +139,8 @@ fn separated<E: From<io::Error>>(
     }
 }
 
-/// Cuts before each line that begins a document; what it is asked also says whether the lines before and after are
-/// blank. A stretch of blank lines is no document.
+/// Splits before each line for which `begins` is true; it is given the line, and whether the lines before and
+/// after it are blank. Blank lines alone are not a document.
 fn paragraphs<E: From<io::Error>>(
     content: &mut dyn BufRead,
     mut at: u64,
@@ -179,7 +179,7 @@ fn is_blank(line: &[u8]) -> bool {
     line.trim_ascii().is_empty()
 }
 
-/// ` = Title = `, with one `=` on each side.
+/// Whether a line is ` = Title = `, with one `=` on each side.
 fn is_title(line: &[u8]) -> bool {
     let inside = line
         .trim_ascii()

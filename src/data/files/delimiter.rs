@@ -1,6 +1,7 @@
-//! Tables whose columns stand between other characters than the names of their files say.
+//! Detects tables whose delimiter differs from what their file name says.
 
-/// The clause for names of columns that are one, since the first line of the table has another delimiter; none for other names.
+/// Returns a clause for messages if the column names are a single one because the first line uses another
+/// delimiter; otherwise `None`.
 pub(in crate::data) fn other(names: &[String], delimiter: u8) -> Option<String> {
     let [only] = names else {
         return None;

@@ -1,8 +1,9 @@
-//! Files as documents of bytes, one after the other: text, JSON lines, Parquet, Arrow.
+//! Reads files as a sequence of documents of bytes: text, JSON lines, Parquet, Arrow.
 //!
-//! A document is a file, a line of a JSONL file, a row of a table of columns, or a block between separators. A
-//! byte-order mark at the start of a file is dropped; everything else is kept as it is. Files may be packed (`packed`). A
-//! plain file without documents inside is one document, which comes in parts; of all other files one document is in memory.
+//! A document is a file, a line of a JSONL file, a row of a columnar table, or a block between separators. A
+//! byte-order mark at the start of a file is dropped; everything else is kept as it is. Files may be packed
+//! (`packed`). A plain file that is one document comes in parts; of all other files, one document is in
+//! memory at a time.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -20,18 +21,19 @@ use crate::digest;
 use crate::error::{Error, Result};
 use crate::files;
 
-/// How files become documents.
+/// How files are divided into documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// The field of a JSON line, or the column of a table, that holds its text.
+    /// Field of a JSON line, or column of a table, that holds the text.
     pub field: Option<String>,
-    /// A line break or mark between documents of a plain file.
+    /// Line break or other separator between the documents of a plain file.
     pub separator: Option<String>,
-    /// Where documents of a plain file begin, when no mark separates them.
+    /// Where the documents of a plain file begin, if there is no separator.
     pub beginnings: Beginnings,
-    /// Whether a file named `.json` is plain text; otherwise it is read as JSON lines where it begins with an object.
+    /// Whether a file named `.json` is plain text; otherwise it is read as JSON lines if it begins with an
+    /// object.
     pub plain: bool,
-    /// Any bytes are text, but in JSON lines; otherwise a file must be UTF-8.
+    /// Whether any bytes are text, except in JSON lines; otherwise a file must be UTF-8.
     pub any_bytes: bool,
 }
 
@@ -42,24 +44,24 @@ pub enum Beginnings {
     /// A file is one document.
     #[default]
     Files,
-    /// After blank lines, as in the files that BERT is made from.
+    /// After blank lines, as in the files that BERT is trained on.
     BlankLines,
     /// At ` = Title = ` between blank lines, as in WikiText; ` = = Section = = ` is inside a document.
     Wikitext,
 }
 
-/// The field read when none is configured.
+/// Field that is read if none is configured.
 const FIELD: &str = "text";
 
-/// SHA-256 of each file as it lies on disk.
+/// Returns the SHA-256 of each file as it is on disk.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// If a file cannot be read.
 pub fn digests(files: &[PathBuf]) -> Result<Vec<[u8; 32]>> {
     files.par_iter().map(|file| file_digest(file)).collect()
 }
 
-/// SHA-256 of a file as it lies on disk.
+/// Returns the SHA-256 of a file as it is on disk.
 fn file_digest(path: &Path) -> Result<[u8; 32]> {
     crate::files::require_ordinary(path)?;
     std::fs::File::open(path)
@@ -68,10 +70,11 @@ fn file_digest(path: &Path) -> Result<[u8; 32]> {
         .map_err(Error::io("read", path))
 }
 
-/// Calls `each` for the documents of files, in order; empty documents are left out.
+/// Calls `each` for the documents of files, in order; empty documents are skipped.
 ///
 /// # Errors
-/// A file that cannot be read, is not UTF-8 where it must be, or is not what its name says; those of `each`.
+/// If a file cannot be read, is not UTF-8 although it must be, or is not what its name says, or if `each`
+/// fails.
 pub fn each(
     files: &[PathBuf],
     reading: &Reading,
@@ -87,7 +90,7 @@ pub fn each(
     })
 }
 
-/// Puts a part of a document behind those before it.
+/// Appends a part to a document.
 pub fn join(document: &mut Vec<u8>, mut part: Vec<u8>) {
     match document.is_empty() {
         true => *document = part,
@@ -95,11 +98,11 @@ pub fn join(document: &mut Vec<u8>, mut part: Vec<u8>) {
     }
 }
 
-/// Calls `each` for the parts of the documents of files, in order, with whether the document ends there; most documents
-/// are one part. Empty documents are left out.
+/// Calls `each` for the parts of the documents of files, in order, and tells it whether the part ends its
+/// document. Most documents are one part. Empty documents are skipped.
 ///
 /// # Errors
-/// As [`each`].
+/// As for [`each`].
 pub fn parts(
     files: &[PathBuf],
     reading: &Reading,
@@ -149,10 +152,11 @@ fn of_file(path: &Path, reading: &Reading, each: Each<'_>) -> Result<()> {
     })
 }
 
-/// Calls `each` for the lines of a plain file, the texts of JSON lines or those of the rows of a table, with their numbers from 1.
+/// Calls `each` with the number, from 1, and the text of every line of a plain file, JSON line or row of a
+/// table.
 ///
 /// # Errors
-/// As [`each`].
+/// As for [`each`].
 pub fn lines(
     path: &Path,
     reading: &Reading,
@@ -195,7 +199,7 @@ fn pieces(
     })
 }
 
-/// Whether each line of a file is an object with a text.
+/// Whether every line of a file is an object with a text.
 fn is_json_lines(path: &Path, reading: &Reading) -> Result<bool> {
     let name = packed::plain_name(path);
     Ok(reading.field.is_some()
@@ -203,7 +207,7 @@ fn is_json_lines(path: &Path, reading: &Reading) -> Result<bool> {
         || is_json(&name) && !reading.plain && reading.separator.is_none() && begins_lines(path)?)
 }
 
-/// Whether every line or row of a file is a document, by the file's name.
+/// Whether every line or row of a file is a document, judged by the file's name.
 pub(in crate::data) fn has_rows(path: &Path) -> bool {
     columnar::is_columnar(path) || is_lines(&packed::plain_name(path))
 }
@@ -216,10 +220,11 @@ fn is_json(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|e| e == "json")
 }
 
-/// Whether a `.json` file is JSON lines, as libraries write them under that name: it begins with an object.
+/// Whether a `.json` file holds JSON lines, as some libraries write them under that name: it begins with an
+/// object.
 ///
 /// # Errors
-/// It cannot be read, or begins with an array.
+/// If the file cannot be read or begins with an array.
 fn begins_lines(path: &Path) -> Result<bool> {
     let mut content = BufReader::new(Unpacked::open(path)?);
     loop {
@@ -238,7 +243,7 @@ fn begins_lines(path: &Path) -> Result<bool> {
     }
 }
 
-/// White space, and the bytes of a byte-order mark.
+/// Whether a byte is white space or part of a byte-order mark.
 fn is_before_json(byte: u8) -> bool {
     byte.is_ascii_whitespace() || [0xEF, 0xBB, 0xBF].contains(&byte)
 }
@@ -251,7 +256,7 @@ fn no_lines(path: &Path) -> Error {
     ))
 }
 
-/// Why the pieces of a file come no further.
+/// The reason why reading the pieces of a file stops.
 enum Stopped {
     Reading(std::io::Error),
     Error(Error),
@@ -280,7 +285,7 @@ fn require_text(piece: &Piece, path: &Path) -> Result<()> {
     )))
 }
 
-/// A row without a text is no document.
+/// Calls `each` for the rows of a table; a row without a text is not a document.
 fn of_table(path: &Path, column: &str, each: Each<'_>) -> Result<()> {
     columnar::rows(path, &[(column, "field")], |_, mut cells| {
         let text = cells.pop().and_then(columnar::Cell::joined);
@@ -288,7 +293,7 @@ fn of_table(path: &Path, column: &str, each: Each<'_>) -> Result<()> {
     })
 }
 
-/// The text of a JSON line. JSON is UTF-8, whatever tokens its texts become.
+/// Returns the text of a JSON line. JSON is UTF-8, whatever the tokenizer.
 fn json_line(line: &[u8], field: &str, path: &Path, number: u64) -> Result<Vec<u8>> {
     let line = std::str::from_utf8(line)
         .map_err(|e| packed::not_text_at(path, number, e.valid_up_to()))?;
@@ -301,7 +306,7 @@ fn json_line(line: &[u8], field: &str, path: &Path, number: u64) -> Result<Vec<u
     })?;
     match json_line::inside(&object, field) {
         Some(Value::String(text)) => Ok(text.clone().into_bytes()),
-        // As a row of a table without a text: the same data set in either form gives the same documents.
+        // As for a table row without a text: the same data set gives the same documents in either form.
         Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Array(parts)) if parts.iter().all(Value::is_string) => {
             let parts: Vec<&str> = parts.iter().filter_map(Value::as_str).collect();

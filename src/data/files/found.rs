@@ -1,17 +1,18 @@
-//! The files that the paths of an experiment stand for: a file, a folder, a pattern (`corpus/*.parquet`).
+//! Finds the files that the paths of an experiment stand for: a file, a folder, or a pattern
+//! (`corpus/*.parquet`).
 
 use std::path::{Path, PathBuf};
 
 use super::{archive, packed, splits};
 use crate::error::{Error, Result};
 
-/// Whether a path is a pattern, by its characters.
+/// Whether a path is a pattern, judged by its characters.
 pub fn is_pattern(path: &Path) -> bool {
     path.to_string_lossy().contains(['*', '?', '['])
 }
 
-/// What lies at a path: a file or folder, plain or packed, the inside of an archive that is there, or a pattern that some
-/// file matches.
+/// Returns what exists at a path: a file or folder, plain or packed, a path inside an existing archive, or a
+/// pattern that matches some file.
 pub fn at(path: &Path) -> Option<PathBuf> {
     let there = packed::either(path);
     let there = there.or_else(|| archive::split(path).map(|_| path.to_path_buf()));
@@ -21,11 +22,11 @@ pub fn at(path: &Path) -> Option<PathBuf> {
     })
 }
 
-/// The files that paths stand for: a folder's files at any depth and a pattern's in the order of their paths, hidden ones
-/// left out. Links are followed.
+/// Returns the files that paths stand for. Folders are searched at any depth, hidden files are left out, and
+/// links are followed; the files of a folder or pattern are sorted by path.
 ///
 /// # Errors
-/// A folder that cannot be read, holds no file or holds a link to itself, a pattern that no file matches.
+/// If a folder cannot be read, holds no file or holds a link to itself, or a pattern matches no file.
 pub fn listed(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {
@@ -51,10 +52,10 @@ pub fn listed(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// The files of [`listed`] that `keep` takes, of paths that stand under a key of `[data]`.
+/// Returns the files of [`listed`] for which `keep` is true; the paths stand under `key` of `[data]`.
 ///
 /// # Errors
-/// Those of [`listed`]; a folder with files of several splits among those that are kept.
+/// As for [`listed`]; also if the kept files of a folder belong to several splits.
 pub fn files(key: &str, paths: &[PathBuf], keep: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {
@@ -66,7 +67,7 @@ pub fn files(key: &str, paths: &[PathBuf], keep: impl Fn(&Path) -> bool) -> Resu
     Ok(all)
 }
 
-/// Files beside the tables of a folder from a hub, or of one that `datasets` saved, which describe them.
+/// Files that describe the tables beside them, in a folder from a hub or one that `datasets` saved.
 const DESCRIPTIONS: [&str; 5] = [
     "README.md",
     "dataset_dict.json",
@@ -75,7 +76,7 @@ const DESCRIPTIONS: [&str; 5] = [
     "state.json",
 ];
 
-/// The files of a place that hold examples: those of a folder without the ones that describe the others.
+/// Returns the files of a path that hold examples: in a folder, those that do not merely describe others.
 pub(in crate::data) fn of_tables(place: &Path, files: Vec<PathBuf>) -> Vec<PathBuf> {
     if !place.is_dir() {
         return files;
@@ -91,7 +92,7 @@ pub(in crate::data) fn of_tables(place: &Path, files: Vec<PathBuf>) -> Vec<PathB
     }
 }
 
-/// The first `most` of some names, and how many there are beside them: `a.txt, b.txt and 3 more`.
+/// Joins the first `most` names and adds how many more there are: `a.txt, b.txt and 3 more`.
 pub(in crate::data) fn shown(names: &[String], most: usize) -> String {
     let more = match names.len().saturating_sub(most) {
         0 => String::new(),
@@ -100,17 +101,17 @@ pub(in crate::data) fn shown(names: &[String], most: usize) -> String {
     names[..names.len().min(most)].join(", ") + &more
 }
 
-/// The files in a folder at any depth in the order of their paths, hidden ones left out. Links are followed.
+/// Returns the files below a folder at any depth, sorted by path, without hidden ones. Links are followed.
 ///
 /// # Errors
-/// A folder that cannot be read or holds a link to itself.
+/// If a folder cannot be read or holds a link to itself.
 pub fn below(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     walk(folder, &mut Vec::new(), &mut all)?;
     Ok(all)
 }
 
-/// The files that a pattern matches, in the order of their paths.
+/// Returns the files that a pattern matches, sorted by path.
 fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     let wrong = |why: &dyn std::fmt::Display| {
         Error::usage(format!("[data] the pattern {}: {why}", pattern.display()))
@@ -132,7 +133,7 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Adds the files below `folder`, which lies in the folders `above` by their real paths.
+/// Adds the files below `folder`; `above` holds the canonical paths of its parent folders.
 fn walk(folder: &Path, above: &mut Vec<PathBuf>, all: &mut Vec<PathBuf>) -> Result<()> {
     let real = folder.canonicalize().map_err(Error::io("read", folder))?;
     if above.contains(&real) {
@@ -167,7 +168,7 @@ fn walk(folder: &Path, above: &mut Vec<PathBuf>, all: &mut Vec<PathBuf>) -> Resu
     Ok(())
 }
 
-/// The folder of a pattern that comes before its first part with a sign, and the rest.
+/// Splits a pattern before its first component with a wildcard: the folder, and the rest.
 pub(in crate::data) fn base(pattern: &Path) -> (PathBuf, PathBuf) {
     let parts: Vec<_> = pattern.components().collect();
     let signed = |part: &std::path::Component<'_>| is_pattern(Path::new(part.as_os_str()));

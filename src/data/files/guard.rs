@@ -1,15 +1,15 @@
-//! Panics of a library that reads damaged bytes, as errors.
+//! Turns panics of a library that decodes damaged bytes into errors.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
 thread_local! {
-    /// Whether a panic of this thread is about to become an error, and is not printed.
+    /// Whether a panic of this thread will be turned into an error and must not be printed.
     static CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The result of `read`; where it panics, an error that says why.
+/// Returns the result of `read`, or an error with the message of its panic.
 pub(in crate::data) fn panics<T>(read: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

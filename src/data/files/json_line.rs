@@ -1,7 +1,7 @@
-//! A line of JSON that holds an object, for tables whose rows are lines.
+//! Parses a line of JSON that holds an object, for tables whose rows are lines.
 //!
-//! A key that an object has twice is an error: JSON leaves open which of the two counts (RFC 8259, section 4), and the last one
-//! would be read in silence. Objects inside of the object are not looked at.
+//! A duplicate key of the object is an error: JSON leaves open which of the two counts (RFC 8259, section 4),
+//! and otherwise the last one would silently win. Nested objects are not checked.
 
 use super::packed;
 use crate::error::{shell_word, suggestion};
@@ -12,10 +12,10 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::path::Path;
 
-/// The object of a line.
+/// Returns the object of a line.
 ///
 /// # Errors
-/// A clause that says why the line is none.
+/// As a clause that says why the line is not an object.
 pub(in crate::data) fn object(line: &str) -> Result<Map<String, Value>, String> {
     let read: Result<Object, serde_json::Error> = serde_json::from_str(line);
     read.map(|object| object.0).map_err(|error| {
@@ -25,7 +25,7 @@ pub(in crate::data) fn object(line: &str) -> Result<Map<String, Value>, String> 
                 "a JSON array, and JSON lines are one object a line; jq -c '.[]' FILE writes an array so".into()
             }
             Category::Data if !begun.starts_with('{') => "not a JSON object".into(),
-            // What serde_json says of the place counts lines within the line.
+            // The position in serde_json's message counts lines within this line.
             Category::Data => {
                 let said = error.to_string();
                 said.rsplit_once(" at line ").map_or(said.clone(), |(why, _)| why.to_string())
@@ -35,13 +35,14 @@ pub(in crate::data) fn object(line: &str) -> Result<Map<String, Value>, String> 
     })
 }
 
-/// The value under a name, or under `a.b` that of `b` in the object `a`, as the column of a table is named.
+/// Returns the value of a field; `a.b` also means field `b` of the object `a`, as columns of tables are
+/// named.
 pub(in crate::data) fn inside<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     object.get(name).or_else(|| {
         name.match_indices('.').find_map(|(point, _)| {
             match object.get(&name[..point])? {
                 Value::Object(inner) => inside(inner, &name[point + 1..]),
-                // Nothing is in it, as in a row without the struct.
+                // Null has no fields, like a row without the struct.
                 nothing @ Value::Null => Some(nothing),
                 _ => None,
             }
@@ -49,14 +50,14 @@ pub(in crate::data) fn inside<'a>(object: &'a Map<String, Value>, name: &str) ->
     })
 }
 
-/// The clause for a field that an object lacks, with the nearest one that it has.
+/// Returns the clause for a field that an object lacks, with the nearest existing one.
 pub(in crate::data) fn missing(object: &Map<String, Value>, name: &str) -> String {
     let all = names(object);
     let hint = suggestion(name, all.iter().map(String::as_str));
     format!("no field `{name}`{hint}")
 }
 
-/// All fields, those inside objects with a point.
+/// Returns the names of all fields; fields of nested objects are joined with a point.
 fn names(object: &Map<String, Value>) -> Vec<String> {
     let each = object.iter().flat_map(|(key, value)| match value {
         Value::Object(inner) if !inner.is_empty() => {
@@ -68,7 +69,8 @@ fn names(object: &Map<String, Value>) -> Vec<String> {
     each.collect()
 }
 
-/// The fault of a file whose name ends in `.json`, which is mostly one array; nothing else says how it is written.
+/// Returns the fault of a file whose name ends in `.json`, which is usually a single array, if nothing else
+/// tells its format.
 pub(in crate::data) fn fault(path: &Path) -> Option<String> {
     packed::plain_name(path).ends_with(".json").then(|| {
         format!(
@@ -80,13 +82,13 @@ pub(in crate::data) fn fault(path: &Path) -> Option<String> {
     })
 }
 
-/// Whether a line begins an array of objects, which may go on in the next lines.
+/// Whether a line begins an array of objects, which may continue on the next lines.
 fn is_array_of_objects(line: &str) -> bool {
     let inside = line.strip_prefix('[').map(str::trim_start);
     inside.is_some_and(|inside| inside.is_empty() || inside.starts_with('{'))
 }
 
-/// An object without a key that is there twice.
+/// An object without duplicate keys.
 struct Object(Map<String, Value>);
 
 impl<'de> Deserialize<'de> for Object {

@@ -1,4 +1,5 @@
-//! Files in: documents, articles, archives, tables of columns, packed files, and the paths that an experiment names.
+//! Input files: documents, articles, archives, columnar tables, packed files, and the paths that an
+//! experiment names.
 
 pub mod archive;
 pub(in crate::data) mod articles;

@@ -1,4 +1,5 @@
-//! Files that may be packed, with gzip or Zstandard: what they are is told by their first bytes, not by their names.
+//! Files that may be packed with gzip or Zstandard, recognised by their first bytes rather than by their
+//! names.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -7,17 +8,17 @@ use std::str::Utf8Error;
 
 use crate::error::{Error, Result};
 
-/// How the names of packed files end.
+/// File name endings of packed files.
 pub const ENDINGS: [&str; 2] = [".gz", ".zst"];
 
-/// A packed file is unpacked to so many times its size at most. Text packs 3 to 5 times, tables and logs that repeat
-/// themselves a few tens of times; zeros 1000 times and more, so that ten megabytes of them fill a memory.
+/// Maximum ratio of unpacked to packed size. Text packs 3 to 5 times, repetitive tables and logs a few tens
+/// of times; zeros pack 1000 times and more, so that ten megabytes of them would fill the memory.
 const MOST_UNPACKED: u64 = 100;
-/// Unpacked bytes that any packed file may have.
+/// Unpacked size in bytes that any packed file may have.
 const ALWAYS_UNPACKED: u64 = 64 << 20;
-/// The mark of byte order that some programs write before UTF-8.
+/// Byte-order mark that some programs write before UTF-8.
 const MARK: char = '\u{FEFF}';
-/// Bytes that are read at once.
+/// Number of bytes read at once.
 const BLOCK: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +46,12 @@ impl Packing {
     }
 }
 
-/// The content of a file, unpacked as it is read.
+/// The content of a file, unpacked while it is read.
 pub struct Unpacked {
     reader: Box<dyn Read>,
     packing: Packing,
     size: u64,
-    /// Bytes that may still come.
+    /// Number of bytes that may still be unpacked.
     left: u64,
 }
 
@@ -58,7 +59,7 @@ impl Unpacked {
     /// Opens a file.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// If the file cannot be read.
     pub fn open(path: &Path) -> Result<Self> {
         crate::files::require_ordinary(path)?;
         let file = File::open(path).map_err(Error::io("read", path))?;
@@ -85,7 +86,7 @@ impl Unpacked {
         })
     }
 
-    /// The error of a run for what reading gave.
+    /// Returns the error that a command reports for a failed read.
     pub fn fault(path: &Path, e: io::Error) -> Error {
         match e.get_ref().and_then(|inner| inner.downcast_ref::<Fault>()) {
             Some(Fault(why)) => Error::run(format!("{} {why}", path.display())),
@@ -94,7 +95,7 @@ impl Unpacked {
     }
 }
 
-/// Why the content of a packed file cannot be had.
+/// The reason why a packed file cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Fault(String);
@@ -126,10 +127,10 @@ impl Read for Unpacked {
     }
 }
 
-/// The content of a file, unpacked when it is packed.
+/// Returns the content of a file, unpacked if it is packed.
 ///
 /// # Errors
-/// Unreadable, or cut short, damaged, or packed more tightly than data is.
+/// If the file cannot be read, is cut short or damaged, or unpacks to suspiciously many bytes.
 pub fn content(path: &Path) -> Result<Vec<u8>> {
     let mut file = Unpacked::open(path)?;
     let expected = match file.packing {
@@ -142,10 +143,10 @@ pub fn content(path: &Path) -> Result<Vec<u8>> {
     Ok(plain)
 }
 
-/// The content of a file as text, unpacked when it is packed, without a mark of byte order.
+/// Returns the content of a file as text, unpacked if it is packed, without a byte-order mark.
 ///
 /// # Errors
-/// As [`content`]; a file that is not UTF-8, at its line.
+/// As for [`content`]; also if the file is not UTF-8, with the line.
 pub(in crate::data) fn text(path: &Path) -> Result<String> {
     let content = content(path)?;
     crate::files::require_narrow(path.display(), &content)?;
@@ -157,7 +158,7 @@ pub(in crate::data) fn text(path: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// The error of a table whose content is not UTF-8, at the line of its first wrong byte.
+/// Returns the error of a table whose content is not UTF-8, with the line of its first invalid byte.
 fn not_text(path: &Path, content: &[u8], wrong: Utf8Error) -> Error {
     let before = &content[..wrong.valid_up_to()];
     let line = before.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
@@ -165,7 +166,7 @@ fn not_text(path: &Path, content: &[u8], wrong: Utf8Error) -> Error {
     not_text_at(path, line, before.len() - begins.map_or(0, |at| at + 1))
 }
 
-/// The error of a line that is not UTF-8 from a byte on, which counts from 0.
+/// Returns the error of a line that is not UTF-8; `byte` is the position of the first invalid byte, from 0.
 pub(in crate::data) fn not_text_at(path: &Path, line: u64, byte: usize) -> Error {
     Error::run(format!(
         "{}:{line}: the line is not UTF-8 (byte {byte} of it); convert the file",
@@ -173,19 +174,21 @@ pub(in crate::data) fn not_text_at(path: &Path, line: u64, byte: usize) -> Error
     ))
 }
 
-/// The name of a file in small letters, without the ending of its packing: `Train.JSONL.gz` is `train.jsonl`.
+/// Returns the name of a file in lower case without the ending of its packing: `Train.JSONL.gz` becomes
+/// `train.jsonl`.
 pub fn plain_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     stripped(&name.to_lowercase()).to_owned()
 }
 
-/// A name without the ending of its packing.
+/// Returns a name without the ending of its packing.
 pub fn stripped(name: &str) -> &str {
     let plain = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
     plain.unwrap_or(name)
 }
 
-/// The path, or the same packed where it is given plain, or plain where it is given packed.
+/// Returns the path if it exists, otherwise the packed file of a plain path, or the plain file of a packed
+/// path.
 pub fn either(path: &Path) -> Option<PathBuf> {
     if path.exists() {
         return Some(path.to_path_buf());

@@ -7,12 +7,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Paths as they are written in the file.
+/// One or several paths as written in an experiment file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paths(pub Vec<PathBuf>);
 
 impl Paths {
-    /// Each path with the key that names them all.
+    /// Returns each path with the key that names them all.
     pub(in crate::data) fn keyed<'a>(
         &'a self,
         key: &'static str,
@@ -20,13 +20,13 @@ impl Paths {
         self.0.iter().map(move |path| (key, path.as_path()))
     }
 
-    /// The same with every path put where `place` says.
+    /// Returns the same paths, each replaced by `place(path)`.
     pub(in crate::data) fn placed(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         Self(self.0.iter().map(|path| place(path)).collect())
     }
 }
 
-/// A path, or a list of them.
+/// Schema of one path or a list of paths.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 #[allow(dead_code)]

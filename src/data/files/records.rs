@@ -1,4 +1,5 @@
-//! The rows of tables as objects: JSON lines, TSV, CSV, Parquet and Arrow, for kinds of data whose keys say what is made of a row.
+//! Reads rows of tables as objects: JSON lines, TSV, CSV, Parquet and Arrow, for kinds of data whose keys say
+//! how a row is used.
 
 use super::row_lines::RowLines;
 use super::{columnar, delimiter as delimiters, json_line, packed};
@@ -7,30 +8,31 @@ use crate::error::{Error, Result};
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// A row and its line, or its number in tables of columns.
+/// A row with its line, or with its number in a columnar table.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::data) struct Record {
     pub(in crate::data) line: u64,
     pub(in crate::data) fields: Map<String, Value>,
 }
 
-/// Whether a file's name says that its columns have names.
+/// Whether a file's columns have names, judged by the file's name.
 pub(in crate::data) fn has_names(path: &Path) -> bool {
     columnar::is_columnar(path) || Format::of(path) == Some(Format::Jsonl)
 }
 
 impl Record {
-    /// An error of this row of a file.
+    /// Returns an error about this row of a file.
     pub(in crate::data) fn fault(&self, path: &Path, why: &str) -> Error {
         Error::run(format!("{}:{}: {why}", path.display(), self.line))
     }
 }
 
-/// The rows of a file. Columns of TSV and CSV have the names of `columns`, or of the first line where these are empty.
+/// Reads the rows of a file. Columns of TSV and CSV have the names in `columns`, or those of the first line
+/// if `columns` is empty.
 ///
 /// # Errors
-/// A file that cannot be read, whose name does not say how it is written, or that has no rows; a row with another number of
-/// columns.
+/// If the file cannot be read, its name does not tell its format, it has no rows, or a row has a different
+/// number of columns.
 pub(in crate::data) fn read(path: &Path, columns: &[String]) -> Result<Vec<Record>> {
     let mut records = Vec::new();
     if columnar::is_columnar(path) {

@@ -1,20 +1,20 @@
-//! The lines at which the rows of TSV and CSV begin, as a text editor counts them.
+//! Finds the lines at which the rows of TSV and CSV files begin, as a text editor counts them.
 //!
-//! The reader of the `csv` crate says of a row where the end of the row before it was found, which with line breaks of two
-//! characters, or with empty lines between rows, is a line or more above.
+//! The position that the `csv` crate reports for a row is the end of the row before. With line breaks of two
+//! characters, or empty lines between rows, that is one or more lines above the row.
 
 use csv::{Position, StringRecord};
 
-/// Counts lines up to one row after the other.
+/// Counts the lines from one row to the next.
 pub(in crate::data) struct RowLines<'a> {
     text: &'a [u8],
-    /// The byte up to which lines are counted, and the line there.
+    /// Byte position up to which lines are counted, and the line number there.
     at: usize,
     line: u64,
 }
 
 impl<'a> RowLines<'a> {
-    /// Of a table's text.
+    /// Starts at the beginning of a table's text.
     pub(in crate::data) fn of(text: &'a str) -> Self {
         Self {
             text: text.as_bytes(),
@@ -23,7 +23,7 @@ impl<'a> RowLines<'a> {
         }
     }
 
-    /// The line at which a row begins; rows come in their order.
+    /// Returns the line at which a row begins; rows must come in order.
     pub(in crate::data) fn line(&mut self, row: &StringRecord) -> u64 {
         let byte = row.position().map_or(0, Position::byte);
         let byte = usize::try_from(byte).unwrap_or(usize::MAX);

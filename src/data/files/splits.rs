@@ -1,6 +1,6 @@
-//! Folders in which the files of several splits lie side by side, as data sets of Hugging Face's Hub have them:
-//! `data/train-00000-of-00004.parquet` beside `data/test-00000-of-00001.parquet`, or `train/0000.parquet` beside `test/0000.parquet`.
-//! Read as one they would put what is tested on into training.
+//! Detects folders with the files of several splits, as in data sets of Hugging Face's Hub:
+//! `data/train-00000-of-00004.parquet` beside `data/test-00000-of-00001.parquet`, or `train/0000.parquet`
+//! beside `test/0000.parquet`. If they were read as one split, test examples would be trained on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use super::{columnar, packed};
 use crate::error::{Error, Result};
 
-/// The keys of `[data]` that take the files of each split.
+/// The keys of `[data]` for the files of each split.
 const KEYS: [&str; 3] = ["path", "valid_path", "test_path"];
-/// The names that splits have, with the number of their key.
+/// Usual names of splits, each with the index of its key in [`KEYS`].
 const NAMES: [(&str, usize); 6] = [
     ("train", 0),
     ("validation", 1),
@@ -20,17 +20,17 @@ const NAMES: [(&str, usize); 6] = [
     ("dev", 1),
     ("test", 2),
 ];
-/// How files end that hold examples, beside tables of columns.
+/// File name extensions of tables of examples, apart from columnar ones.
 const ENDINGS: [&str; 6] = ["jsonl", "ndjson", "json", "csv", "tsv", "txt"];
 
-/// The patterns of each split's files, by the number of its key.
+/// The patterns of each split's files, by the index of its key.
 type Patterns = BTreeMap<usize, String>;
 
-/// An error where files of a folder under a key of `[data]` lie at one place and are of several splits. Files that a pattern or
-/// a list names are taken as they are.
+/// Returns an error if files in one folder under a key of `[data]` belong to several splits. Files that a
+/// pattern or a list names are accepted as they are.
 ///
 /// # Errors
-/// A folder with such files; the message has the keys that take each split, and the pattern that takes all files.
+/// If there are such files; the message has the keys for each split, and the pattern that takes all files.
 pub(in crate::data) fn require_one(key: &str, folder: &Path, files: &[PathBuf]) -> Result<()> {
     let all = places(files);
     let several = all.iter().find(|(_, patterns)| patterns.len() > 1);
@@ -53,7 +53,8 @@ pub(in crate::data) fn require_one(key: &str, folder: &Path, files: &[PathBuf]) 
     )))
 }
 
-/// The patterns that take all files below a folder: one for each ending, or one for all where a file has none.
+/// Returns the patterns for all files below a folder: one per extension, or a single one if a file has no
+/// extension.
 fn everything(folder: &Path, files: &[PathBuf]) -> String {
     let endings: BTreeSet<Option<&OsStr>> = files.iter().map(|file| file.extension()).collect();
     let endings: Option<Vec<&str>> = endings.into_iter().map(|e| e?.to_str()).collect();
@@ -68,7 +69,8 @@ fn everything(folder: &Path, files: &[PathBuf]) -> String {
     }
 }
 
-/// The keys that take some files by their splits: `path = "data/train-*.parquet"`; `None` where their names say none.
+/// Returns the keys for some files according to their splits: `path = "data/train-*.parquet"`; `None` if
+/// their names tell no split.
 pub(in crate::data) fn named(files: &[PathBuf]) -> Option<String> {
     let all = places(files);
     let (place, patterns) = all.first_key_value()?;
@@ -83,7 +85,7 @@ fn keyed(place: &Path, patterns: &Patterns) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// The splits that lie at each place.
+/// Returns the splits found in each folder.
 fn places(files: &[PathBuf]) -> BTreeMap<PathBuf, Patterns> {
     let mut all: BTreeMap<PathBuf, Patterns> = BTreeMap::new();
     for (place, key, pattern) in files.iter().filter_map(|file| split_of(file)) {
@@ -93,12 +95,12 @@ fn places(files: &[PathBuf]) -> BTreeMap<PathBuf, Patterns> {
     all
 }
 
-/// The place of a file, the number of its split's key, and a pattern of all files of that split: by the folder of a table, else by
-/// the name of the file.
+/// Returns the folder of a file, the index of its split's key, and a pattern for all files of that split. A
+/// table's split is told by its folder, otherwise by the name of the file.
 fn split_of(file: &Path) -> Option<(PathBuf, usize, String)> {
     let (folder, name) = (file.parent()?, file.file_name()?.to_str()?);
     let is_table = columnar::is_columnar(file);
-    // Folders of pictures and recordings have such a table in the folder of each split.
+    // Folders of images and recordings have such a table in the folder of each split.
     let in_folder = is_table || name.starts_with("metadata.");
     let within = folder.file_name().and_then(|name| name.to_str());
     let within = within.filter(|_| in_folder).and_then(|within| {
@@ -124,7 +126,7 @@ fn split_of(file: &Path) -> Option<(PathBuf, usize, String)> {
         let mut following = rest.chars();
         let pattern = match (following.next(), following.next()) {
             (None, _) => name.to_owned(),
-            // Texts may have any name, `train-to-busan.txt`; parts of a split are numbered.
+            // Text files may have any name, such as `train-to-busan.txt`; parts of a split are numbered.
             (Some('-' | '_' | '.'), Some(next)) if is_table || next.is_ascii_digit() => {
                 let (begins, ends) = (name.get(..=word.len())?, name.get(stem.len()..)?);
                 format!("{begins}*{ends}")
@@ -139,7 +141,7 @@ fn split_of(file: &Path) -> Option<(PathBuf, usize, String)> {
 mod tests {
     use super::*;
 
-    /// What is said of files in a folder, without the folder's place.
+    /// Returns the message about files in a folder, without the path of the temporary folder.
     fn told_of(key: &str, files: &[&str]) -> String {
         let folder = tempfile::tempdir().unwrap();
         let files: Vec<PathBuf> = files.iter().map(|file| folder.path().join(file)).collect();

@@ -1,17 +1,19 @@
-//! `[data] augment`: how training images are changed, in the order of DeiT's recipe: crop, flip, RandAugment,
-//! jitter, normalisation, erasing, mixing.
+//! `[data] augment`: how training images are augmented, in the order of DeiT's recipe: crop, flip,
+//! RandAugment, jitter, normalisation, erasing, mixing.
 //!
-//! * `resized_crop`: a window of random area and aspect, resized to the size of the whole (Szegedy et al. 2015, section 6;
-//!   torchvision's `RandomResizedCrop`). It is cut from the image at the size that the data has.
-//! * `crop`: the image with so many black pixels around it, cut at random to its own size (He et al. 2016, section
-//!   4.2).
-//! * `flip`: left and right exchanged for half of the images.
-//! * `rand_augment`: `n` operations of 14, drawn one by one (Cubuk et al. 2020, arXiv:1909.13719), with
-//!   torchvision's operations and its 31 magnitudes; what comes in from outside is black.
-//! * `jitter`: brightness, contrast and saturation by random factors, hues by a random turn, in a random order (torchvision's
-//!   `ColorJitter`).
-//! * `erase`: with this probability a rectangle of 2 to 33 % of the image, of aspect 0.3 to 3.3, becomes 0 after
-//!   normalisation, that is, the mean colour (Zhong et al. 2017, arXiv:1708.04896; ranges of torchvision).
+//! * `resized_crop`: a window of random area and aspect ratio, resized to the size of the whole image
+//!   (Szegedy et al. 2015, section 6; torchvision's `RandomResizedCrop`). It is cut from the image at the
+//!   size that the data has.
+//! * `crop`: the image is padded with this many black pixels and cropped at random to its own size (He et al.
+//!   2016, section 4.2).
+//! * `flip`: half of the images are mirrored left to right.
+//! * `rand_augment`: `n` operations of 14, drawn independently (Cubuk et al. 2020, arXiv:1909.13719), with
+//!   torchvision's operations and its 31 magnitudes; areas from outside the image are black.
+//! * `jitter`: brightness, contrast and saturation are scaled by random factors and hues rotated by a random
+//!   angle, in random order (torchvision's `ColorJitter`).
+//! * `erase`: with this probability a rectangle of 2 to 33 % of the image, of aspect ratio 0.3 to 3.3,
+//!   becomes 0 after normalisation, that is, the mean colour (Zhong et al. 2017, arXiv:1708.04896; ranges of
+//!   torchvision).
 //! * `mixup`, `cutmix`: α of the Beta distribution; see [`super::mix`].
 
 use std::ops::Range;
@@ -29,10 +31,10 @@ use crate::rng::Stream;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AugmentConfig {
-    /// Pixels around the image that it is cut from; 0 for none.
+    /// Pixels of padding around the image before a random crop; 0 for none.
     #[schemars(range(max = 4096))]
     pub crop: usize,
-    /// A window of random area and aspect in place of `crop`. Source: Szegedy et al. 2015, section 6.
+    /// A window of random area and aspect ratio, instead of `crop`. Source: Szegedy et al. 2015, section 6.
     pub resized_crop: Option<ResizedCropConfig>,
     /// Whether half of the images are mirrored.
     pub flip: bool,
@@ -40,7 +42,7 @@ pub struct AugmentConfig {
     pub rand_augment: Option<RandAugmentConfig>,
     /// Colours changed by random factors. Source: Krizhevsky et al. 2012; Howard 2013, section 2.
     pub jitter: Option<JitterConfig>,
-    /// The probability that a rectangle is erased. Source: Zhong et al. 2020, section 3.2.
+    /// Probability that a rectangle is erased. Source: Zhong et al. 2020, section 3.2.
     #[schemars(range(min = 0, max = 1))]
     pub erase: f64,
     /// α of mixup; 0 for none. Source: Zhang et al. 2018, section 2.
@@ -55,9 +57,9 @@ pub struct AugmentConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RandAugmentConfig {
-    /// Operations, one after the other. Source: Cubuk et al. 2020, section 3.
+    /// Number of operations, applied one after the other. Source: Cubuk et al. 2020, section 3.
     pub n: usize,
-    /// How strong they are, 0 to 30. Source: Cubuk et al. 2020, section 3.
+    /// Strength of the operations, 0 to 30. Source: Cubuk et al. 2020, section 3.
     #[schemars(range(max = 30))]
     pub magnitude: usize,
 }
@@ -68,15 +70,15 @@ impl Default for RandAugmentConfig {
     }
 }
 
-/// Share of the image that is erased.
+/// Range of the erased share of the image.
 const ERASED: Range<f64> = 0.02..0.33;
-/// Height over width of what is erased.
+/// Range of the erased rectangle's aspect ratio, height over width.
 const ASPECT: Range<f64> = 0.3..3.3;
-/// Rectangles that are tried before an image stays whole.
+/// Number of rectangles that are tried before the image is left whole.
 const TRIES: usize = 10;
 
 impl AugmentConfig {
-    /// All faults of its keys.
+    /// Returns all faults of its keys.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut fault = |wrong: bool, table: &str, message: String| {
@@ -130,7 +132,8 @@ impl AugmentConfig {
         faults
     }
 
-    /// Faults of changes that do not fit images of so many channels, of this height and width, as far as they are known.
+    /// Returns the faults of augmentations that do not fit images with these channels and this size (height
+    /// and width), as far as these are known.
     pub(in crate::data) fn misfits(
         &self,
         channels: Option<usize>,
@@ -151,17 +154,17 @@ impl AugmentConfig {
         faults
     }
 
-    /// An error with the first of [`Self::misfits`].
+    /// Returns an error with the first of [`Self::misfits`].
     ///
     /// # Errors
-    /// Changes that do not fit images of this shape `[channels, height, width]`.
+    /// If an augmentation does not fit images of this shape `[channels, height, width]`.
     pub(in crate::data) fn require_fit(&self, [channels, height, width]: [usize; 3]) -> Result<()> {
         let faults = self.misfits(Some(channels), Some([height, width]));
         let first = faults.into_iter().next();
         first.map_or(Ok(()), |fault| Err(Error::usage(fault)))
     }
 
-    /// How images are mixed, when they are.
+    /// Returns how images are mixed, if they are.
     pub fn mixing(&self) -> Option<Mixing> {
         match (self.mixup > 0.0, self.cutmix > 0.0) {
             (false, false) => None,
@@ -172,7 +175,7 @@ impl AugmentConfig {
     }
 }
 
-/// The image `[channels, height, width]` cropped, mirrored and changed by operations.
+/// Returns the image `[channels, height, width]`, cropped, mirrored and changed by operations.
 pub fn change(
     image: &[u8],
     shape: [usize; 3],
@@ -203,9 +206,9 @@ pub fn change(
     }
 }
 
-/// The window of the image's size that is moved so far down and right; black outside.
+/// Returns the image's window shifted by these pixels down and right; black outside the image.
 fn moved(image: &[u8], [_, height, width]: [usize; 3], down: isize, right: isize) -> Vec<u8> {
-    // The columns of the window that show the image.
+    // Columns of the window that lie inside the image.
     let seen = |size: usize, by: isize| {
         let size = size as isize;
         let clamp = |at: isize| at.clamp(0, size) as usize;
@@ -230,7 +233,7 @@ fn moved(image: &[u8], [_, height, width]: [usize; 3], down: isize, right: isize
 
 /// Erases a rectangle of a normalised image with this probability.
 pub fn erase(image: &mut [f32], shape: [usize; 3], probability: f64, stream: &mut Stream) {
-    // Without it no number is drawn.
+    // With probability 0 no number is drawn.
     if probability == 0.0 || f64::from(stream.uniform()) >= probability {
         return;
     }

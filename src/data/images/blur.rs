@@ -1,10 +1,12 @@
-//! Gaussian blur: rows, then columns, each a mean of its neighbours with the weights e^(−x²/2σ²) up to a distance of 3σ, divided by
-//! their sum. An image goes on beyond its edges as in a mirror whose middle is the last pixel.
+//! Gaussian blur: each pixel becomes a mean of its neighbours, along rows and then along columns, with the
+//! weights e^(−x²/2σ²) up to a distance of 3σ, divided by their sum. Beyond its edges an image is mirrored at
+//! its last pixel.
 
-/// Deviations up to which neighbours count.
+/// Distance up to which neighbours count, in standard deviations.
 const REACH: f32 = 3.0;
 
-/// The image `[channels, height, width]`, blurred with this deviation in pixels and rounded once.
+/// Returns the image `[channels, height, width]` blurred with the standard deviation `sigma` in pixels,
+/// rounded once.
 pub fn blurred(image: &[u8], [_, height, width]: [usize; 3], sigma: f32) -> Vec<u8> {
     let mut out = Vec::with_capacity(image.len());
     for plane in image.chunks_exact((height * width).max(1)) {
@@ -16,7 +18,8 @@ pub fn blurred(image: &[u8], [_, height, width]: [usize; 3], sigma: f32) -> Vec<
     out
 }
 
-/// Weights of the distances 0, 1, … , which add up to 1 over both sides. A mirror reaches no further than the other end.
+/// Returns the weights of the distances 0, 1, …, which add up to 1 over both sides. Mirroring reaches no
+/// further than the other end.
 fn weights(length: usize, sigma: f32) -> Vec<f32> {
     let reach = ((REACH * sigma).ceil() as usize).min(length.saturating_sub(1));
     let weight = |x: usize| (-(x as f32).powi(2) / (2.0 * sigma * sigma)).exp();
@@ -25,7 +28,8 @@ fn weights(length: usize, sigma: f32) -> Vec<f32> {
     one.into_iter().map(|x| x / sum).collect()
 }
 
-/// Every line of a plane, of `lines` lines of `length` pixels, blurred; `steps` lead from line to line and from pixel to pixel.
+/// Blurs every line of a plane of `lines` lines with `length` pixels each; `steps` holds the strides from
+/// line to line and from pixel to pixel.
 fn along(plane: &[f32], [lines, length]: [usize; 2], steps: [usize; 2], sigma: f32) -> Vec<f32> {
     let weights = weights(length, sigma);
     let last = length.saturating_sub(1);
@@ -56,7 +60,7 @@ mod tests {
         let mut point = vec![0; 25];
         point[12] = 255;
         let found = blurred(&point, [1, 5, 5], 0.5);
-        // e⁻² and e⁻⁸ of the middle's weight.
+        // e⁻² and e⁻⁸ times the weight of the middle.
         let one = 1.0 / (1.0 + 2.0 * ((-2.0f32).exp() + (-8.0f32).exp()));
         assert_eq!(found[12], (255.0 * one * one).round() as u8);
         assert!([7, 11, 13, 17].iter().all(|at| found[*at] == found[7]));

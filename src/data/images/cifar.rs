@@ -1,7 +1,7 @@
 //! The binary version of CIFAR (Krizhevsky 2009), plain or gzipped: records without a header.
 //!
-//! CIFAR-10: a label, then 1,024 red, 1,024 green and 1,024 blue bytes, row by row: 3,073 in all. CIFAR-100: a
-//! coarse label before the fine one, which is the class.
+//! A CIFAR-10 record is a label, then 1,024 red, 1,024 green and 1,024 blue bytes, row by row: 3,073 bytes in
+//! all. A CIFAR-100 record has a coarse label before the fine one; the fine one is the class.
 
 use std::path::{Path, PathBuf};
 
@@ -29,12 +29,12 @@ pub const CLASSES: [&str; 10] = [
     "truck",
 ];
 
-/// Bytes of labels before an image, and how many classes there are.
+/// The version of CIFAR, which determines the label bytes per image and the number of classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// One byte below 10.
+    /// CIFAR-10: one label byte, below 10.
     Ten,
-    /// Two bytes, the second below 100.
+    /// CIFAR-100: two label bytes, the second below 100.
     Hundred,
 }
 
@@ -53,7 +53,7 @@ impl Version {
         }
     }
 
-    /// The version whose records fill so many bytes.
+    /// Returns the version whose records fill `bytes` bytes.
     pub fn of_length(bytes: usize) -> Option<Self> {
         [Self::Ten, Self::Hundred]
             .into_iter()
@@ -64,7 +64,7 @@ impl Version {
 /// Reads the records of files, in order.
 ///
 /// # Errors
-/// Unreadable, not a whole number of records, labels out of range.
+/// If a file cannot be read or is not a whole number of records, or a label is out of range.
 pub fn read(paths: &[PathBuf], version: Version) -> Result<Pictures> {
     let mut pictures = Pictures {
         shape: SHAPE,
@@ -103,7 +103,7 @@ fn add(pictures: &mut Pictures, path: &Path, version: Version) -> Result<()> {
     Ok(())
 }
 
-/// The content of a file, which may lie in an archive.
+/// Returns the content of a file, which may lie in an archive.
 pub fn bytes(path: &Path) -> Result<Vec<u8>> {
     let Some((archive, inside)) = archive::split(path) else {
         return content(path);

@@ -1,4 +1,4 @@
-//! `kind = "images"`: the keys of images from files. `prepare` does what they say.
+//! `kind = "images"`: the configuration of images from files. `prepare` carries it out.
 
 use std::path::{Path, PathBuf};
 
@@ -13,29 +13,29 @@ use crate::data::files::paths::Paths;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ImagesConfig {
-    /// IDX images, files of CIFAR, or a folder of classes; `x.tar.gz/train` is a folder inside an archive. Or tables with
-    /// a column of images, as Hugging Face has them: Parquet or Arrow, a file, a folder, a pattern or a list.
+    /// IDX images, CIFAR files, or a folder of classes; `x.tar.gz/train` is a folder inside an archive. Or tables with a column
+    /// of images, as Hugging Face has them: Parquet or Arrow, a file, a folder, a pattern or a list.
     pub path: Paths,
     /// The labels of IDX images.
     pub labels: Option<PathBuf>,
     /// Validation images, instead of a fraction of `path`.
     pub valid_path: Option<Paths>,
-    /// Their labels.
+    /// Labels of IDX validation images.
     pub valid_labels: Option<PathBuf>,
     /// Test images.
     pub test_path: Option<Paths>,
-    /// Their labels.
+    /// Labels of IDX test images.
     pub test_labels: Option<PathBuf>,
     /// Share of the images of `path` to validate on, drawn at random and the same for every seed. Default 0.1
     /// without `valid_path`.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub valid_fraction: Option<f64>,
-    /// Share to test on, drawn likewise.
+    /// Share of the images of `path` to test on, drawn in the same way.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub test_fraction: Option<f64>,
-    /// Training images that are used, drawn at random and the same for every seed. Default: all.
+    /// Number of training images that are used, drawn at random and the same for every seed. Default: all.
     pub train_items: Option<usize>,
-    /// How the images are written; by default the files say.
+    /// Format of the images; by default as the files tell.
     pub format: Option<ImageFormat>,
     /// The column of images of a table. Default: the one that its metadata names, else `image` or `img`.
     pub image: Option<String>,
@@ -48,8 +48,8 @@ pub struct ImagesConfig {
     pub channels: Option<usize>,
     /// Height and width to resize to. Default: those of the first image.
     pub size: Option<[usize; 2]>,
-    /// How images of another shape become that `size`: stretched, or, where it is a square, resized in proportion until their
-    /// shorter side has its length, of which the middle is cut out. Default: stretched.
+    /// How images of another shape become that `size`: stretched or, if it is a square, resized in proportion until their
+    /// shorter side fits, with the middle cut out. Default: stretched.
     pub fit: Option<Fitting>,
     /// Mean of each channel, of values from 0 to 1. Default: that of the training images.
     pub mean: Vec<f64>,
@@ -57,25 +57,25 @@ pub struct ImagesConfig {
     pub std: Vec<f64>,
     /// Whether images are read as texts, one token for each grey value, row by row. It needs `size` and `channels = 1`.
     pub sequence: bool,
-    /// How training images are changed.
+    /// How training images are augmented.
     pub augment: AugmentConfig,
 }
 
-/// How an image of another shape becomes one of the wanted size.
+/// How an image of another shape is brought to the configured size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Fitting {
-    /// Both sides get their length.
+    /// Both sides are stretched to their length.
     Stretch,
-    /// The shorter side gets its length, the other one in proportion; then the middle is cut out.
+    /// The shorter side is resized to its length and the other one in proportion; then the middle is cut out.
     Crop,
 }
 
-/// How images are written.
+/// Format of images on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageFormat {
-    /// MNIST's files.
+    /// IDX, the format of MNIST.
     Idx,
     /// CIFAR-10, binary version.
     Cifar,
@@ -87,16 +87,16 @@ pub enum ImageFormat {
     Table,
 }
 
-/// The files of a split, and their labels.
+/// The files of a split, with their labels.
 pub(super) struct Files<'a> {
     pub(super) paths: &'a Paths,
     pub(super) labels: Option<&'a Path>,
-    /// The keys that name them.
+    /// Keys of the paths and of the labels.
     pub(super) keys: [&'static str; 2],
 }
 
 impl ImagesConfig {
-    /// The same with every path as `place` gives it.
+    /// Returns the same configuration with every path replaced by `place(path)`.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         let all = |paths: &Paths| paths.placed(&place);
@@ -112,7 +112,7 @@ impl ImagesConfig {
         }
     }
 
-    /// How images are fitted, where they are not stretched.
+    /// Returns how images are fitted, if they are not stretched.
     pub(super) fn fit(&self) -> Option<Fit> {
         match (self.fit, self.size) {
             (Some(Fitting::Crop), Some([side, _])) => Some(Fit {
@@ -123,7 +123,7 @@ impl ImagesConfig {
         }
     }
 
-    /// The files of a split, when it has files of its own.
+    /// Returns the files of a split, if it has its own.
     pub(super) fn files(&self, split: Split) -> Option<Files<'_>> {
         let (paths, labels, keys) = match split {
             Split::Train => (Some(&self.path), &self.labels, ["path", "labels"]),
@@ -145,7 +145,7 @@ impl ImagesConfig {
         })
     }
 
-    /// Shares of `path` for validation and test.
+    /// Returns the shares of `path` held out for validation and for testing.
     pub(super) fn fractions(&self) -> (f64, f64) {
         let valid = if self.valid_path.is_some() { 0.0 } else { 0.1 };
         (
@@ -249,7 +249,7 @@ impl ImagesConfig {
         fault(names.len() < self.classes.len(), "classes has a name twice");
     }
 
-    /// Faults of images that are read as texts.
+    /// Faults of images that are read as sequences.
     pub(super) fn sequence_faults(&self, fault: &mut dyn FnMut(bool, &str)) {
         if !self.sequence {
             return;
@@ -284,7 +284,7 @@ impl ImagesConfig {
     }
 }
 
-/// Faults of the form and the normalisation of images.
+/// Faults of the shape and the normalisation of images.
 pub(in crate::data) fn form_faults(
     channels: Option<usize>,
     size: Option<[usize; 2]>,
@@ -295,7 +295,7 @@ pub(in crate::data) fn form_faults(
         channels.is_some_and(|c| c != 1 && c != 3),
         "channels must be 1 (grey) or 3 (colour)",
     );
-    // As large as any image that a network of this kind reads.
+    // At most as large as the images that networks of this kind read.
     fault(
         size.is_some_and(|s| s.iter().any(|n| !(1..=4096).contains(n))),
         "size must be [height, width], each 1 to 4096",
@@ -306,7 +306,7 @@ pub(in crate::data) fn form_faults(
     );
 }
 
-/// Faults of a normalisation that pixels hardly have, and of changes without an effect on images of this form.
+/// Returns the faults of a normalisation that pixels hardly have, and of augmentations that do not fit images of this shape.
 pub(in crate::data) fn new_run_faults(
     (channels, size): (Option<usize>, Option<[usize; 2]>),
     [mean, std]: [&[f64]; 2],
@@ -318,7 +318,7 @@ pub(in crate::data) fn new_run_faults(
             faults.push(format!("[data] {message}"));
         }
     };
-    // A mean of such pixels is among them; their deviation is a half at most, and 1 leaves them as they are.
+    // The mean of pixels from 0 to 1 is in that range. Their standard deviation is at most one half; 1 means no scaling.
     fault(
         !mean.iter().all(|x| (-1.0..=1.0).contains(x)),
         &format!(
@@ -337,7 +337,7 @@ pub(in crate::data) fn new_run_faults(
     faults
 }
 
-/// What numbers of pixels from 0 to 255 are of pixels from 0 to 1, where they look like these.
+/// If the numbers look as if they were for pixels from 0 to 255, returns a hint with their values for pixels from 0 to 1.
 fn of_bytes(list: &[f64]) -> String {
     let alike = list.iter().all(|x| (0.0..=255.0).contains(x)) && list.iter().any(|x| *x > 1.0);
     if !alike {

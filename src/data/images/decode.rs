@@ -1,4 +1,5 @@
-//! PNG and JPEG to bytes, and one file as an example. A picture is turned as its EXIF orientation says: as viewers show it.
+//! Decodes PNG and JPEG files to bytes, and one file to an example. An image is rotated according to its EXIF
+//! orientation, as viewers show it.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -14,13 +15,13 @@ use crate::data::batch::ImageItem;
 use crate::data::files::packed;
 use crate::error::{Error, Result};
 
-/// The bytes of a decoded picture at most: as much as the library allows one that it opens by itself.
+/// Maximum size of a decoded image in bytes: the limit that the library itself sets for files it opens.
 const MOST_BYTES: u64 = 512 << 20;
 
-/// Channels (1 or 3), height and width of a file that is not decoded further.
+/// Returns the channels (1 or 3), height and width of a file without decoding its pixels.
 ///
 /// # Errors
-/// Neither PNG nor JPEG, or damaged; `name` says which file.
+/// If the file is neither PNG nor JPEG or is damaged; `name` identifies it in the message.
 pub fn shape_of(bytes: &[u8], name: &str) -> Result<[usize; 3]> {
     let mut decoder = decoder(bytes, name)?;
     let (width, height) = match orientation(&mut decoder) {
@@ -44,17 +45,18 @@ pub fn shape_of(bytes: &[u8], name: &str) -> Result<[usize; 3]> {
     Ok([channels, height as usize, width as usize])
 }
 
-/// The pixels `[channels, height, width]` of a file, in `wanted` shape as `fit` says. A transparent picture is laid on white; 16
-/// bits become 8.
+/// Returns the pixels `[channels, height, width]` of a file in the shape `wanted`, fitted according to `fit`.
+/// A transparent image is laid on white; 16 bits per channel become 8.
 ///
 /// # Errors
-/// Neither PNG nor JPEG, damaged or too large, and those of [`Fit::apply`]; `name` says which file.
+/// If the file is neither PNG nor JPEG, is damaged or too large, or as for [`Fit::apply`]; `name` identifies
+/// it in the message.
 pub fn decode(bytes: &[u8], name: &str, wanted: [usize; 3], fit: Option<Fit>) -> Result<Vec<u8>> {
     let (pixels, shape) = whole(bytes, name)?;
     fitted(&pixels, shape, wanted, fit).map_err(|error| misfit(name, &error))
 }
 
-/// The pixels of a file as it is, and their shape.
+/// Returns the pixels of a file in its own size, and their shape.
 fn whole(bytes: &[u8], name: &str) -> Result<(Vec<u8>, [usize; 3])> {
     let mut decoder = decoder(bytes, name)?;
     let turned = orientation(&mut decoder);
@@ -84,7 +86,7 @@ fn decoder<'a>(bytes: &'a [u8], name: &str) -> Result<impl ImageDecoder + 'a> {
     reader.into_decoder().map_err(|e| undecodable(name, &e))
 }
 
-/// How a picture is to be turned; one whose EXIF data cannot be read stands as it is.
+/// Returns the EXIF orientation of an image; none if its EXIF data cannot be read.
 fn orientation(decoder: &mut impl ImageDecoder) -> Orientation {
     decoder.orientation().unwrap_or(Orientation::NoTransforms)
 }
@@ -93,12 +95,12 @@ fn undecodable(name: &str, why: &dyn std::fmt::Display) -> Error {
     Error::run(format!("{name} is no PNG or JPEG that can be read: {why}"))
 }
 
-/// A picture that cannot be resized.
+/// The error of an image that cannot be resized.
 fn misfit(name: &str, why: &Error) -> Error {
     Error::usage(format!("{name}: {why}"))
 }
 
-/// Channel by channel: one of grey images, three of coloured ones.
+/// Splits an image into planes: one for grey images, three for colour.
 fn planes(image: DynamicImage) -> (Vec<u8>, [usize; 3]) {
     let (height, width) = (image.height() as usize, image.width() as usize);
     let is_transparent = image.color().has_alpha();
@@ -118,8 +120,8 @@ fn planes(image: DynamicImage) -> (Vec<u8>, [usize; 3]) {
     (pixels, [3, height, width])
 }
 
-/// Points of N numbers, of which the last is their opacity, on a white ground: N − 1 numbers each, as Pillow rounds them
-/// (`alpha_composite`).
+/// Lays pixels of N numbers, the last being the opacity, on a white ground, leaving N − 1 numbers each;
+/// rounded as in Pillow (`alpha_composite`).
 fn on_white<const N: usize>(points: &[u8]) -> Vec<u8> {
     fn laid(color: u8, opacity: u8) -> u8 {
         let [color, opacity] = [color, opacity].map(u32::from);
@@ -132,10 +134,10 @@ fn on_white<const N: usize>(points: &[u8]) -> Vec<u8> {
     each.collect()
 }
 
-/// A PNG or JPEG file as a model reads it that was trained on images of `shape`; its class is 0.
+/// Reads a PNG or JPEG file as a model trained on images of `shape` does; its class is 0.
 ///
 /// # Errors
-/// A file that cannot be read or decoded; data that is not of images.
+/// If the file cannot be read or decoded, or the data is not of images.
 pub fn read_image(path: &Path, shape: &Shape) -> Result<ImageItem> {
     let Some(wanted) = shape.image else {
         return Err(Error::usage("this model was not trained on images"));
@@ -164,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_picture_that_fills_the_memory_is_refused_by_its_size() {
-        // The header of a PNG of 12,000 by 16,000 points in colour, whose content is never read.
+        // The header of a colour PNG of 12,000 by 16,000 pixels, whose content is never read.
         let mut small = png(image::RgbImage::new(1, 1).into());
         small[16..24].copy_from_slice(&[0, 0, 0x2e, 0xe0, 0, 0, 0x3e, 0x80]);
         let sum = crc(&small[12..29]);
@@ -200,7 +202,7 @@ mod tests {
         );
     }
 
-    /// The sum that a PNG has behind each of its parts.
+    /// The checksum that a PNG has after each of its chunks.
     fn crc(bytes: &[u8]) -> u32 {
         let step = |sum: u32| (sum >> 1) ^ (0xedb8_8320 * (sum & 1));
         let all = bytes.iter().fold(u32::MAX, |sum, byte| {
@@ -209,7 +211,7 @@ mod tests {
         !all
     }
 
-    /// Numbers of Pillow, and so of transformers' processors with `do_convert_rgb`.
+    /// Values from Pillow, and so from transformers' processors with `do_convert_rgb`.
     #[test]
     fn transparent_pictures_are_laid_on_white() {
         let points: [[u8; 2]; 5] = [[100, 128], [31, 77], [250, 200], [90, 0], [90, 255]];

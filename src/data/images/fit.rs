@@ -1,5 +1,5 @@
-//! How an image of any size becomes one of the size that a model reads, where another program decided it: Hugging
-//! Face's image processors resize as PIL does, and some cut out the middle of what they resized.
+//! How an image of any size is brought to the size that a model reads, as other programs do it: Hugging
+//! Face's image processors resize as PIL does, and some of them cut out the middle afterwards.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,27 +8,30 @@ use super::pictures::{coloured, shaped};
 use super::resize::{Filter, resize_in_bytes};
 use crate::error::{Error, Result};
 
-/// Of an image that was resized, before its middle is cut out: four times the largest that a network of this kind reads.
+/// Maximum number of pixels of a resized image before its middle is cut out: four times the largest image
+/// that a network of this kind reads.
 const MOST_PIXELS: usize = 1 << 26;
 
-/// Without `stretched` and `shorter` an image is stretched to the size that the model reads.
+/// How images are resized and cropped. Without `stretched` and `shorter` an image is stretched to the size
+/// that the model reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fit {
-    /// The weight of neighbours.
+    /// Resampling filter.
     pub filter: Filter,
-    /// The shorter side gets this length, the other one in proportion; then the middle is cut out.
+    /// Length to which the shorter side is resized, the other one in proportion; then the middle is cut out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shorter: Option<usize>,
-    /// The image is stretched to this height and width; then the middle is cut out.
+    /// Height and width to which the image is stretched; then the middle is cut out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stretched: Option<[usize; 2]>,
 }
 
-/// An image `[channels, height, width]` in the wanted shape: as `fit` says, or stretched.
+/// Returns an image `[channels, height, width]` in the wanted shape, fitted according to `fit`, or stretched
+/// without one.
 ///
 /// # Errors
-/// Those of [`Fit::apply`].
+/// As for [`Fit::apply`].
 pub fn fitted(
     image: &[u8],
     from: [usize; 3],
@@ -42,7 +45,7 @@ pub fn fitted(
 }
 
 impl Fit {
-    /// How images became those of one size, in words that follow "images".
+    /// Describes how images were brought to one size, in words that follow "images".
     pub fn told(fit: Option<Self>) -> String {
         match fit {
             None => "stretched to their size".into(),
@@ -58,7 +61,8 @@ impl Fit {
         }
     }
 
-    /// The fit that shows as much of an image at the size `[height, width]` that is wanted as this one at the size `from`.
+    /// Returns the fit that shows, at the size `wanted` (height and width), the same part of an image as this
+    /// one at the size `from`.
     #[must_use]
     pub fn in_proportion(self, from: [usize; 2], wanted: [usize; 2]) -> Self {
         let scaled = |length: usize, side: usize| {
@@ -73,10 +77,11 @@ impl Fit {
         }
     }
 
-    /// An image `[channels, height, width]` in the wanted shape.
+    /// Returns an image `[channels, height, width]` in the wanted shape.
     ///
     /// # Errors
-    /// A shape that is larger than the resized image; an image so long that, in proportion, it would fill the memory.
+    /// If the wanted shape is larger than the resized image, or the image is so elongated that resizing it in
+    /// proportion would fill the memory.
     pub fn apply(&self, image: &[u8], from: [usize; 3], wanted: [usize; 3]) -> Result<Vec<u8>> {
         let [channels, height, width] = wanted;
         let size = self.size([from[1], from[2]], [height, width]);
@@ -105,7 +110,7 @@ impl Fit {
         ))
     }
 
-    /// The size before the middle is cut out.
+    /// Returns the size before the middle is cut out.
     fn size(&self, from: [usize; 2], wanted: [usize; 2]) -> [usize; 2] {
         let Some(shorter) = self.shorter else {
             return self.stretched.unwrap_or(wanted);
@@ -119,7 +124,7 @@ impl Fit {
     }
 }
 
-/// The middle of an image; one that is already of this size stays as it is.
+/// Cuts out the middle of an image; an image of that size is returned unchanged.
 fn middle(image: &[u8], from: [usize; 3], [height, width]: [usize; 2]) -> Vec<u8> {
     let [_, rows, columns] = from;
     if [rows, columns] == [height, width] {

@@ -1,8 +1,8 @@
-//! Folders of images, `root/class/*.png|jpg|jpeg|jpe|jfif`, as they lie on disk or packed in an archive.
+//! Reads folders of images, `root/class/*.png|jpg|jpeg|jpe|jfif`, on disk or packed in an archive.
 //!
-//! The classes are the names of the folders in alphabetical order, as torchvision's ImageFolder has them. Every
-//! image takes one shape: that of the first one, in colour as soon as one of them is, unless the experiment says
-//! otherwise.
+//! The classes are the names of the folders in alphabetical order, as in torchvision's ImageFolder. All
+//! images get one shape: the size of the first one, and colour if any of them has colour, unless the
+//! experiment sets otherwise.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -14,21 +14,21 @@ use crate::data::Origin;
 use crate::data::files::{archive, columnar, found, splits};
 use crate::error::{Error, Result, suggestion};
 
-/// How the names of images end.
+/// File name extensions of images.
 const ENDINGS: [&str; 5] = ["png", "jpg", "jpeg", "jpe", "jfif"];
-/// Files that are no images and are named in a note.
+/// Maximum number of other files that a note names.
 const NAMED: usize = 4;
-/// Images that are not read.
+/// Extensions of image formats that cannot be read.
 const OTHERS: [&str; 13] = [
     "gif", "bmp", "webp", "tif", "tiff", "ppm", "pgm", "avif", "heic", "heif", "jxl", "jp2", "svg",
 ];
 
-/// Whether a file is an image by its name.
+/// Whether a file is an image, judged by its name.
 pub fn is_image(path: &Path) -> bool {
     ends_with(path, &ENDINGS)
 }
 
-/// Whether a file is, by its name, an image that is not read.
+/// Whether a file is an image that cannot be read, judged by its name.
 pub fn is_other_image(path: &Path) -> bool {
     ends_with(path, &OTHERS)
 }
@@ -38,26 +38,26 @@ fn ends_with(path: &Path, endings: &[&str]) -> bool {
     ending.is_some_and(|ending| endings.contains(&ending.as_str()))
 }
 
-/// The channels, size and classes that images must have.
+/// The channels, size and classes that images should have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
-    /// 1 or 3; otherwise as the files have it.
+    /// Channels, 1 or 3; `None` for those of the files.
     pub channels: Option<usize>,
-    /// Height and width; otherwise those of the first image.
+    /// Height and width; `None` for those of the first image.
     pub size: Option<[usize; 2]>,
-    /// The folders in the order of their labels; otherwise in that of their names.
+    /// Class names in the order of their labels; `None` for the folders in alphabetical order.
     pub classes: Option<&'a [String]>,
-    /// How an imported model's images get their size; stretched otherwise.
+    /// How images are fitted to the size; `None` to stretch them.
     pub fit: Option<Fit>,
 }
 
-/// An image that was found.
+/// An image that has been found, not yet decoded.
 pub(in crate::data) struct Found {
     pub(in crate::data) class: String,
-    /// For messages.
+    /// Name in messages.
     pub(in crate::data) name: String,
     pub(in crate::data) content: Content,
-    /// Its file, or its row of a table.
+    /// File, or row of a table, that the image is from.
     pub(in crate::data) origin: Origin,
 }
 
@@ -79,14 +79,14 @@ impl Found {
 #[derive(Default)]
 struct Listing {
     images: Vec<Found>,
-    /// The names of the files below it that are no images.
+    /// Names of the files that are not images.
     others: Vec<String>,
 }
 
-/// Reads the images of a folder, the names of its classes, and a note about files that are no images.
+/// Reads the images of a folder, the names of its classes, and a note about files that are not images.
 ///
 /// # Errors
-/// No image, images outside a class, a class that is not wanted, a file that cannot be decoded.
+/// If there is no image, an image lies outside a class, a class is not wanted, or a file cannot be decoded.
 pub fn read(root: &Path, wanted: Wanted) -> Result<(Pictures, Vec<String>, Option<String>)> {
     let Listing {
         images: found,
@@ -108,7 +108,7 @@ pub fn read(root: &Path, wanted: Wanted) -> Result<(Pictures, Vec<String>, Optio
     ))
 }
 
-/// The note about files that are no images.
+/// The note about files that are not images.
 fn note(root: &Path, others: &[String]) -> Option<String> {
     let files = match others.len() {
         0 => return None,
@@ -122,7 +122,7 @@ fn note(root: &Path, others: &[String]) -> Option<String> {
     ))
 }
 
-/// The fault of a folder without an image: tables may lie further below.
+/// The error of a folder without an image; it names tables of images further below.
 fn nothing(root: &Path) -> Error {
     let mut tables = found::below(root).unwrap_or_default();
     tables.retain(|file| columnar::is_columnar(file));
@@ -137,7 +137,7 @@ fn nothing(root: &Path) -> Error {
     Error::usage(format!("[data] {} holds no image{remedy}", root.display()))
 }
 
-/// Images with these labels, in one shape.
+/// Decodes images with these labels into one shape.
 pub(in crate::data) fn decoded(
     found: &[Found],
     labels: Vec<i32>,
@@ -156,7 +156,7 @@ pub(in crate::data) fn decoded(
     })
 }
 
-/// The names of the classes; every image belongs to one.
+/// Returns the names of the classes; every image must belong to one.
 fn classes(root: &Path, found: &[Found], wanted: Option<&[String]>) -> Result<Vec<String>> {
     let mut names: Vec<String> = found.iter().map(|f| f.class.clone()).collect();
     names.sort();
@@ -237,7 +237,7 @@ fn packed(root: &Path, entries: Vec<archive::Entry>) -> Result<Listing> {
     Ok(found)
 }
 
-/// The entries of a folder in the order of their names, hidden ones left out.
+/// Returns the entries of a folder sorted by name, without hidden ones.
 fn listed(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder).map_err(Error::io("read", folder))?;
     let mut paths = entries
@@ -254,7 +254,7 @@ fn name(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Whether a file, by its path below the root, is an image of a class.
+/// Whether a file is an image of a class, judged by its path below the root.
 fn placed(root: &Path, parts: &[String]) -> Result<bool> {
     let name = parts.last().map(|n| n.to_lowercase()).unwrap_or_default();
     let ending = name.rsplit_once('.').map(|(_, ending)| ending);

@@ -1,4 +1,4 @@
-//! How files of images are written, by their content and by their names.
+//! Detects the format of image files by their content and their names.
 
 use super::cifar::{self, Version};
 use super::config::ImageFormat;
@@ -7,7 +7,8 @@ use crate::data::files::{archive, columnar, packed};
 use crate::error::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// How files are written: tables, a folder or an archive of one, IDX by its first bytes, CIFAR by its length.
+/// Returns the format of files: tables, a folder or an archive of one, IDX by its first bytes, CIFAR by its
+/// length.
 pub(super) fn guessed(path: &Path) -> Result<ImageFormat> {
     if table::is_table(path) {
         return Ok(ImageFormat::Table);
@@ -31,7 +32,7 @@ pub(super) fn guessed(path: &Path) -> Result<ImageFormat> {
     }
 }
 
-/// Those of the files in a folder that are read: its tables, or its images.
+/// Returns the files of a folder that are read: its tables, or its images.
 pub(super) fn examples_in(
     format: Option<ImageFormat>,
     folder: &Path,

@@ -1,7 +1,9 @@
-//! Hues turned round the circle of colours: red, green and blue become hue, saturation and value (Smith 1978), a share of the
-//! circle is added to the hue, and the three are made anew. Grey stays grey; images of one channel have no hue.
+//! Rotation of hues around the colour circle: red, green and blue are converted to hue, saturation and value
+//! (Smith 1978), a share of the circle is added to the hue, and the colour is converted back. Grey stays
+//! grey; images of one channel have no hue.
 
-/// The image `[3, height, width]` with every hue turned by this share of the circle, -0.5 to 0.5; of one channel, the image.
+/// Returns the image `[3, height, width]` with every hue rotated by `by`, a share of the circle from -0.5 to
+/// 0.5; images of one channel are returned unchanged.
 pub fn turned(mut image: Vec<u8>, channels: usize, by: f32) -> Vec<u8> {
     if channels != 3 {
         return image;
@@ -18,7 +20,8 @@ pub fn turned(mut image: Vec<u8>, channels: usize, by: f32) -> Vec<u8> {
     image
 }
 
-/// Hue as a share of the circle from red on, saturation and value of a colour, all from 0 to 1.
+/// Converts a colour to hue (as a share of the circle, starting at red), saturation and value, all from 0 to
+/// 1.
 fn parted([red, green, blue]: [f32; 3]) -> [f32; 3] {
     let value = red.max(green).max(blue);
     let range = value - red.min(green).min(blue);
@@ -33,7 +36,7 @@ fn parted([red, green, blue]: [f32; 3]) -> [f32; 3] {
     [(sixths / 6.0).rem_euclid(1.0), range / value, value]
 }
 
-/// The colour of a hue, a saturation and a value.
+/// Converts hue, saturation and value to a colour.
 fn joined([hue, saturation, value]: [f32; 3]) -> [f32; 3] {
     let place = hue * 6.0;
     let share = place - place.floor();

@@ -1,7 +1,7 @@
-//! IDX files, plain or gzipped: MNIST's format (LeCun, Cortes and Burges), which Fashion-MNIST keeps.
+//! Reads IDX files, plain or gzipped: MNIST's format (LeCun, Cortes and Burges), which Fashion-MNIST keeps.
 //!
-//! `0 0 type dimensions · the size of each dimension as 4 bytes, highest first · the values`. Images are bytes
-//! (type 8) of [count, rows, columns], grey; labels are bytes of [count].
+//! `0 0 type dimensions · the size of each dimension as 4 bytes, highest first · the values`. Images are
+//! bytes (type 8) of [count, rows, columns], grey; labels are bytes of [count].
 
 use std::path::Path;
 
@@ -9,12 +9,12 @@ use super::Pictures;
 use crate::data::files::packed::content;
 use crate::error::{Error, Result};
 
-/// How images begin.
+/// First bytes of a file of images.
 const IMAGES: [u8; 4] = [0, 0, 8, 3];
-/// How labels begin.
+/// First bytes of a file of labels.
 const LABELS: [u8; 4] = [0, 0, 8, 1];
 
-/// Whether a file begins as images do.
+/// Whether a file begins like IDX images.
 pub fn is_idx(content: &[u8]) -> bool {
     content.starts_with(&IMAGES)
 }
@@ -22,7 +22,8 @@ pub fn is_idx(content: &[u8]) -> bool {
 /// Reads images and their labels.
 ///
 /// # Errors
-/// Unreadable, not IDX, cut short or too long; as many labels as images are needed.
+/// If a file cannot be read, is not IDX, is cut short or too long, or the numbers of images and labels
+/// differ.
 pub fn read(images: &Path, labels: &Path) -> Result<Pictures> {
     let (sizes, pixels) = values::<3>(images, IMAGES, "images")?;
     let ([count], labels_read) = values::<1>(labels, LABELS, "labels")?;
@@ -48,7 +49,7 @@ pub fn read(images: &Path, labels: &Path) -> Result<Pictures> {
     })
 }
 
-/// The sizes of the dimensions, and the values.
+/// Returns the sizes of the dimensions, and the values.
 fn values<const D: usize>(
     path: &Path,
     magic: [u8; 4],

@@ -1,22 +1,23 @@
-//! JPEG files that end before their picture does. The decoder fills such a picture up with grey and reports nothing.
+//! Detects JPEG files that end before their image does. The decoder fills the missing part with grey and
+//! reports nothing.
 
 use std::ops::RangeInclusive;
 
 const START: [u8; 2] = [0xff, 0xd8];
 const END: u8 = 0xd9;
-/// Start of a scan: the pixels follow its segment, up to the end of the image.
+/// Start of a scan: the pixel data follows its segment, up to the end of the image.
 const SCAN: u8 = 0xda;
-/// A marker without a segment behind it.
+/// A marker that has no segment.
 const TEMPORARY: u8 = 0x01;
 const RESTARTS: RangeInclusive<u8> = 0xd0..=0xd7;
 
-/// Whether a JPEG file has a scan and no end of its image behind it (ITU-T T.81, annex B). Thumbnails stand inside of segments, which
-/// are passed over, so that their ends do not count. `false` for other files.
+/// Whether a JPEG file has a scan but no end-of-image marker after it (ITU-T T.81, annex B). Thumbnails lie
+/// inside segments, which are skipped, so their end markers do not count. `false` for other files.
 pub fn is_cut_short(bytes: &[u8]) -> bool {
     bytes.starts_with(&START) && scan(bytes).is_some_and(|rest| !has_end(rest))
 }
 
-/// The bytes behind the marker of the first scan.
+/// Returns the bytes after the marker of the first scan.
 fn scan(bytes: &[u8]) -> Option<&[u8]> {
     let mut rest = bytes.get(START.len()..)?;
     loop {
@@ -37,9 +38,10 @@ fn scan(bytes: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Within the data of a scan a byte of 0xff is followed by 0, so that a marker is one.
+/// Whether an end marker follows. In the data of a scan a byte 0xff is followed by 0, so any other pair is a
+/// marker.
 fn has_end(scan: &[u8]) -> bool {
-    // The marker is nearly always the last.
+    // Searched from the end, since the marker is nearly always the last.
     scan.windows(2).rev().any(|pair| pair == [0xff, END])
 }
 
@@ -62,13 +64,13 @@ mod tests {
         assert!(!is_cut_short(&whole));
         assert!(is_cut_short(&whole[..whole.len() - 2]));
         assert!(is_cut_short(&whole[..whole.len() - 40]));
-        // Bytes behind the end, as cameras write them, and padding between segments.
+        // Bytes after the end, as cameras write them, and padding between segments.
         assert!(!is_cut_short(&[&whole[..], &[0, 0]].concat()));
         assert!(!is_cut_short(&[&whole[..2], &[0xff], &whole[2..]].concat()));
         assert!(!is_cut_short(b"no JPEG"));
     }
 
-    /// A thumbnail of its own, with its own end, stands in the segment of EXIF data.
+    /// A thumbnail, with its own end marker, lies in the segment of EXIF data.
     #[test]
     fn the_end_of_a_thumbnail_is_not_that_of_the_picture() {
         let whole = jpeg();

@@ -1,25 +1,25 @@
-//! Mixup and cutmix: two images in one, and the share of the first in the label.
+//! Mixup and cutmix: two images are mixed into one, and the label gets the share of the first.
 //!
-//! Mixup (Zhang et al. 2018, arXiv:1710.09412): λ·x + (1 − λ)·y with λ from Beta(α, α). Cutmix (Yun et al. 2019,
-//! arXiv:1905.04899): a rectangle of y in x whose sides are √(1 − λ) of the image's, its middle anywhere, cut off
-//! at the border; λ is then the share of x that is left. With both, each image takes one or the other with
-//! probability 1/2, as timm's `switch_prob`.
+//! Mixup (Zhang et al. 2018, arXiv:1710.09412): λ·x + (1 − λ)·y with λ from Beta(α, α). Cutmix (Yun et al.
+//! 2019, arXiv:1905.04899): a rectangle of y is pasted into x; its sides are √(1 − λ) of the image's, its
+//! middle is anywhere, and it is cut off at the border. λ is then the share of x that is left. With both,
+//! each image takes one or the other with probability 1/2, like timm's `switch_prob`.
 
 use crate::rng::Stream;
 
 /// How images are mixed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mixing {
-    /// Blended, with this α.
+    /// Mixup with this α.
     Mixup(f64),
-    /// Pasted, with this α.
+    /// Cutmix with this α.
     Cutmix(f64),
-    /// One of the two, each with its α.
+    /// Mixup or cutmix, each with its α.
     Either(f64, f64),
 }
 
 impl Mixing {
-    /// Mixes `other` into `image`, both `[channels, height, width]`, and gives the share of `image`.
+    /// Mixes `other` into `image`, both `[channels, height, width]`, and returns the share of `image`.
     pub fn mix(
         &self,
         image: &mut [f32],
@@ -74,15 +74,15 @@ fn paste(
     1.0 - pasted as f32 / (height * width) as f32
 }
 
-/// A draw of Beta(α, α): X / (X + Y) of two draws of Gamma(α).
+/// Draws from Beta(α, α): X / (X + Y) of two draws of Gamma(α).
 pub fn beta(alpha: f64, stream: &mut Stream) -> f64 {
     let (x, y) = (log_gamma_draw(alpha, stream), log_gamma_draw(alpha, stream));
-    // In logarithms: for small α both draws may be below the smallest number.
+    // In logarithms, since for small α both draws may underflow.
     1.0 / (1.0 + (y - x).exp())
 }
 
-/// The logarithm of a draw of Gamma(α): Marsaglia and Tsang, "A simple method for generating gamma variables", ACM
-/// TOMS 26 (2000); below α = 1 by their last remark, Gamma(α + 1) · U^(1/α).
+/// Draws the logarithm of a Gamma(α) variable: Marsaglia and Tsang, "A simple method for generating gamma
+/// variables", ACM TOMS 26 (2000); below α = 1 by their last remark, Gamma(α + 1) · U^(1/α).
 fn log_gamma_draw(alpha: f64, stream: &mut Stream) -> f64 {
     if alpha < 1.0 {
         let boost = open_unit(stream).ln() / alpha;
@@ -99,7 +99,7 @@ fn log_gamma_draw(alpha: f64, stream: &mut Stream) -> f64 {
     }
 }
 
-/// Uniform above 0 and below 1.
+/// Draws uniformly from the open interval (0, 1).
 fn open_unit(stream: &mut Stream) -> f64 {
     (f64::from(stream.next_u32()) + 0.5) / 4_294_967_296.0
 }

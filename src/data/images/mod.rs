@@ -1,8 +1,9 @@
-//! Images with a class: files in, normalised pixels out.
+//! Images with a class: reads files and yields normalised pixels.
 //!
-//! Files are decoded once into bytes ([`Pictures`]); an example is a picture that is cropped, flipped, changed,
-//! normalised, erased and mixed as `[data] augment` says, each draw a function of (seed, draw). One file per way
-//! in which images lie on disk: [`idx`], [`cifar`], [`folder`], `table`. Images that need no file are in [`super::synthetic`].
+//! Files are decoded once into bytes ([`Pictures`]). An example is an image that is cropped, flipped,
+//! changed, normalised, erased and mixed according to `[data] augment`; each draw is a function of (seed,
+//! draw). There is one module per storage format: [`idx`], [`cifar`], [`folder`], `table`. Images that need
+//! no file are in [`super::synthetic`].
 
 pub mod augment;
 pub mod blur;

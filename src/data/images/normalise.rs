@@ -1,14 +1,15 @@
-//! (byte / 255 − mean) / std, channel by channel.
+//! Normalisation of pixels: (byte / 255 − mean) / std, channel by channel.
 //!
-//! Mean and standard deviation are those of all pixels of the training images: sums of whole numbers, so that no
-//! order of adding changes them. A network that was trained in another normalisation reads values that are turned into its own
-//! ([`Renormalise`]).
+//! Mean and standard deviation are taken over all pixels of the training images, from integer sums, so that
+//! the order of addition does not change them. A network that was trained with another normalisation reads
+//! values converted to its own ([`Renormalise`]).
 
 use rayon::prelude::*;
 
 use super::Pictures;
 
-/// Mean and standard deviation of each channel over some of the pictures; 1 for a channel that is constant.
+/// Returns the mean and standard deviation of each channel over the chosen pictures; the deviation is 1 for a
+/// constant channel.
 pub fn statistics(pictures: &Pictures, chosen: &[u32]) -> (Vec<f32>, Vec<f32>) {
     let [channels, height, width] = pictures.shape;
     let area = height * width;
@@ -41,14 +42,15 @@ pub fn statistics(pictures: &Pictures, chosen: &[u32]) -> (Vec<f32>, Vec<f32>) {
     sums.into_iter().map(of).unzip()
 }
 
-/// The normalised value of each byte, for each channel.
+/// A table of the normalised value of each byte, for each channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Normalise {
     tables: Vec<[f32; 256]>,
 }
 
 impl Normalise {
-    /// With these means and deviations; a channel that has none keeps mean 0 and deviation 1.
+    /// Builds the tables for these means and standard deviations; missing channels get mean 0 and deviation
+    /// 1.
     pub fn new(mean: &[f32], std: &[f32], channels: usize) -> Self {
         let table = |channel: usize| {
             let mean = mean.get(channel).copied().unwrap_or(0.0);
@@ -60,7 +62,7 @@ impl Normalise {
         }
     }
 
-    /// An image `[channels, height, width]`, normalised.
+    /// Returns an image `[channels, height, width]`, normalised.
     pub fn apply(&self, image: &[u8]) -> Vec<f32> {
         let area = image.len() / self.tables.len().max(1);
         let planes = image.chunks_exact(area.max(1)).zip(&self.tables);
@@ -72,18 +74,18 @@ impl Normalise {
     }
 }
 
-/// From values of one normalisation to those of another one: x·scale + shift, channel by channel.
+/// Converts values from one normalisation to another: x·scale + shift, channel by channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Renormalise {
-    /// Deviation of the first over that of the second.
+    /// Standard deviation of the first normalisation over that of the second.
     pub scale: Vec<f32>,
-    /// Difference of both means over the deviation of the second.
+    /// Difference of the means over the standard deviation of the second.
     pub shift: Vec<f32>,
 }
 
 impl Renormalise {
-    /// The way from values with these means and deviations to those with others; `None` where they are the same. A channel that has
-    /// none has mean 0 and deviation 1.
+    /// Returns the conversion from values with one mean and standard deviation to the other; `None` if they
+    /// are equal. Missing channels have mean 0 and deviation 1.
     pub fn between(
         [mean, std]: [&[f32]; 2],
         [other_mean, other_std]: [&[f32]; 2],

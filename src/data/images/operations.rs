@@ -1,59 +1,59 @@
 //! The operations of RandAugment on bytes `[channels, height, width]`, of one channel or three.
 //!
-//! Cubuk et al. 2020, arXiv:1909.13719, with the operations, ranges and rounding of torchvision's `RandAugment` on
-//! uint8 tensors: 14 operations, each as likely, 31 magnitudes, a coin for the sign of those that have one. Geometry
-//! takes the nearest pixel, black where there is none.
+//! Cubuk et al. 2020, arXiv:1909.13719, with the operations, ranges and rounding of torchvision's
+//! `RandAugment` on uint8 tensors: 14 operations of equal probability, 31 magnitudes, a random sign for those
+//! that have one. Geometric operations take the nearest pixel, and black outside the image.
 
 use std::f64::consts::PI;
 
 use super::hue;
 use crate::rng::Stream;
 
-/// How many operations there are.
+/// Number of operations that RandAugment draws from.
 pub const COUNT: usize = 14;
-/// How many magnitudes there are.
+/// Number of magnitudes.
 pub const MAGNITUDES: usize = 31;
 
-/// An operation with how strong it is.
+/// An operation with its strength.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Operation {
-    /// Nothing.
+    /// The image unchanged.
     Identity,
-    /// Rows shifted sideways, by so much of their distance from the top.
+    /// Shifts rows sideways by this factor times their distance from the top.
     ShearX(f64),
-    /// Columns shifted down, by so much of their distance from the left.
+    /// Shifts columns down by this factor times their distance from the left.
     ShearY(f64),
-    /// So many pixels to the right.
+    /// Shifts the image right by this number of pixels.
     TranslateX(f64),
-    /// So many pixels down.
+    /// Shifts the image down by this number of pixels.
     TranslateY(f64),
-    /// So many degrees against the clock about the middle.
+    /// Rotates the image counterclockwise about its middle by this number of degrees.
     Rotate(f64),
-    /// This much of the image, the rest black.
+    /// Blends this share of the image with black.
     Brightness(f32),
-    /// This much of the image, the rest grey; images of one channel stay.
+    /// Blends this share of the image with its grey version; images of one channel stay unchanged.
     Color(f32),
-    /// This much of the image, the rest its mean grey.
+    /// Blends this share of the image with its mean grey.
     Contrast(f32),
-    /// This much of the image, the rest blurred.
+    /// Blends this share of the image with a blurred one.
     Sharpness(f32),
-    /// So many bits kept.
+    /// Keeps this number of bits per value.
     Posterize(u32),
-    /// Inverted from this value up.
+    /// Inverts values from this one up.
     Solarize(f32),
-    /// Each channel stretched to 0 to 255.
+    /// Stretches each channel to the range 0 to 255.
     AutoContrast,
-    /// Each channel's values spread evenly.
+    /// Equalises the histogram of each channel.
     Equalize,
-    /// Hues turned by this share of the circle of colours; jitter has it, RandAugment has not.
+    /// Rotates hues by this share of the colour circle; used by jitter, not by RandAugment.
     Hue(f32),
 }
 
 impl Operation {
-    /// One of the operations at a magnitude of 0 to 30, for images of this shape.
+    /// Draws one of RandAugment's operations at a magnitude of 0 to 30, for images of this shape.
     pub fn draw(magnitude: usize, [_, height, width]: [usize; 3], stream: &mut Stream) -> Self {
         let share = magnitude as f64 / (MAGNITUDES - 1) as f64;
-        // The paper's ImageNet images are 331 pixels wide, and move by 150 at most.
+        // The paper's ImageNet images are 331 pixels wide and move by at most 150.
         let pixels = |size: usize| share * 150.0 / 331.0 * size as f64;
         let which = stream.below(COUNT as u64);
         let mut signed = |x: f64| if stream.next_u32() >> 31 == 0 { x } else { -x };
@@ -75,7 +75,7 @@ impl Operation {
         }
     }
 
-    /// The image, changed.
+    /// Returns the changed image.
     #[must_use]
     pub fn apply(self, image: Vec<u8>, shape: [usize; 3]) -> Vec<u8> {
         let (down, right) = (shape[1] as f64 / 2.0, shape[2] as f64 / 2.0);
@@ -124,14 +124,14 @@ impl Operation {
     }
 }
 
-/// Exchanges left and right.
+/// Mirrors the image left to right.
 pub fn mirror(image: &mut [u8], width: usize) {
     image
         .chunks_exact_mut(width.max(1))
         .for_each(<[u8]>::reverse);
 }
 
-/// Each pixel from the nearest one to where `place` says; coordinates are those of the middles of pixels.
+/// Takes each pixel from the one nearest to where `place` maps it; coordinates refer to pixel centres.
 fn moved(image: &[u8], shape: [usize; 3], place: impl Fn(f64, f64) -> (f64, f64)) -> Vec<u8> {
     let [_, height, width] = shape;
     let nearest = |at: f64, size: usize| {
@@ -156,15 +156,15 @@ fn moved(image: &[u8], shape: [usize; 3], place: impl Fn(f64, f64) -> (f64, f64)
     out
 }
 
-/// `share` of the image and the rest of another one, cut to a whole number of 0 to 255.
+/// Blends `share` of the image with the rest of another one, truncated to whole numbers from 0 to 255.
 fn blended(image: &[u8], share: f32, other: impl Fn(usize) -> f32) -> Vec<u8> {
     let rest = 1.0 - share;
     let blend = |(at, p): (usize, &u8)| share * f32::from(*p) + rest * other(at);
-    // `as` cuts off the fraction and keeps to the range.
+    // `as` truncates the fraction and saturates to the range.
     image.iter().enumerate().map(|p| blend(p) as u8).collect()
 }
 
-/// The grey image of one channel, cut to whole numbers.
+/// Returns the grey version of the image, truncated to whole numbers.
 fn grey(image: &[u8], channels: usize) -> Vec<u8> {
     if channels == 1 {
         return image.to_vec();
@@ -177,7 +177,8 @@ fn grey(image: &[u8], channels: usize) -> Vec<u8> {
     red.iter().zip(green).zip(blue).map(luma).collect()
 }
 
-/// The mean of nine pixels, the middle one counted five times, rounded; the border stays.
+/// Returns the rounded mean of each pixel's 3 × 3 neighbourhood, with the middle counted five times; the
+/// border stays unchanged.
 fn blurred(image: &[u8], [_, height, width]: [usize; 3]) -> Vec<u8> {
     let mut out = image.to_vec();
     let planes = out.chunks_exact_mut(height * width);
@@ -190,7 +191,7 @@ fn blurred(image: &[u8], [_, height, width]: [usize; 3]) -> Vec<u8> {
                 };
                 let middle = 4 * u32::from(plane[row * width + column]);
                 let sum = line(row - 1) + line(row) + line(row + 1) + middle;
-                // 13ths never fall midway between whole numbers.
+                // Multiples of 1/13 never fall midway between whole numbers.
                 out[row * width + column] = ((2 * sum + 13) / 26) as u8;
             }
         }
@@ -210,7 +211,8 @@ fn each_plane(
     image
 }
 
-/// The table that stretches values so that the least becomes 0 and the largest 255; the identity where they are equal.
+/// Returns the table that stretches values so that the smallest becomes 0 and the largest 255; the identity
+/// if they are equal.
 fn stretched(plane: &[u8]) -> [u8; 256] {
     let least = plane.iter().copied().min().unwrap_or(0);
     let most = plane.iter().copied().max().unwrap_or(0);
@@ -221,7 +223,7 @@ fn stretched(plane: &[u8]) -> [u8; 256] {
     std::array::from_fn(|p| ((p as f32 - f32::from(least)) * scale) as u8)
 }
 
-/// The table that equalises the histogram: PIL's.
+/// Returns the table that equalises the histogram as PIL does.
 fn equalized(plane: &[u8]) -> [u8; 256] {
     let mut counts = [0usize; 256];
     plane.iter().for_each(|p| counts[usize::from(*p)] += 1);

@@ -1,4 +1,4 @@
-//! Decoded images in memory: bytes, one shape for all, and their classes.
+//! Decoded images in memory: bytes in one common shape, with their classes.
 
 use rayon::prelude::*;
 
@@ -12,35 +12,35 @@ use crate::error::Result;
 pub struct Pictures {
     /// Channels, height, width.
     pub shape: [usize; 3],
-    /// Image after image, each `[channels, height, width]`.
+    /// Pixels of all images in sequence, each `[channels, height, width]`.
     pub pixels: Vec<u8>,
-    /// The class of each.
+    /// Class of each image.
     pub labels: Vec<i32>,
-    /// The file of each; none of images that lie in one file without names.
+    /// Origin of each image; empty for images that lie in one file without names.
     pub origins: Vec<Origin>,
 }
 
 impl Pictures {
-    /// How many there are.
+    /// Returns the number of images.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no images.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 
-    /// The pixels of one.
+    /// Returns the pixels of an image.
     pub fn get(&self, index: usize) -> &[u8] {
         let size: usize = self.shape.iter().product();
         &self.pixels[index * size..(index + 1) * size]
     }
 
-    /// The same images in another shape, as `fit` says.
+    /// Converts the images to another shape, fitted according to `fit`.
     ///
     /// # Errors
-    /// Those of [`Fit::apply`].
+    /// As for [`Fit::apply`].
     pub fn shaped(self, shape: [usize; 3], fit: Option<Fit>) -> Result<Self> {
         if (self.shape == shape && fit.is_none()) || self.is_empty() {
             return Ok(Self { shape, ..self });
@@ -59,7 +59,7 @@ impl Pictures {
     }
 }
 
-/// An image `[channels, height, width]` in another shape: first the channels, then the size.
+/// Converts an image `[channels, height, width]` to another shape: first the channels, then the size.
 pub fn shaped(image: &[u8], from: [usize; 3], to: [usize; 3]) -> Vec<u8> {
     let image = coloured(image, from[0], to[0]);
     if from[1..] == to[1..] {
@@ -68,8 +68,8 @@ pub fn shaped(image: &[u8], from: [usize; 3], to: [usize; 3]) -> Vec<u8> {
     resize(&image, [to[0], from[1], from[2]], [to[1], to[2]])
 }
 
-/// The image with one channel or three. Grey is the luma of ITU-R BT.601 in whole numbers, as PIL's
-/// `convert("L")` has it: (19595 R + 38470 G + 7471 B + 2¹⁵) / 2¹⁶.
+/// Converts an image to one channel or three. Grey is the luma of ITU-R BT.601 in integers, as in PIL's
+/// `convert("L")`: (19595 R + 38470 G + 7471 B + 2¹⁵) / 2¹⁶.
 pub(super) fn coloured(image: &[u8], from: usize, to: usize) -> Vec<u8> {
     match (from, to) {
         (1, 3) => image.repeat(3),
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn grey_and_colour() {
         assert_eq!(shaped(&[1, 2], [1, 1, 2], [3, 1, 2]), [1, 2, 1, 2, 1, 2]);
-        // PIL: (255, 0, 0) is 76, (0, 255, 0) is 150, (0, 0, 255) is 29, white stays white.
+        // In PIL, (255, 0, 0) is 76, (0, 255, 0) is 150, (0, 0, 255) is 29, and white stays white.
         let image = [255, 0, 0, 255, 0, 255, 0, 255, 0, 0, 255, 255];
         assert_eq!(shaped(&image, [3, 1, 4], [1, 1, 4]), [76, 150, 29, 255]);
     }

@@ -1,4 +1,4 @@
-//! The facts of `kind = "images"`, and the way from its keys to its sources: files read, split, measured.
+//! Prepares `kind = "images"`: reads its files, splits them, and measures the normalisation.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -104,7 +104,7 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
         size: of_run
             .map(|[_, height, width]| [height, width])
             .or(config.size),
-        // A run that compares images with texts knows no classes.
+        // A run that compares images with texts has no classes.
         classes: request
             .run
             .map(|run| run.classes.as_slice())
@@ -175,7 +175,7 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
     })
 }
 
-/// Reads the files of a split, in the wanted shape, and the names of the classes.
+/// Reads the files of a split in the wanted shape, and the names of the classes.
 fn read(
     config: &ImagesConfig,
     files: &Files,
@@ -258,7 +258,8 @@ fn read(
     Ok((pictures.shaped(shape, wanted.fit)?, names))
 }
 
-/// A fault of the content of files, with the key that names them: else a word of it would be taken for the key.
+/// Adds the key that names the files to a fault of their content; otherwise a word of the message would be
+/// taken for the key.
 fn about(key: &str, paths: &Paths, error: Error) -> Error {
     let Error::Invalid(mut faults) = error else {
         return error;
@@ -277,7 +278,7 @@ fn about(key: &str, paths: &Paths, error: Error) -> Error {
     Error::Invalid(faults)
 }
 
-/// The images of each part, in the order in which they lie in the files.
+/// Returns the indices of the images in each split, in the order of the files.
 fn parts(config: &ImagesConfig, count: usize) -> Result<PerSplit<Vec<u32>>> {
     let (valid, test) = config.fractions();
     let mut order: Vec<u32> = (0..count as u32).collect();
@@ -307,7 +308,7 @@ fn parts(config: &ImagesConfig, count: usize) -> Result<PerSplit<Vec<u32>>> {
     Ok(parts)
 }
 
-/// Mean and deviation as the experiment or the training images say.
+/// Returns the mean and standard deviation that the experiment sets, or those of the training images.
 pub(in crate::data) fn measured(
     [mean, std]: [&[f64]; 2],
     pictures: &Pictures,

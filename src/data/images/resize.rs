@@ -1,14 +1,14 @@
 //! Resizing with antialiasing: rows, then columns, each a weighted mean of its neighbours.
 //!
-//! The weight of a pixel falls to 0 over one or two steps of the coarser grid: the filter widens where an
-//! image shrinks, so that no pixel is passed over. [`resize`] is torchvision's `resize(antialias=True)` on tensors
-//! of floats and PIL's BILINEAR, up to rounding; [`resize_in_bytes`] rounds between rows and columns as PIL does,
-//! and as torchvision does on bytes.
+//! The weight of a pixel falls to 0 over one or two steps of the coarser grid. The filter widens when an
+//! image shrinks, so that no pixel is skipped. [`resize`] equals torchvision's `resize(antialias=True)` on
+//! float tensors and PIL's BILINEAR, up to rounding. [`resize_in_bytes`] rounds between rows and columns as
+//! PIL does, and as torchvision does on bytes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The weight of a pixel by its distance.
+/// The weight of a pixel as a function of its distance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Filter {
@@ -20,7 +20,7 @@ pub enum Filter {
 }
 
 impl Filter {
-    /// Steps after which the weight is 0.
+    /// Distance in steps beyond which the weight is 0.
     fn support(self) -> f32 {
         match self {
             Self::Bilinear => 1.0,
@@ -39,12 +39,12 @@ impl Filter {
     }
 }
 
-/// An image `[channels, height, width]` in another size `[height, width]`, rounded to the nearest.
+/// Resizes an image `[channels, height, width]` to `[height, width]`, rounded to the nearest.
 pub fn resize(image: &[u8], from: [usize; 3], to: [usize; 2]) -> Vec<u8> {
     resample(image, from, to, Filter::Bilinear, |value| value)
 }
 
-/// As [`resize`], with rows rounded to bytes before columns are made of them.
+/// Like [`resize`], but rounds rows to bytes before the columns are computed from them.
 pub fn resize_in_bytes(image: &[u8], from: [usize; 3], to: [usize; 2], filter: Filter) -> Vec<u8> {
     let byte = |value: f32| (value + 0.5).floor().clamp(0.0, 255.0);
     resample(image, from, to, filter, byte)
@@ -83,7 +83,8 @@ fn resample(
     out
 }
 
-/// For each place of the new line: the first place of the old one that it sees, and the weights from there.
+/// Returns, for each position of the new line, the first position of the old line that contributes to it, and
+/// the weights from there on.
 fn taps(from: usize, to: usize, filter: Filter) -> Vec<(usize, Vec<f32>)> {
     let scale = from as f32 / to as f32;
     let step = scale.max(1.0);

@@ -1,5 +1,5 @@
-//! Windows of random area and aspect, and colours changed by random factors: torchvision's `RandomResizedCrop` and `ColorJitter`
-//! on bytes.
+//! Crops of random area and aspect ratio, and random changes of colours: torchvision's `RandomResizedCrop`
+//! and `ColorJitter` on bytes.
 
 use super::operations::Operation;
 use super::resize::resize;
@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ResizedCropConfig {
-    /// The least and the largest share of the image's area.
+    /// Minimum and maximum share of the image's area.
     pub scale: [f64; 2],
-    /// The least and the largest ratio of the window's width to its height.
+    /// Minimum and maximum ratio of the window's width to its height.
     pub ratio: [f64; 2],
 }
 
@@ -31,7 +31,7 @@ impl Default for ResizedCropConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JitterConfig {
-    /// x of the brightness; 0 leaves it as it is.
+    /// x of the brightness; 0 leaves it unchanged.
     #[schemars(range(min = 0, max = 10))]
     pub brightness: f64,
     /// x of the contrast.
@@ -40,17 +40,17 @@ pub struct JitterConfig {
     /// x of the saturation; grey images have none.
     #[schemars(range(min = 0, max = 10))]
     pub saturation: f64,
-    /// x of the hue, as a share of the circle of colours, by which hues are turned from -x to x; grey images have none.
+    /// x of the hue: hues are rotated by -x to x, as a share of the colour circle; grey images have none.
     #[schemars(range(min = 0, max = 0.5))]
     #[serde(skip_serializing_if = "is_usual")]
     pub hue: f64,
 }
 
-/// Windows that are tried before the middle of the image is taken.
+/// Number of windows that are tried before the middle of the image is taken.
 const TRIES: usize = 10;
-/// What jitter multiplies by at most.
+/// Maximum of the jitter of brightness, contrast and saturation.
 const MOST_JITTER: f64 = 10.0;
-/// Half of the circle, beyond which hues come back from the other side.
+/// Half of the colour circle, beyond which hues come back from the other side.
 const MOST_HUE: f64 = 0.5;
 
 impl ResizedCropConfig {
@@ -70,12 +70,13 @@ impl ResizedCropConfig {
         faults
     }
 
-    /// A window of the image `[channels, height, width]`, of its size again.
+    /// Returns a random window of the image `[channels, height, width]`, resized to the image's size.
     pub(super) fn apply(&self, image: &[u8], shape: [usize; 3], stream: &mut Stream) -> Vec<u8> {
         self.applied_to(image, shape, [shape[1], shape[2]], stream)
     }
 
-    /// A window of the image `[channels, height, width]` as one of this height and width.
+    /// Returns a random window of the image `[channels, height, width]`, resized to `size` (height and
+    /// width).
     pub(super) fn applied_to(
         &self,
         image: &[u8],
@@ -96,7 +97,7 @@ impl ResizedCropConfig {
         }
     }
 
-    /// Top, left, height and width of a window.
+    /// Draws the top, left, height and width of a window.
     fn window(&self, [height, width]: [usize; 2], stream: &mut Stream) -> [usize; 4] {
         for _ in 0..TRIES {
             let mut within =
@@ -111,7 +112,7 @@ impl ResizedCropConfig {
                 return [top, left, rows, columns];
             }
         }
-        // The largest window in the middle whose ratio is allowed.
+        // Otherwise the largest window in the middle with an allowed ratio.
         let [least, most] = self.ratio;
         let whole = width as f64 / height as f64;
         let (rows, columns) = match whole {
@@ -146,7 +147,7 @@ impl JitterConfig {
             .collect()
     }
 
-    /// Faults of changes that grey images do not show.
+    /// Faults of jitter that has no effect on grey images.
     pub(super) fn grey_faults(&self) -> Vec<String> {
         let keys = [("saturation", self.saturation), ("hue", self.hue)];
         let there = keys.into_iter().filter(|(_, x)| *x > 0.0);
@@ -157,14 +158,14 @@ impl JitterConfig {
             .collect()
     }
 
-    /// The image with other colours.
+    /// Returns the image with changed colours.
     pub(super) fn apply(&self, image: Vec<u8>, shape: [usize; 3], stream: &mut Stream) -> Vec<u8> {
         let mut factor = |x: f64| {
             let least = (1.0 - x).max(0.0);
             (least + (1.0 + x - least) * f64::from(stream.uniform())) as f32
         };
         let mut operations = Vec::new();
-        // Factors are drawn in this order, whichever there are.
+        // Factors are always drawn in this order, whichever are in use.
         for (x, of) in [
             (
                 self.brightness,

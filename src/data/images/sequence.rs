@@ -1,9 +1,9 @@
 //! `[data] sequence = true`: an image as a text, one token for each pixel.
 //!
-//! Tay et al., "Long Range Arena", arXiv:2011.04006, section 2.2: a model reads the grey values 0 to 255 of an image row
-//! by row as ids of a vocabulary of 256, and has to find out by itself which of them lie beneath each other. Of 28 × 28
-//! pixels are 784 tokens, of 32 × 32 1,024. Images are cropped, mirrored and changed by operations as `augment` says;
-//! what works on normalised images is not for them.
+//! Tay et al., "Long Range Arena", arXiv:2011.04006, section 2.2: a model reads the grey values 0 to 255 of
+//! an image row by row as ids of a vocabulary of 256, and has to find out by itself which of them are
+//! vertical neighbours. 28 × 28 pixels are 784 tokens, 32 × 32 are 1,024. Images are cropped, mirrored and
+//! changed by operations according to `augment`; augmentations of normalised images do not apply.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::data::{Item, Origin, Shape, Source, Split, TextItem};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
-/// Grey values.
+/// Number of grey values, which is the size of the vocabulary.
 pub const VALUES: usize = 256;
 
-/// Grey values, row by row, with the class of the image.
+/// Builds an example of grey values, row by row, with the class of the image.
 pub fn item(pixels: &[u8], label: i32) -> Item {
     Item::Text(TextItem {
         label: Some(label),
@@ -34,7 +34,7 @@ fn values(pixels: &[u8]) -> TextItem {
     }
 }
 
-/// The shape of sequences of images with so many pixels.
+/// Returns the shape of sequences of images with this number of pixels.
 pub fn shape(pixels: usize, classes: Vec<String>) -> Shape {
     Shape {
         classes,
@@ -42,10 +42,10 @@ pub fn shape(pixels: usize, classes: Vec<String>) -> Shape {
     }
 }
 
-/// A PNG or JPEG file as a sequence of `height` × `width` grey values.
+/// Reads a PNG or JPEG file as a sequence of `height` × `width` grey values.
 ///
 /// # Errors
-/// A file that cannot be read or decoded.
+/// If the file cannot be read or decoded.
 pub fn read(path: &Path, [height, width]: [usize; 2]) -> Result<TextItem> {
     let bytes = packed::content(path)?;
     let name = path.display().to_string();
@@ -53,7 +53,7 @@ pub fn read(path: &Path, [height, width]: [usize; 2]) -> Result<TextItem> {
     Ok(values(&pixels))
 }
 
-/// Pictures as sequences, changed anew each time where `augment` says so.
+/// A source of pictures as sequences, augmented anew for each draw.
 pub(super) struct Sequences {
     plain: Plain,
     augment: AugmentConfig,
@@ -61,7 +61,7 @@ pub(super) struct Sequences {
 }
 
 impl Sequences {
-    /// The pictures with these changes, drawn from `seed`.
+    /// Builds the source with these augmentations, drawn from `seed`.
     pub(super) fn source(plain: Plain, augment: AugmentConfig, seed: u64) -> Arc<dyn Source> {
         Arc::new(Self {
             plain,

@@ -1,4 +1,4 @@
-//! Pictures as examples: as they are, or changed as `[data] augment` says.
+//! Sources of pictures: unchanged, or augmented according to `[data] augment`.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::data::{Item, Origin, Shape, Source, Split};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
-/// Numbers of a picture that takes long to normalise: 74 x 74 in colour.
+/// Number of values from which a picture takes long to normalise: 74 x 74 in colour.
 const LARGE: usize = 1 << 14;
 
-/// Some of the pictures, in order, normalised.
+/// A source of some of the pictures in order, normalised.
 pub struct Plain {
     pictures: Arc<Pictures>,
     chosen: Vec<u32>,
@@ -23,7 +23,7 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// Those that are `chosen`, normalised as `shape` says.
+    /// Selects the `chosen` pictures and normalises them according to `shape`.
     pub fn new(pictures: Arc<Pictures>, chosen: Vec<u32>, split: Split, shape: &Shape) -> Self {
         let normalise = Normalise::new(&shape.mean, &shape.std, pictures.shape[0]);
         Self {
@@ -34,12 +34,12 @@ impl Plain {
         }
     }
 
-    /// Channels, height and width.
+    /// Returns the channels, height and width.
     pub(super) fn shape(&self) -> [usize; 3] {
         self.pictures.shape
     }
 
-    /// Pixels and label of an example.
+    /// Returns the pixels and the label of an example.
     pub(super) fn picture(&self, sample: u64) -> (&[u8], i32) {
         let index = self.chosen[sample as usize] as usize;
         (self.pictures.get(index), self.pictures.labels[index])
@@ -84,7 +84,7 @@ impl Source for Plain {
     }
 }
 
-/// Pictures that are changed anew each time.
+/// A source of pictures that are augmented anew for each draw.
 pub struct Augmented {
     plain: Plain,
     config: AugmentConfig,
@@ -93,7 +93,7 @@ pub struct Augmented {
 }
 
 impl Augmented {
-    /// The pictures, changed where the configuration asks for it.
+    /// Builds the source of the pictures, augmented if the configuration asks for it.
     pub fn source(plain: Plain, config: &AugmentConfig, seed: u64) -> Arc<dyn Source> {
         if *config == AugmentConfig::default() {
             return Arc::new(plain);
@@ -106,12 +106,13 @@ impl Augmented {
         })
     }
 
-    /// The `part`th random stream of a draw: of the image, of its partner, of how they are mixed.
+    /// Returns the `part`th random stream of a draw: for the image (0), its partner (1), and their mixing
+    /// (2).
     fn stream(&self, draw: u64, part: u64) -> Stream {
         Stream::new(self.seed, Purpose::Augment, (draw, part, 0))
     }
 
-    /// One image, changed; its random numbers are those of `stream`.
+    /// Returns an augmented image, with random numbers from `stream`.
     fn changed(&self, sample: u64, stream: &mut Stream) -> (Vec<f32>, i32) {
         let shape = self.plain.pictures.shape;
         let (pixels, label) = self.plain.picture(sample);

@@ -1,8 +1,8 @@
-//! Images in a column of Parquet or Arrow tables, as Hugging Face ships them: PNG or JPEG files as bytes, alone or in a
-//! struct `{bytes, path}`, beside a column of labels.
+//! Reads images from a column of Parquet or Arrow tables, as Hugging Face distributes them: PNG or JPEG files
+//! as bytes, alone or in a struct `{bytes, path}`, beside a column of labels.
 //!
-//! The classes are the names that the file's metadata has for its labels (`ClassLabel`), in that order; without them the
-//! labels themselves, numbers by value.
+//! The classes are the names that the file's metadata gives to its labels (`ClassLabel`), in that order;
+//! without them the labels themselves, with numbers sorted by value.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const IMAGE: [&str; 2] = ["image", "img"];
 /// The usual name of a column of labels.
 const LABEL: &str = "label";
 
-/// Whether a path names tables: one, a pattern of them, or a folder with some in it.
+/// Whether a path stands for tables: a table or a pattern of them, or a folder that directly contains some.
 pub(super) fn is_table(path: &Path) -> bool {
     let inside = |folder: &Path| {
         let mut entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -27,10 +27,11 @@ pub(super) fn is_table(path: &Path) -> bool {
     columnar::is_columnar(path) || path.is_dir() && inside(path)
 }
 
-/// Reads the images of tables at the paths of a key, and the names of their classes.
+/// Reads the images of the tables at the paths of a key, and the names of their classes.
 ///
 /// # Errors
-/// No table, a folder with the tables of several splits, no such column, a row without an image or a label, a label of no class, a file that cannot be decoded.
+/// If there is no table, a folder holds the tables of several splits, a column does not exist, a row has no
+/// image or no label, a label has no class, or a file cannot be decoded.
 pub(super) fn read(
     config: &ImagesConfig,
     (key, paths): (&str, &[PathBuf]),
@@ -74,7 +75,7 @@ pub(super) fn read(
     Ok((decoded(&images, numbers, wanted)?, classes))
 }
 
-/// The rows of a table.
+/// Adds the rows of a table to `images`.
 fn rows(
     path: &Path,
     [image, label]: &[String; 2],
@@ -106,7 +107,7 @@ fn rows(
     })
 }
 
-/// The classes of labels that have no names.
+/// Returns the classes of labels that have no names.
 fn sorted(images: &[Found]) -> Vec<String> {
     let mut classes: Vec<String> = images.iter().map(|image| image.class.clone()).collect();
     classes.sort_unstable_by_key(|label| (label.parse::<i64>().unwrap_or(i64::MAX), label.clone()));
@@ -114,8 +115,8 @@ fn sorted(images: &[Found]) -> Vec<String> {
     classes
 }
 
-/// The number of an image's class: by its name; where other names were given, those of the classes in the metadata or of
-/// the numbers from 0 on.
+/// Returns the number of an image's class, found by its name. If `classes` are other names, they rename the
+/// classes of the metadata, or the numbers from 0 on.
 fn number(image: &Found, classes: &[String], named: Option<&[String]>) -> Result<i32> {
     let by_name = |all: &[String]| all.iter().position(|class| *class == image.class);
     let renamed = || match named {
@@ -137,7 +138,7 @@ fn number(image: &Found, classes: &[String], named: Option<&[String]>) -> Result
     })
 }
 
-/// The column of images.
+/// Returns the name of the column of images.
 fn image(config: &ImagesConfig, features: &Features, path: &Path) -> Result<String> {
     if let Some(column) = &config.image {
         return Ok(column.clone());
@@ -154,7 +155,7 @@ fn image(config: &ImagesConfig, features: &Features, path: &Path) -> Result<Stri
         .ok_or_else(|| unknown("image", "images", features, path))
 }
 
-/// The column of labels.
+/// Returns the name of the column of labels.
 fn label(config: &ImagesConfig, features: &Features, path: &Path) -> Result<String> {
     if let Some(column) = &config.label {
         return Ok(column.clone());
@@ -169,7 +170,7 @@ fn label(config: &ImagesConfig, features: &Features, path: &Path) -> Result<Stri
     }
 }
 
-/// Whether a table has a column, or a struct, of this name.
+/// Whether a table has a column or a struct of this name.
 fn has(features: &Features, name: &str) -> bool {
     let inside = format!("{name}.");
     let mut columns = features.columns.iter();

@@ -1,7 +1,7 @@
-//! Images with their views, whatever data they are of: a source around the source of the images.
+//! Adds views to images of any data: a source around the source of the images.
 //!
-//! Views are cut of bytes, which normalised pixels are turned back into: those of files exactly, those that are drawn rounded to
-//! 256 values. Evaluations see the same views of an image each time.
+//! Views are cut from bytes, which are recovered from the normalised pixels: exactly for images from files,
+//! rounded to 256 values for generated ones. Evaluations see the same views of an image each time.
 
 use super::normalise::Normalise;
 use super::views::ViewsConfig;
@@ -9,10 +9,10 @@ use crate::data::{Item, Shape, Source, Split, TaggedWords};
 use crate::error::Result;
 use std::sync::Arc;
 
-/// Mean and deviation of pixels that the data does not normalise by numbers of its own.
+/// Mean and standard deviation assumed for data without its own normalisation.
 const UNSAID: (f32, f32) = (0.5, 0.25);
 
-/// Images, each with its views.
+/// A source of images, each with its views.
 pub struct Viewed {
     images: Arc<dyn Source>,
     config: ViewsConfig,
@@ -23,7 +23,7 @@ pub struct Viewed {
 }
 
 impl Viewed {
-    /// The images of a source whose data has this shape, with views.
+    /// Adds views to the images of a source whose data has this shape.
     pub fn of(
         images: Arc<dyn Source>,
         config: &ViewsConfig,
@@ -45,7 +45,7 @@ impl Viewed {
         })
     }
 
-    /// Normalised pixels as bytes.
+    /// Converts normalised pixels back to bytes.
     fn bytes(&self, pixels: &[f32], [_, height, width]: [usize; 3]) -> Vec<u8> {
         let planes = pixels.chunks_exact((height * width).max(1));
         let planes = planes.zip(self.mean.iter().zip(&self.std));

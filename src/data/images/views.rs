@@ -1,10 +1,11 @@
-//! Views of an image: windows of it, each resized and changed by itself, which a task compares (Caron et al. 2020, SwAV, section 3.4:
-//! multi-crop; Caron et al. 2021, DINO, section 3.1).
+//! Views of an image: crops of it, each resized and augmented separately, which a task compares (Caron et al.
+//! 2020, SwAV, section 3.4: multi-crop; Caron et al. 2021, DINO, section 3.1).
 //!
-//! Two global views show much of the image at the image's own size, local ones little of it at a smaller size. Each is a window of
-//! random area and aspect; then left and right are exchanged or not, colours jittered, made grey, the image blurred, and bright
-//! pixels inverted, in this order, each with its probability. What is drawn for a view is a function of (seed, draw, view): neither
-//! the number of views nor the others' changes move it.
+//! Two global views show much of the image at the image's own size; local ones show little of it at a smaller
+//! size. Each is a crop of random area and aspect ratio. Then, in this order and each with its probability,
+//! it is mirrored, its colours are jittered, it is made grey, blurred, and its bright pixels are inverted.
+//! The draws for a view are a function of (seed, draw, view): neither the number of views nor the changes of
+//! other views affect them.
 
 use super::operations::{self, Operation};
 use super::pictures::coloured;
@@ -16,28 +17,31 @@ use crate::rng::{Purpose, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Local views of an image at most.
+/// Maximum number of local views per image.
 pub const MOST_LOCAL: usize = 256;
 /// Longest side of a local view.
 pub const LONGEST_SIDE: usize = 4096;
-/// Widest blur in pixels.
+/// Maximum standard deviation of the blur in pixels.
 const MOST_SIGMA: f64 = 100.0;
-/// Pixels from this value on are inverted (Grill et al. 2020, BYOL, appendix B).
+/// Value from which on pixels are inverted (Grill et al. 2020, BYOL, appendix B).
 const INVERTED_FROM: f32 = 128.0;
 
-/// The knobs of views. A list of three is about the first global view, the second one, and local ones.
+/// The configuration of views. A list of three holds the values for the first global view, the second one,
+/// and local views.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ViewsConfig {
-    /// Local views of an image; 0 for none. Source: Caron et al. 2021, released code.
+    /// Number of local views per image; 0 for none. Source: Caron et al. 2021, released code.
     #[schemars(range(max = MOST_LOCAL))]
     pub local: usize,
-    /// Height and width of a local view in pixels, a multiple of the patches' side. Source: Caron et al. 2021, section 3.1.
+    /// Height and width of a local view in pixels, a multiple of the patch size.
+    /// Source: Caron et al. 2021, section 3.1.
     #[schemars(range(min = 1, max = LONGEST_SIDE))]
     pub local_size: usize,
-    /// The least and the largest share of the image's area that a global view shows. Source: Caron et al. 2021, released code.
+    /// Minimum and maximum share of the image's area that a global view shows.
+    /// Source: Caron et al. 2021, released code.
     pub global_scale: [f64; 2],
-    /// The least and the largest share that a local view shows. Source: Caron et al. 2021, released code.
+    /// Minimum and maximum share that a local view shows. Source: Caron et al. 2021, released code.
     pub local_scale: [f64; 2],
     /// Whether half of the views are mirrored.
     pub flip: bool,
@@ -45,18 +49,18 @@ pub struct ViewsConfig {
     /// Source: Grill et al. 2020, BYOL, appendix B.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<JitterConfig>,
-    /// The share of the views whose colours are jittered. Default: 0.8. Source: Grill et al. 2020, appendix B.
+    /// Share of the views whose colours are jittered. Default: 0.8. Source: Grill et al. 2020, appendix B.
     #[schemars(range(min = 0, max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jittered: Option<f64>,
-    /// The share of the views that are made grey; the paper's is 0.2. Source: Grill et al. 2020, appendix B.
+    /// Share of the views that are made grey; the paper's is 0.2. Source: Grill et al. 2020, appendix B.
     #[schemars(range(min = 0, max = 1))]
     pub grey: f64,
-    /// The shares of the views that are blurred. Source: Caron et al. 2021, released code.
+    /// Shares of the views that are blurred. Source: Caron et al. 2021, released code.
     pub blurred: [f64; 3],
-    /// The least and the largest standard deviation of a blur, in pixels. Source: Grill et al. 2020, appendix B.
+    /// Minimum and maximum standard deviation of the blur, in pixels. Source: Grill et al. 2020, appendix B.
     pub blur_sigma: [f64; 2],
-    /// The shares of the views of which bright pixels are inverted. Source: Caron et al. 2021, released code.
+    /// Shares of the views whose bright pixels are inverted. Source: Caron et al. 2021, released code.
     pub solarized: [f64; 3],
 }
 
@@ -78,18 +82,18 @@ impl Default for ViewsConfig {
     }
 }
 
-/// The place in a list of the number that is about local views.
+/// Index of the value for local views in a list of three.
 const LOCAL: usize = 2;
-/// Share of the views that are jittered where no key says it.
+/// Share of the views that are jittered by default.
 const JITTERED: f64 = 0.8;
 
 impl ViewsConfig {
-    /// Views of an image.
+    /// Returns the number of views per image.
     pub fn count(&self) -> usize {
         self.local.saturating_add(Views::GLOBAL)
     }
 
-    /// Faults of its keys.
+    /// Checks its keys for faults.
     pub fn faults(&self, at: &mut TableFaults) {
         if self.local > MOST_LOCAL {
             let rule = format!("local = {} is more than {MOST_LOCAL}", self.local);
@@ -123,7 +127,7 @@ impl ViewsConfig {
         }
     }
 
-    /// Faults of changes that grey images do not show.
+    /// Faults of changes that have no effect on grey images.
     pub fn grey_faults(&self, at: &mut TableFaults) {
         let jitter = self.jitter.iter().flat_map(JitterConfig::grey_faults);
         for fault in jitter {
@@ -188,7 +192,7 @@ impl ViewsConfig {
         }
     }
 
-    /// The views of an image of bytes `[channels, height, width]` as one draw of a seed sees them, normalised.
+    /// Returns the normalised views of an image of bytes `[channels, height, width]` for one draw of a seed.
     pub fn of(
         &self,
         image: &[u8],
@@ -207,7 +211,7 @@ impl ViewsConfig {
         }
     }
 
-    /// A view as bytes; its random numbers are those of `stream`.
+    /// Returns a view as bytes, with random numbers from `stream`.
     fn view(&self, image: &[u8], shape: [usize; 3], number: usize, stream: &mut Stream) -> Vec<u8> {
         let [channels, height, width] = shape;
         let (size, scale) = match number < Views::GLOBAL {

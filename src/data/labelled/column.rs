@@ -10,14 +10,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(untagged)]
 pub enum Column {
-    /// Counted from 1.
+    /// Column number, counted from 1.
     Number(usize),
-    /// As in the header, or a field of a JSON object.
+    /// Column name as in the header, or a field of a JSON object.
     Name(String),
 }
 
 impl Column {
-    /// As it stands behind a key.
+    /// Returns the column as it is written as the value of a key.
     pub(super) fn key_value(&self) -> String {
         match self {
             Self::Number(number) => number.to_string(),

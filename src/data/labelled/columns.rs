@@ -8,10 +8,10 @@ use super::tables::{Layout, Row};
 use crate::data::files::columnar::{self, Cell, Features};
 use crate::error::{Error, Result};
 
-/// The names of the classes that the numbers in the column of labels stand for, where the file says them.
+/// Returns the class names that the numbers in the label column stand for, if the file has them.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// If the file cannot be read.
 pub(super) fn classes(path: &Path, layout: &Layout) -> Result<Option<Vec<String>>> {
     match &layout.label {
         Column::Name(name) if columnar::is_columnar(path) => {
@@ -26,10 +26,10 @@ pub(super) fn classes(path: &Path, layout: &Layout) -> Result<Option<Vec<String>
     }
 }
 
-/// Puts names of classes in the place of the numbers that stand for them.
+/// Replaces class numbers by class names.
 ///
 /// # Errors
-/// A number that stands for none.
+/// If a number stands for no class.
 pub(super) fn name(rows: &mut [Row], names: &[String], several: bool, path: &Path) -> Result<()> {
     for row in rows {
         let line = row.line;
@@ -45,10 +45,10 @@ pub(super) fn name(rows: &mut [Row], names: &[String], several: bool, path: &Pat
     Ok(())
 }
 
-/// The rows of a table of columns.
+/// Reads the rows of a columnar table.
 ///
 /// # Errors
-/// A file that cannot be read or has no such columns; a row without a text or a label.
+/// If the file cannot be read or lacks a column, or a row has no text or label.
 pub(super) fn read(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
     let name = |key: &str, column: &'_ Column| match column {
         Column::Name(name) => Ok(name.clone()),
@@ -104,7 +104,7 @@ pub(super) fn read(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The text of a cell.
+/// Returns the text of a cell, or an error if it is empty.
 fn text_of(cell: Cell, path: &Path, line: u64, column: &str) -> Result<String> {
     cell.joined().ok_or_else(|| {
         Error::run(format!(

@@ -1,4 +1,4 @@
-//! The examples of labelled tables: rows read, split and encoded.
+//! Builds the examples of labelled tables: reads, splits and encodes their rows.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,15 +18,14 @@ use crate::data::{Item, LabelledTextConfig, PerSplit, Request, Source, Split, Te
 use crate::error::{Error, Result};
 use crate::tokenizer::{Edges, Tokenizer};
 
-/// The remedy for an answer that is the name of its column.
+/// Remedy for an answer that equals the name of its column.
 const HEADER: &str = "; where the first line names the columns, set [data] header = true";
 
-/// Rows, each with the file that it stands in.
+/// Rows, each with the file that it is from.
 type Filed = Vec<(PathBuf, Row)>;
 
 impl LabelledTextConfig {
-    /// The rows of each split, with the file of each row, and the names of the classes that are
-    /// given or that a table says.
+    /// Reads the rows of each split, with the file of each row, and the class names that are given or that a table stores.
     pub(super) fn rows(&self, request: &Request) -> Result<(PerSplit<Filed>, Vec<String>)> {
         let mut classes = self.classes.clone();
         let read = |split: Split, path: &Path| {
@@ -49,7 +48,7 @@ impl LabelledTextConfig {
         Ok((rows, classes))
     }
 
-    /// The classes of the run, or those of the training rows.
+    /// Returns the classes of the run, or those of the training rows.
     pub(super) fn all_labels(
         &self,
         request: &Request,
@@ -59,7 +58,7 @@ impl LabelledTextConfig {
         let file = rows.first().map(|(file, _)| file.as_path());
         let layout = self.layout(Split::Train, file.unwrap_or(Path::new("")));
         if layout.several.is_some() {
-            // Indicators are named by the experiment, whether a training row has them or not.
+            // Indicators are named by the experiment, whether or not a training row has them.
             let given = if given.is_empty() {
                 &self.indicators
             } else {
@@ -86,7 +85,7 @@ impl LabelledTextConfig {
         }
     }
 
-    /// The tokenizer of the run, or one that is made for the training rows.
+    /// Returns the tokenizer of the run, or one built for the training rows.
     pub(super) fn tokenizer(
         &self,
         request: &Request,
@@ -111,7 +110,7 @@ impl LabelledTextConfig {
         Ok(ids.into_iter().map(|id| id as i32).collect())
     }
 
-    /// A row as a model reads it, whether its texts lose tokens, and whether one has none.
+    /// Returns a row as the model reads it, whether its texts lose tokens, and whether one of them is empty.
     fn item(
         &self,
         row: &Row,
@@ -128,11 +127,11 @@ impl LabelledTextConfig {
         Ok((item, [tokens + marks > self.context, empty]))
     }
 
-    /// A text, or a pair of texts, as the model reads it.
+    /// Reads a text, or a pair of texts, as the model does.
     ///
     /// # Errors
-    /// A text that the tokenizer cannot encode, an empty one, a second text where the data has single ones, and the
-    /// other way round.
+    /// If the tokenizer cannot encode a text, a text is empty, or a second text is given for data of single texts or missing
+    /// for data of pairs.
     pub fn read(&self, text: &str, pair: Option<&str>, tokenizer: &Tokenizer) -> Result<TextItem> {
         match (self.pair.is_some(), pair.is_some()) {
             (true, false) => {
@@ -150,7 +149,7 @@ impl LabelledTextConfig {
         framed(first, second, self.context, tokenizer.edges().as_ref())
     }
 
-    /// A fault of an answer, with the remedy for a first line that names the columns where it may be one.
+    /// Adds the remedy for a header line to a fault of an answer, if the row may be one.
     fn on_first_line(&self, error: Error, split: Split, path: &Path, row: &Row) -> Error {
         let may_name = row.line == 1 && !self.header.is_in(split) && !self.names_fields(path);
         match may_name {
@@ -159,7 +158,7 @@ impl LabelledTextConfig {
         }
     }
 
-    /// The examples of a split, how many of them lose tokens, and which have an empty text.
+    /// Builds the source of a split; also returns how many examples lose tokens, and which have an empty text.
     pub(super) fn source(
         &self,
         rows: &[(PathBuf, Row)],
@@ -174,7 +173,7 @@ impl LabelledTextConfig {
             ));
         }
         let items = each(rows, |path, row| {
-            // A text may be the name of its column, too, which a tokenizer need not know.
+            // In a header line the text is a column name too, which the tokenizer need not be able to encode.
             let said = answers.answered(TextItem::default(), &row.label);
             let said = said.map_err(|e| self.on_first_line(e, split, path, row))?;
             let (item, lacks) = self.item(row, tokenizer, edges.as_ref())?;
@@ -198,7 +197,7 @@ impl LabelledTextConfig {
         Ok((source, cut, blank))
     }
 
-    /// The examples of a split, of rows that are joined, and how many of them have a row that is longer than the context.
+    /// Builds the source of a split of joined rows; also returns how many examples have a row that is longer than the context.
     pub(super) fn joined(
         &self,
         rows: &[(PathBuf, Row)],
@@ -223,8 +222,8 @@ impl LabelledTextConfig {
     }
 }
 
-/// Whether labels go by the names that a table has for them, and not by their numbers: where no other names were given,
-/// and a run that has begun knows them by these.
+/// Whether labels are known by the names that a table stores for them rather than by numbers: if no other names were given, and
+/// an existing run knows them by these names.
 pub(in crate::data) fn are_named(names: &[String], given: &[String], request: &Request) -> bool {
     let known = |classes: &[String]| names.iter().any(|name| classes.contains(name));
     match request.run {
@@ -233,10 +232,10 @@ pub(in crate::data) fn are_named(names: &[String], given: &[String], request: &R
     }
 }
 
-/// The tokenizer of the run, or one with a frame that is made for some texts, two of which may stand in one row.
+/// Returns the tokenizer of the run, or one with a frame, built for these texts. `two` tells whether a row may have two texts.
 ///
 /// # Errors
-/// An experiment without a tokenizer; a file that is none, texts that are too few to train one.
+/// If the experiment has no tokenizer, its file is not a tokenizer, or the texts are too few to train one.
 pub(in crate::data) fn tokenizer<'a>(
     kind: &str,
     request: &Request,
@@ -252,7 +251,7 @@ pub(in crate::data) fn tokenizer<'a>(
             )));
         }
     };
-    // Characters and bytes stand alone well enough; two texts need something between them.
+    // Characters and bytes need no frame; two texts need a separator.
     let config = match config.has_plain_tokens() && !two {
         true => config.clone(),
         false => config.with_frame(false),
@@ -261,7 +260,7 @@ pub(in crate::data) fn tokenizer<'a>(
     Tokenizer::build(&found, &texts.collect::<Vec<_>>())
 }
 
-/// The rows of a split by `of`; the first fault of the file, whichever thread found one first.
+/// Applies `of` to the rows of a split; returns the first fault in the order of the rows, independent of threads.
 fn each<T: Send>(
     rows: &[(PathBuf, Row)],
     of: impl Fn(&Path, &Row) -> Result<T> + Sync,
@@ -275,7 +274,7 @@ fn each<T: Send>(
     all.into_iter().collect()
 }
 
-/// One text or two with the marks around them, cut to `context` tokens.
+/// Returns one text or two with the special tokens around them, cut to `context` tokens.
 pub(in crate::data) fn framed(
     mut first: Vec<i32>,
     second: Option<Vec<i32>>,
@@ -311,7 +310,7 @@ pub(in crate::data) fn framed(
     })
 }
 
-/// Takes tokens from the end of the longer of two texts until both fit.
+/// Removes tokens from the end of the longer of two texts until both fit.
 fn shorten(first: &mut Vec<i32>, second: &mut Vec<i32>, most: usize) {
     while first.len() + second.len() > most {
         if first.len() > second.len() {
@@ -322,7 +321,7 @@ fn shorten(first: &mut Vec<i32>, second: &mut Vec<i32>, most: usize) {
     }
 }
 
-/// Encoded texts with their classes.
+/// A source of encoded texts with their classes.
 pub(in crate::data) struct Labelled {
     pub(in crate::data) items: Vec<TextItem>,
     pub(in crate::data) split: Split,

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 impl LabelledTextConfig {
-    /// Whether the tables of some split have no header.
+    /// Whether the tables of any split have no header.
     fn lacks_header(&self) -> bool {
         let tables = [
             (Split::Train, true),
@@ -22,13 +22,14 @@ impl LabelledTextConfig {
             .any(|(split, read)| read && !self.header.is_in(split))
     }
 
-    /// The first path; an empty one where there is none.
+    /// Returns the first path; an empty one if there is none.
     fn first(&self) -> &Path {
         let first = self.path.0.first();
         first.map_or(Path::new(""), |path| path.as_path())
     }
 
-    /// Whether the first path, or a key, says how tables are written; the files of a folder say it themselves.
+    /// Whether the format of the tables is given by the first path or by a key; in a folder each file tells
+    /// it.
     fn is_said(&self) -> bool {
         let first = self.first();
         self.format.is_some() || columnar::is_columnar(first) || Format::of(first).is_some()
@@ -37,7 +38,7 @@ impl LabelledTextConfig {
     pub(super) fn column_faults(&self) -> Vec<String> {
         let first = self.path.0.first().filter(|_| self.format.is_none());
         if let Some(fault) = first.and_then(|path| json_line::fault(path)) {
-            // Nothing is known of its columns.
+            // Nothing is known about the columns of such a file.
             return vec![fault];
         }
         let mut faults = Vec::new();
@@ -91,7 +92,7 @@ impl LabelledTextConfig {
         faults
     }
 
-    /// Faults of a number, or of any number of classes, in the place of a class.
+    /// Faults of the keys for a number, or for any number of classes, instead of one class.
     pub(super) fn answer_faults(&self) -> Vec<String> {
         let several = "a text has any number of classes in place of one";
         let found = match (&self.score, &self.labels, self.indicators.is_empty()) {

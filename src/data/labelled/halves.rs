@@ -1,11 +1,11 @@
-//! `kind = "article_halves"`: whether two texts are the halves of one article or of two.
+//! `kind = "article_halves"`: whether two texts are halves of the same article or of different ones.
 //!
-//! The retrieval task of Tay et al., "Long Range Arena", arXiv:2011.04006, section 2.2, on articles in WikiText's form:
-//! there two papers are told to cite each other or not, at 4,000 bytes each. An article, without its headings, is cut in
-//! the middle. An example has a window of the first half of one article and a window of a second half; both begin with
-//! their halves in evaluation and anywhere in training, where the second half is the same article's or not with
-//! probability 1/2 each. Of every held-out article there is one example of each class. Splits hold whole articles.
-//! `[task] towers = true` reads both texts alone and compares them, as it is done there.
+//! The retrieval task of Tay et al., "Long Range Arena", arXiv:2011.04006, section 2.2, on articles in WikiText's form; there,
+//! papers of 4,000 bytes each are classified as citing each other or not. An article, without its headings, is cut in the
+//! middle. An example has a window of the first half of one article and a window of a second half. In evaluation both windows
+//! start at the beginning of their halves, in training anywhere. In training, the second half is from the same article with
+//! probability 1/2; each held-out article gives one example of each class. Splits hold whole articles. `[task] towers = true`
+//! encodes both texts separately and compares them, as in the paper.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct ArticleHalvesConfig {
     pub valid_fraction: Option<f64>,
     /// Share of the articles of `path` to test on.
     pub test_fraction: Option<f64>,
-    /// Tokens of an example at most, those of both texts with their marks; each text has half of them.
+    /// Maximum length of an example in tokens, both texts with their special tokens; each text has half of them.
     pub context: usize,
 }
 
@@ -55,15 +55,15 @@ impl Default for ArticleHalvesConfig {
     }
 }
 
-/// The classes, in the order of their labels.
+/// Names of the classes, in the order of their labels.
 const CLASSES: [&str; 2] = ["two articles", "one article"];
-/// The marks of two texts at most, and a token of each.
+/// The special tokens of two texts, at most four, and a token of each.
 const LEAST: usize = 6;
-/// Held-out sets are the same for every run's seed.
+/// Seed of evaluations: held-out sets are the same for every run's seed.
 const FIXED_SEED: u64 = 0;
 
 impl ArticleHalvesConfig {
-    /// The same with every path as `place` gives it.
+    /// Returns the same configuration with every path replaced by `place(path)`.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         let held_out = [&self.valid_path, &self.test_path];
@@ -76,7 +76,7 @@ impl ArticleHalvesConfig {
         }
     }
 
-    /// Its files, as those of a text.
+    /// Returns the files as the configuration of a text.
     fn files(&self) -> TextConfig {
         articles::files(
             &self.path,
@@ -85,10 +85,10 @@ impl ArticleHalvesConfig {
         )
     }
 
-    /// Two texts as the model reads them.
+    /// Reads two texts as the model does.
     ///
     /// # Errors
-    /// A text that the tokenizer cannot encode, an empty one, one text alone.
+    /// If the tokenizer cannot encode a text, a text is empty, or the second one is missing.
     pub fn read(&self, text: &str, pair: Option<&str>, tokenizer: &Tokenizer) -> Result<TextItem> {
         let Some(pair) = pair else {
             return Err(Error::usage(
@@ -113,7 +113,7 @@ impl ArticleHalvesConfig {
         Ok(framed(frame, &cut(&first), &cut(&second)))
     }
 
-    /// Tokens of each text.
+    /// Returns the maximum number of tokens of each text.
     fn room(&self, frame: Frame) -> usize {
         self.context.saturating_sub(frame.len(true)) / 2
     }
@@ -223,7 +223,7 @@ impl DataSet for ArticleHalvesConfig {
     }
 }
 
-/// The ids of the articles of a split that have a token for each half.
+/// Encodes the articles of a split and keeps those that have a token for each half.
 fn encoded(documents: &[Vec<u8>], tokenizer: &Tokenizer, split: Split) -> Result<Vec<Vec<i32>>> {
     let texts = documents
         .par_iter()
@@ -238,24 +238,24 @@ fn encoded(documents: &[Vec<u8>], tokenizer: &Tokenizer, split: Split) -> Result
     Ok(texts.into_iter().filter(|ids| ids.len() > 1).collect())
 }
 
-/// The articles of a split.
+/// A source of halves of the articles of a split.
 struct Halves {
     texts: Vec<Vec<i32>>,
     frame: Frame,
-    /// Tokens of a window of a half.
+    /// Maximum length of a window in tokens.
     room: usize,
     split: Split,
     seed: u64,
 }
 
 impl Halves {
-    /// Another article than number `article`.
+    /// Draws an article other than `article`.
     fn other(&self, article: usize, stream: &mut Stream) -> usize {
         let count = self.texts.len();
         (article + 1 + stream.below(count as u64 - 1) as usize) % count
     }
 
-    /// The articles of an example's first and second half, and the stream that chose them.
+    /// Returns the articles of an example's first and second half, and the stream that chose them.
     fn chosen(&self, sample: u64, draw: u64) -> (usize, usize, Stream) {
         let split = self.split as u64;
         let (seed, article, draw) = match self.split {
@@ -275,13 +275,14 @@ impl Halves {
         (first, second, stream)
     }
 
-    /// A half of an article, the first or the second one.
+    /// Returns the first or the second half of an article.
     fn half(&self, article: usize, second: bool) -> &[i32] {
         let (first, rest) = self.texts[article].split_at(self.texts[article].len() / 2);
         if second { rest } else { first }
     }
 
-    /// Examples of which a half is longer than its window; in training articles, of which the window is drawn anew each time.
+    /// Counts the examples with a half longer than its window; in training, the articles, whose windows are drawn anew each
+    /// time.
     fn cut(&self) -> usize {
         let is_cut = |sample: &u64| {
             let (first, second) = match self.split {
@@ -300,7 +301,7 @@ impl Halves {
         (0..self.len() as u64).filter(is_cut).count()
     }
 
-    /// A window of a half of an article, the first or the second one: in training anywhere in it.
+    /// Returns a window of the first or second half of an article: in training anywhere in it, otherwise at its beginning.
     fn window(&self, article: usize, second: bool, stream: &mut Stream) -> &[i32] {
         let half = self.half(article, second);
         let spare = half.len().saturating_sub(self.room);
@@ -313,7 +314,7 @@ impl Halves {
 }
 
 impl Source for Halves {
-    /// In training an epoch begins with every article once; held out are two examples of each.
+    /// In training, an epoch begins with every article once; held-out splits have two examples of each.
     fn len(&self) -> usize {
         match self.split {
             Split::Train => self.texts.len(),
@@ -332,7 +333,7 @@ impl Source for Halves {
         }))
     }
 
-    /// The longest that it may be drawn as.
+    /// The maximum length that the example may be drawn with.
     fn size(&self, sample: u64) -> usize {
         let article = match self.split {
             Split::Train => sample,

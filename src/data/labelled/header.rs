@@ -1,4 +1,4 @@
-//! Which tables begin with a line that names their columns: all, none, or those of some splits.
+//! Which tables begin with a header line: all, none, or those of some splits.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::data::Split;
 
-/// `true`, `false`, or a list such as `["train"]` for the tables of `path` alone.
+/// `true`, `false`, or a list such as `["train"]` for only the tables of `path`.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(untagged)]
 pub enum Header {
@@ -19,7 +19,7 @@ pub enum Header {
 }
 
 impl Header {
-    /// Whether the tables of a split have one.
+    /// Whether the tables of a split have a header.
     pub fn is_in(&self, split: Split) -> bool {
         match self {
             Self::All(on) => *on,
@@ -27,7 +27,7 @@ impl Header {
         }
     }
 
-    /// Whether no table has one.
+    /// Whether no table has a header.
     pub fn is_nowhere(&self) -> bool {
         !Split::ALL.into_iter().any(|split| self.is_in(split))
     }

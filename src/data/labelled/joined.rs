@@ -1,11 +1,11 @@
-//! `[data] join = true`: rows of one class, one after the other, until the context is full.
+//! `[data] join = true`: rows of one class are joined until the context is full.
 //!
-//! Short texts become long ones whose class has to be told from any part: at 4,000 bytes the size of the byte
-//! classification of Tay et al., "Long Range Arena", arXiv:2011.04006, section 2.2, whose film reviews are long of
-//! themselves. In training a text begins with a row, and rows of its class that are drawn anew each time follow it; held
-//! out, each row stands in one text, and what is left of a class behind its last whole text is left out. Rows are split
-//! before they are joined, so that no held-out row is trained on. A blank stands between two rows where the vocabulary has
-//! one.
+//! Short texts become long ones whose class can be recognised from any part. At 4,000 bytes that is the size
+//! of the byte classification of Tay et al., "Long Range Arena", arXiv:2011.04006, section 2.2, whose film
+//! reviews are long by themselves. In training, a text begins with a row and continues with random rows of
+//! its class, drawn anew each time. In held-out splits each row is in one text, and the rows of a class after
+//! its last full text are left out. Rows are split before they are joined, so that no held-out row is trained
+//! on. Rows are separated by a blank, if the vocabulary has one.
 
 use std::sync::Arc;
 
@@ -16,21 +16,21 @@ use crate::tokenizer::{Edges, Tokenizer};
 
 use super::examples::Labelled;
 
-/// The form of a joined text.
+/// How rows are joined into a text.
 #[derive(Clone)]
 pub(super) struct Joining {
-    /// Tokens of a text without its marks.
+    /// Maximum number of tokens in a text, without special tokens.
     room: usize,
     edges: Option<Edges>,
-    /// Between two rows.
+    /// Separator between two rows.
     between: Vec<i32>,
 }
 
 impl Joining {
-    /// For texts of `context` tokens with their marks.
+    /// For texts of `context` tokens, including special tokens.
     pub(super) fn new(context: usize, tokenizer: &Tokenizer) -> Self {
         let edges = tokenizer.edges();
-        // A vocabulary of characters may lack the blank.
+        // A vocabulary of characters may have no blank.
         let between = tokenizer.encode(" ").unwrap_or_default();
         Self {
             room: context.saturating_sub(edges.as_ref().map_or(0, |edges| edges.len(false))),
@@ -39,7 +39,7 @@ impl Joining {
         }
     }
 
-    /// The rows in one text, cut to its room.
+    /// Joins rows into one text, cut to `room`.
     fn text<'r>(&self, rows: impl Iterator<Item = &'r [i32]>, label: i32) -> TextItem {
         let mut ids: Vec<i32> = Vec::with_capacity(self.room);
         for row in rows {
@@ -64,11 +64,11 @@ impl Joining {
         }
     }
 
-    /// Encoded rows, each with its class, as the examples of a split, and how many of these have a row that is longer than a
-    /// text by itself.
+    /// Builds the source of a split from encoded rows with their classes; also returns how many examples have
+    /// a row that is longer than a text.
     ///
     /// # Errors
-    /// A held-out split without a row.
+    /// If a held-out split has no rows.
     pub(super) fn source(
         self,
         rows: Vec<(Vec<i32>, i32)>,
@@ -98,7 +98,7 @@ impl Joining {
             while !rest.is_empty() {
                 let (count, full) = self.filling(&rows, rest);
                 let (chosen, after) = rest.split_at(count);
-                // A class of few rows has one text all the same.
+                // A class with too few rows for a full text still has one text.
                 if full || rest.len() == numbers.len() {
                     cut += usize::from(chosen.iter().any(|n| is_cut(&rows[*n as usize])));
                     let rows = chosen.iter().map(|n| rows[*n as usize].0.as_slice());
@@ -117,7 +117,7 @@ impl Joining {
         Ok((source, cut))
     }
 
-    /// How many of the rows fill a text, and whether they do.
+    /// Returns how many of the rows fill a text, and whether they do.
     fn filling(&self, rows: &[(Vec<i32>, i32)], numbers: &[u32]) -> (usize, bool) {
         let mut length = 0;
         for (at, number) in numbers.iter().enumerate() {
@@ -131,7 +131,7 @@ impl Joining {
     }
 }
 
-/// Training texts, drawn anew each time.
+/// A source of training texts, joined anew for each draw.
 struct Joined {
     joining: Joining,
     rows: Vec<(Vec<i32>, i32)>,

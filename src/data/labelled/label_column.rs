@@ -1,4 +1,5 @@
-//! Columns that cannot be labels of classes: texts, numbers with a fraction, names of columns, rows without a label.
+//! Detects columns that cannot be class labels: texts, numbers with a fraction, column names, rows without a
+//! label.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -8,13 +9,14 @@ use super::several;
 use super::tables::{Layout, Row};
 use crate::error::{Error, Result};
 
-/// Rows from which on a column of labels can be told from one of texts.
+/// Number of rows from which on a column of labels can be told from one of texts.
 const ENOUGH_ROWS: usize = 20;
-/// Classes beyond which a column is held against the other one, too.
+/// Number of classes beyond which the label column is also compared with the text column.
 const MANY_CLASSES: usize = 1000;
 
-/// An error where the column of labels holds no classes: some are numbers with a fraction, or most of its values are different ones, or there are thousands
-/// and fewer in the column of texts. It says which column is meant where that can be seen.
+/// Returns an error if the label column does not hold classes: it has numbers with a fraction, most of its
+/// values are different, or it has thousands of values while the text column has fewer. The message says
+/// which column is meant, if that can be seen.
 pub(super) fn check_column(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<()> {
     let broken = |row: &Row| row.label.parse::<f64>().is_ok_and(|x| x.fract() != 0.0);
     if let Some((_, row)) = rows.iter().find(|(_, row)| broken(row)) {
@@ -58,7 +60,7 @@ pub(super) fn check_column(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<(
     )))
 }
 
-/// The same of a column of any number of labels.
+/// Returns the same error for a column of any number of labels.
 pub(super) fn check_lists(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<()> {
     check_first(rows)?;
     let labels = rows.iter().flat_map(|(_, row)| several::parts(&row.label));
@@ -74,7 +76,7 @@ pub(super) fn check_lists(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<()
     )))
 }
 
-/// An error where a row has no label and others have one; nothing is named yet that could be a class without a name.
+/// Returns an error if some rows have no label: classes are not named yet, so an empty label cannot be one.
 pub(super) fn check_empty(rows: &[(PathBuf, Row)]) -> Result<()> {
     let all = rows.iter().all(|(_, row)| row.label.is_empty());
     match rows.iter().find(|(_, row)| row.label.is_empty()) {
@@ -87,7 +89,8 @@ pub(super) fn check_empty(rows: &[(PathBuf, Row)]) -> Result<()> {
     }
 }
 
-/// An error where a row has the label -1 and the others have the numbers of classes from 0 on: nothing is named yet that -1 could be.
+/// Returns an error if a row has the label -1 and the others have class numbers from 0 on: classes are not
+/// named yet, so -1 cannot be one.
 pub(super) fn check_unlabelled(rows: &[(PathBuf, Row)]) -> Result<()> {
     let Some((path, row)) = rows.iter().find(|(_, row)| row.label == "-1") else {
         return Ok(());
@@ -107,7 +110,7 @@ pub(super) fn check_unlabelled(rows: &[(PathBuf, Row)]) -> Result<()> {
     )))
 }
 
-/// An error where the first line names the columns.
+/// Returns an error if the first line names the columns.
 fn check_first(rows: &[(PathBuf, Row)]) -> Result<()> {
     match rows.first().filter(|(_, row)| names_columns(row, rows)) {
         None => Ok(()),
@@ -121,7 +124,7 @@ fn check_first(rows: &[(PathBuf, Row)]) -> Result<()> {
     }
 }
 
-/// The usual names of a column of labels.
+/// Usual names of a label column.
 const LABEL_NAMES: [&str; 6] = [
     "label",
     "labels",
@@ -131,7 +134,7 @@ const LABEL_NAMES: [&str; 6] = [
     "sentiment",
 ];
 
-/// Whether a row is a line that names columns: its label is a usual name of such a column, and no other row has it.
+/// Whether a row is a header line: its label is a usual name of a label column, and no other row has it.
 fn names_columns(row: &Row, rows: &[(PathBuf, Row)]) -> bool {
     let named = LABEL_NAMES.contains(&row.label.to_lowercase().as_str());
     named

@@ -1,4 +1,4 @@
-//! Labels as they are written, and the classes that they stand for.
+//! Labels as the files write them, and the classes that they stand for.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use super::several;
 use crate::data::{Shape, TextItem};
 use crate::error::{Error, Result, suggestion};
 
-/// What a model is to say of each text.
+/// The kind of answer that a model is to give for each text.
 #[derive(Clone, Debug)]
 pub(super) enum Answers {
-    /// A class.
+    /// One class.
     Classes(Labels),
     /// Any number of these classes.
     Several(Labels),
@@ -18,10 +18,10 @@ pub(super) enum Answers {
 }
 
 impl Answers {
-    /// An encoded text with the answer that a table has for it.
+    /// Adds to an encoded text the answer that a table has for it.
     ///
     /// # Errors
-    /// A label that stands for no class; a number that is none.
+    /// If a label stands for no class, or a score is not a number.
     pub(super) fn answered(&self, item: TextItem, written: &str) -> Result<TextItem> {
         Ok(match self {
             Self::Classes(labels) => TextItem {
@@ -46,7 +46,7 @@ impl Answers {
     }
 }
 
-/// A finite number.
+/// Parses a finite number.
 fn number(written: &str) -> Result<f32> {
     let number = written.parse::<f32>().ok().filter(|x| x.is_finite());
     number.ok_or_else(|| Error::run(format!("the score `{written}` is no number, such as 3.8")))
@@ -55,27 +55,27 @@ fn number(written: &str) -> Result<f32> {
 /// The classes of a data set.
 #[derive(Clone, Debug)]
 pub(in crate::data) struct Labels {
-    /// Their names, in order.
+    /// Names of the classes, in order.
     pub(in crate::data) names: Vec<String>,
-    /// How they are written in the files, in order.
+    /// Labels of the classes in the files, in the same order.
     written: Vec<String>,
-    /// Their numbers by how they are written.
+    /// Class numbers by label.
     numbers: HashMap<String, i32>,
     source: Known,
 }
 
-/// What classes are known from.
+/// Where the classes are known from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
-    /// A run that has begun.
+    /// An existing run.
     Run,
     /// The labels of the training rows.
     Rows,
-    /// Names that were given.
+    /// Names given in the experiment.
     Names,
 }
 
-/// Numbers by value, then other words.
+/// Sorts labels: integers by value, then other words.
 fn sorted<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut labels: Vec<&str> = labels.collect();
     labels.sort_unstable_by_key(|label| (label.parse::<i64>().unwrap_or(i64::MAX), *label));
@@ -83,17 +83,18 @@ fn sorted<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     labels
 }
 
-/// Classes that a message lists.
+/// Maximum number of classes that a message lists.
 const FEW_CLASSES: usize = 12;
-/// The fault of a row that says no class.
+/// The fault of a row without a label.
 pub(super) const EMPTY: &str = "the label is empty; leave the row out, or name all classes, \"\" among them, with [data] classes";
 
 impl Labels {
-    /// From the labels of the training rows and the names that were given, if any. Names are the labels
-    /// themselves; or, where the labels are as many whole numbers, what these stand for in ascending order.
+    /// Builds the classes from the labels of the training rows and the given names, if any. Given names are
+    /// the labels themselves; if instead the labels are integers, as many as the names, the names stand for
+    /// them in ascending order.
     ///
     /// # Errors
-    /// A single class.
+    /// If there is only a single class.
     pub(in crate::data) fn new<'a>(
         found: impl Iterator<Item = &'a str>,
         given: &[String],
@@ -133,11 +134,11 @@ impl Labels {
         })
     }
 
-    /// Those of a run, whatever the files hold today. A run of an earlier version does not say how they were written;
-    /// then it is by their names, or as [`Labels::new`] takes it for the names that were `given`.
+    /// Returns the classes of a run, independent of what the files hold today. A run of an earlier version
+    /// does not store the labels; they are then the names, or as in [`Labels::new`] if names were `given`.
     ///
     /// # Errors
-    /// Those of [`Labels::new`].
+    /// As for [`Labels::new`].
     pub(in crate::data) fn of_run<'a>(
         run: &Shape,
         found: impl Iterator<Item = &'a str>,
@@ -152,7 +153,7 @@ impl Labels {
                 let numbers = counted.iter().all(|label| label.parse::<i64>().is_ok());
                 match numbers && counted.len() == names.len() {
                     true => Self::new(found.into_iter(), &names)?,
-                    // Not every class stands in each file: an imported run's are numbered from 0.
+                    // A file need not contain every class: an imported run's are numbered from 0.
                     false => Self::numbered(names.clone(), names).with_numbers(),
                 }
             }
@@ -174,8 +175,8 @@ impl Labels {
         }
     }
 
-    /// The same where labels may also be the classes' numbers from 0, as tables of Hugging Face's have them, unless a class is
-    /// called by a number.
+    /// Also accepts the classes' numbers from 0 as labels, as in Hugging Face's tables, unless a class is
+    /// named by a number.
     fn with_numbers(mut self) -> Self {
         if self.names.iter().all(|name| name.parse::<i64>().is_err()) {
             let count = self.names.len() as i32;
@@ -185,7 +186,7 @@ impl Labels {
         self
     }
 
-    /// How they are written, where it is not by their names.
+    /// Returns the labels in the files, or nothing if they equal the names.
     pub(in crate::data) fn written(&self) -> Vec<String> {
         match self.written == self.names {
             true => Vec::new(),
@@ -193,10 +194,10 @@ impl Labels {
         }
     }
 
-    /// The class of a label.
+    /// Returns the class of a label.
     ///
     /// # Errors
-    /// It stands for none.
+    /// If it stands for no class.
     pub(in crate::data) fn class(&self, label: &str) -> Result<i32> {
         self.numbers.get(label).copied().ok_or_else(|| {
             if label.is_empty() {
@@ -214,7 +215,7 @@ impl Labels {
         })
     }
 
-    /// The remedy for a label that no training row has: the names of all classes, where they are few.
+    /// Returns the remedy for a label that no training row has: the names of all classes, if they are few.
     fn named_with(&self, label: &str) -> String {
         let names = self.names.iter().map(String::as_str);
         let names: Vec<String> = sorted(names.chain([label]))

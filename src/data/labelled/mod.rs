@@ -1,11 +1,14 @@
-//! `kind = "labelled_text"`: texts, or pairs of texts, with a class, any number of classes, or a number, from tables.
+//! `kind = "labelled_text"`: texts, or pairs of texts, with a class, any number of classes, or a number, from
+//! tables.
 //!
-//! An example is a text in the frame of the vocabulary, `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` with segments 0
-//! and 1, cut to the context; of two texts the longer one loses tokens first, at its end. A vocabulary without a
-//! frame gives the plain ids of single texts. With `score` a text has a number in the place of its class; with `labels` or
-//! `indicators` any number of classes, none included. Texts are encoded when data is prepared and held in memory.
+//! An example is a text in the frame of the vocabulary, `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` with
+//! segments 0 and 1, cut to the context; of two texts, the longer one loses tokens first, at its end. A
+//! vocabulary without a frame gives the plain ids of single texts. With `score` a text has a number instead
+//! of a class; with `labels` or `indicators` it has any number of classes, including none. Texts are encoded
+//! when data is prepared and held in memory.
 //!
-//! `sst2/train.tsv` holds lines like `apparently reassembled⇥0`: the text, the label; the classes are `0` and `1`.
+//! `sst2/train.tsv` holds lines like `apparently reassembled⇥0`: the text, the label; the classes are `0` and
+//! `1`.
 
 pub mod column;
 mod columns;
@@ -40,7 +43,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tables::{Format, Layout, Quoting};
 
-/// Texts, or pairs of texts, of which the tokenizer makes nothing.
+/// Names in messages for texts, or pairs of texts, that have no tokens.
 const EMPTY: [&str; 2] = ["empty text", "empty texts"];
 
 /// `kind = "labelled_text"`.
@@ -53,43 +56,47 @@ pub struct LabelledTextConfig {
     pub valid_path: Option<Paths>,
     /// Test table.
     pub test_path: Option<Paths>,
-    /// Share of the rows of `path` to validate on, drawn at random but always alike. Default 0.1 without `valid_path`.
+    /// Share of the rows of `path` to validate on, drawn at random but always the same. Default 0.1 without
+    /// `valid_path`.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub valid_fraction: Option<f64>,
     /// Share of the rows of `path` to test on.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub test_fraction: Option<f64>,
-    /// Rows to train on, drawn at random and the same for every seed; the vocabulary and the classes are those of all
-    /// of them. Default: all.
+    /// Number of rows to train on, drawn at random and the same for every seed; the vocabulary and the
+    /// classes still come from all rows. Default: all.
     pub train_items: Option<usize>,
-    /// How tables are written. Default: what their names say.
+    /// Format of the tables. Default: according to their file names.
     pub format: Option<Format>,
-    /// Whether quotes around a column are marks. Default: in CSV.
+    /// Whether quotes around a column enclose it or belong to its text. Default: they enclose it in CSV.
     pub quoting: Option<Quoting>,
-    /// Whether the first line names the columns: of all tables, or of those of the splits in a list.
+    /// Whether the first line names the columns, in all tables or in those of the listed splits.
     pub header: Header,
-    /// The text's column. Default 1; where columns have names, those of `header = true` among them, `text`.
+    /// Column of the text. Default 1; `text` if columns have names, as with `header = true`.
     pub text: Option<Column>,
-    /// The second text's column.
+    /// Column of the second text.
     pub pair: Option<Column>,
-    /// The label's column. Default 2; where columns have names, those of `header = true` among them, `label`.
+    /// Column of the label. Default 2; `label` if columns have names, as with `header = true`.
     pub label: Option<Column>,
-    /// The column of the classes of a text that may have any number of them, for `task.kind = "multi_label_classification"`: a
-    /// list in JSON lines, Parquet and Arrow, words with `label_separator` between them elsewhere.
+    /// Column of the classes of a text that may have any number of them, for `task.kind =
+    /// "multi_label_classification"`: a list in JSON lines, Parquet and Arrow, otherwise words separated by
+    /// `label_separator`.
     pub labels: Option<Column>,
-    /// Stands between the classes in a cell of `labels`. Default: a comma.
+    /// Separator between the classes in a cell of `labels`. Default: a comma.
     pub label_separator: Option<String>,
-    /// Columns, by their names, that say with 1 or 0 whether a text has the class of that name, in place of `labels`.
+    /// Columns, by their names, that say with 1 or 0 whether a text has the class of that name, instead of
+    /// `labels`.
     pub indicators: Vec<String>,
-    /// The column of a number that a text has in place of a class, for `task.kind = "regression"`.
+    /// Column of a number that a text has instead of a class, for `task.kind = "regression"`.
     pub score: Option<Column>,
-    /// Names of the classes in order. Default: those of a Hugging Face table, else the labels of training rows, sorted.
+    /// Names of the classes in order. Default: those of a Hugging Face table, else the sorted labels of the
+    /// training rows.
     pub classes: Vec<String>,
-    /// Whether rows of one class are put one after the other until the context is full.
+    /// Whether rows of one class are joined until the context is full.
     pub join: bool,
-    /// Words, between blanks, that are left out of texts: `["(", ")"]` for ListOps.
+    /// Words, separated by blanks, that are removed from texts: `["(", ")"]` for ListOps.
     pub leave_out: Vec<String>,
-    /// Tokens of an example at most.
+    /// Maximum length of an example in tokens.
     pub context: usize,
 }
 
@@ -123,14 +130,14 @@ impl Default for LabelledTextConfig {
 parted!(LabelledTextConfig);
 
 impl LabelledTextConfig {
-    /// The same with every path as `place` gives it.
+    /// Returns the same configuration with every path replaced by `place(path)`.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         self.placed(place)
     }
 
-    /// The column of answers where nothing else is said: that of the tables at a path, whose columns `named` says to have names or
-    /// which are looked at.
+    /// Returns the default answer column for the tables at a path: `label` if `named` or if any file there
+    /// has named fields, otherwise the second one.
     pub(super) fn usual_label(path: Option<&PathBuf>, named: bool) -> Column {
         let plain = Self::default();
         let of_fields = |path: &PathBuf| {
@@ -143,18 +150,18 @@ impl LabelledTextConfig {
         }
     }
 
-    /// Whether the columns of all tables have names, by the keys alone.
+    /// Whether the columns of all tables have names, judged only by the keys.
     pub(super) fn names_columns(&self) -> bool {
         self.format == Some(Format::Jsonl) || self.header == Header::All(true)
     }
 
-    /// Whether a file has named fields only.
+    /// Whether a file always has named fields.
     fn names_fields(&self, file: &Path) -> bool {
         let format = self.format.or_else(|| Format::of(file));
         columnar::is_columnar(file) || format == Some(Format::Jsonl)
     }
 
-    /// The key of the column of answers.
+    /// Returns the key of the answer column.
     fn answer_key(&self) -> &'static str {
         match (&self.score, &self.labels) {
             (Some(_), _) => "score",
@@ -163,7 +170,7 @@ impl LabelledTextConfig {
         }
     }
 
-    /// Where things are in a table of a split.
+    /// Returns which columns a table of a split has.
     fn layout(&self, split: Split, file: &Path) -> Layout {
         let named = self.names_columns() || self.names_fields(file);
         let column = |given: &Option<Column>, number, name: &str| {
@@ -188,7 +195,7 @@ impl LabelledTextConfig {
         }
     }
 
-    /// How a table says the classes of a text that may have any number of them, where it does.
+    /// Returns how a table writes the classes of a text that may have any number of them, if it does.
     fn several(&self) -> Option<Several> {
         if !self.indicators.is_empty() {
             return Some(Several::Indicators(self.indicators.clone()));

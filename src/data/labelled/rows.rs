@@ -1,4 +1,4 @@
-//! Encoded texts beside the rows that they were read from.
+//! Encoded texts with the rows that they were read from.
 
 use super::examples::Labelled;
 use super::tables::Row;
@@ -7,14 +7,14 @@ use crate::error::Result;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The examples of a split, in the order of their rows.
+/// A source of the examples of a split, in the order of their rows.
 pub(super) struct Rows {
     items: Labelled,
     origins: Vec<Origin>,
 }
 
 impl Rows {
-    /// Encoded rows. Texts are kept of those that are held out.
+    /// Attaches the origins of rows to encoded texts. The texts themselves are only kept for held-out splits.
     pub(super) fn of(items: Labelled, rows: &[(PathBuf, Row)]) -> Self {
         let keeps = items.split != Split::Train;
         let mut file: Arc<Path> = Path::new("").into();

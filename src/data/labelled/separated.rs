@@ -1,4 +1,4 @@
-//! Labelled texts as TSV and CSV: columns by name or number.
+//! Labelled texts in TSV and CSV files: columns by name or number.
 
 use std::path::Path;
 
@@ -11,10 +11,11 @@ use crate::data::files::delimiter as delimiters;
 use crate::data::files::row_lines::RowLines;
 use crate::error::{Error, Result, suggestion};
 
-/// The rows of a file's text.
+/// Returns the rows of a file's text.
 ///
 /// # Errors
-/// A column that the first line does not name, or that a row lacks; a row with more columns than the first line; an open quote.
+/// If the first line lacks a named column, a row lacks a column or has more columns than the first line, or a
+/// quote is left open.
 pub(super) fn rows(text: &str, format: Format, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
     let quoting = layout.quoting.unwrap_or(match format {
         Format::Csv => Quoting::Csv,
@@ -57,19 +58,19 @@ pub(super) fn rows(text: &str, format: Format, layout: &Layout, path: &Path) -> 
     Ok(rows)
 }
 
-/// The columns that are taken, by number from 0.
+/// The columns that are read, by number from 0.
 struct Taken<'a> {
     text: usize,
     pair: Option<usize>,
     answer: Answer<'a>,
 }
 
-/// Where the answer of a row stands.
+/// Where the answer of a row is.
 enum Answer<'a> {
     One(usize),
-    /// Several in one column, and the way in which they are written.
+    /// Several classes in one column, and the way in which they are written.
     Listed(usize, &'a Several),
-    /// A column for each class.
+    /// One column for each class.
     Indicators(Vec<(String, usize)>),
 }
 
@@ -117,7 +118,7 @@ impl<'a> Taken<'a> {
     }
 }
 
-/// The number of a column, from 0.
+/// Returns the number of a column, from 0.
 fn number(column: &Column, layout: &Layout, names: &[String], path: &Path) -> Result<usize> {
     let name = match column {
         Column::Number(number) => return Ok(number.saturating_sub(1)),
@@ -154,8 +155,8 @@ fn number(column: &Column, layout: &Layout, names: &[String], path: &Path) -> Re
     }
 }
 
-/// An error where a row has more columns than the first line: the end of a text that a delimiter cuts would be lost. Empty columns
-/// at the end are none.
+/// Returns an error if a row has more columns than the first line, since the end of a text with a delimiter
+/// in it would be lost. Trailing empty columns are allowed.
 fn no_wider(row: &StringRecord, width: usize, quoting: Quoting) -> Result<(), String> {
     if row.iter().skip(width).all(|cell| cell.trim().is_empty()) {
         return Ok(());

@@ -1,23 +1,23 @@
-//! How tables say the classes of a text that may have any number of them.
+//! How tables write the classes of a text that may have any number of them.
 
 use crate::data::files::columnar::Cell;
 use crate::error::Result;
 use serde_json::Value;
 
-/// Separates the classes of a row in memory, in place of the separator of the file.
+/// Separator of the classes of a row in memory, instead of the file's separator.
 const BETWEEN: char = '\u{1f}';
 
-/// Where the classes of a row stand.
+/// Where the classes of a row are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::data) enum Several {
-    /// In one cell: a list, or words with this between them.
+    /// In one cell: a list, or words with this separator.
     Listed(String),
-    /// In the columns of these names, each with 1 where the row has the class.
+    /// In the columns of these names, each with 1 if the row has the class.
     Indicators(Vec<String>),
 }
 
 impl Several {
-    /// The classes of a cell as a row holds them.
+    /// Converts the classes of a cell to their form in memory.
     pub(super) fn of_cell(&self, cell: &str) -> String {
         match self {
             Self::Listed(separator) => joined(cell.split(separator.as_str())),
@@ -25,7 +25,7 @@ impl Several {
         }
     }
 
-    /// The same of a cell of a table of columns.
+    /// Converts the classes of a cell of a columnar table.
     pub(super) fn of_cells(&self, cell: Cell) -> String {
         match cell {
             Cell::Missing => String::new(),
@@ -34,7 +34,7 @@ impl Several {
         }
     }
 
-    /// The same of a JSON value; `None` of one that holds no classes.
+    /// Converts the classes of a JSON value; `None` if it does not hold classes.
     pub(super) fn of_json(&self, value: &Value) -> Option<String> {
         let one = |value: &Value| match value {
             Value::String(text) => Some(text.clone()),
@@ -51,10 +51,10 @@ impl Several {
         }
     }
 
-    /// The names among indicators whose cells say that a row has them, as a row holds its classes.
+    /// Returns, in their form in memory, the names of the indicators whose cells are true.
     ///
     /// # Errors
-    /// A cell that says neither; a clause about it.
+    /// As a clause: if a cell is neither true nor false.
     pub(super) fn of_indicators<'a>(
         cells: impl Iterator<Item = (&'a str, String)>,
     ) -> std::result::Result<String, String> {
@@ -83,15 +83,15 @@ fn joined<'a>(parts: impl Iterator<Item = &'a str>) -> String {
     parts.join(&BETWEEN.to_string())
 }
 
-/// The classes that a row holds.
+/// Returns the classes of a row in memory.
 pub(in crate::data) fn parts(row: &str) -> impl Iterator<Item = &str> {
     row.split(BETWEEN).filter(|part| !part.is_empty())
 }
 
-/// A row with each of its classes replaced.
+/// Returns a row with each of its classes replaced by `of`.
 ///
 /// # Errors
-/// Those of `of`.
+/// As for `of`.
 pub(super) fn each(row: &str, of: impl Fn(&str) -> Result<String>) -> Result<String> {
     let all = parts(row).map(of).collect::<Result<Vec<String>>>()?;
     Ok(joined(all.iter().map(String::as_str)))

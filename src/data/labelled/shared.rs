@@ -1,11 +1,11 @@
-//! Held-out texts that are trained on, too: scores on them say nothing about new data.
+//! Detects held-out texts that are also trained on: scores on them say nothing about new data.
 
 use super::tables::Row;
 use crate::data::PerSplit;
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-/// The message about them, with the place of the first one:
+/// Returns the message about such texts, with the place of the first one:
 /// `3 of 80 texts to validate on, 1 of 40 to test on are trained on as well, the first at a.tsv:7: …`.
 pub(super) fn note(rows: &PerSplit<Vec<(PathBuf, Row)>>) -> Option<String> {
     let trained: HashSet<_> = rows.train.iter().map(|(_, row)| texts(row)).collect();
@@ -30,7 +30,7 @@ pub(super) fn note(rows: &PerSplit<Vec<(PathBuf, Row)>>) -> Option<String> {
     ))
 }
 
-/// What the model reads of a row.
+/// Returns the texts of a row that the model reads.
 fn texts(row: &Row) -> (&str, Option<&str>) {
     (row.text.trim(), row.pair.as_deref().map(str::trim))
 }

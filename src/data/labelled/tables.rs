@@ -1,7 +1,7 @@
-//! Tables of labelled texts: TSV, CSV and JSON lines, plain or packed; columnar ones are in `columns`.
+//! Tables of labelled texts: TSV, CSV and JSON lines, plain or packed; columnar tables are in `columns`.
 //!
-//! A row is read as text; columns are known by number or, with a header or in JSON, by name. A byte-order mark is
-//! dropped. Not here: what the labels mean (`labelled`).
+//! A row is read as text. Columns are identified by number or, with a header or in JSON, by name. A
+//! byte-order mark is dropped. The meaning of labels is in `labels`.
 
 use std::path::Path;
 
@@ -16,29 +16,29 @@ use super::several::Several;
 use crate::data::files::{columnar, json_line, packed};
 use crate::error::{Error, Result};
 
-/// How a table is written.
+/// Format of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
     /// Tabs between columns, no quoting.
     Tsv,
-    /// Commas between columns, quotes around columns where they are needed.
+    /// Commas between columns, quotes around columns if necessary.
     Csv,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Jsonl,
 }
 
-/// Whether quotes around a column are marks or text.
+/// Whether quotes around a column enclose it or belong to its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Quoting {
-    /// They are text.
+    /// Quotes are part of the text.
     None,
-    /// They are marks, doubled inside; a quoted column may hold line breaks.
+    /// Quotes enclose a column and are doubled inside; a quoted column may hold line breaks.
     Csv,
 }
 
-/// Where things are in a table.
+/// Which columns a table has, and how it is written.
 #[derive(Clone, Debug)]
 pub(in crate::data) struct Layout {
     pub(in crate::data) format: Option<Format>,
@@ -47,13 +47,13 @@ pub(in crate::data) struct Layout {
     pub(in crate::data) text: Column,
     pub(in crate::data) pair: Option<Column>,
     pub(in crate::data) label: Column,
-    /// The key of that column.
+    /// Key of the `label` column.
     pub(in crate::data) answer: &'static str,
-    /// How the classes are said where a row may have any number of them.
+    /// How the classes are written, if a row may have any number of them.
     pub(in crate::data) several: Option<Several>,
 }
 
-/// A labelled text, or two, and its place in the file.
+/// A labelled text or pair of texts, with its line in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::data) struct Row {
     pub(in crate::data) text: String,
@@ -63,7 +63,7 @@ pub(in crate::data) struct Row {
 }
 
 impl Format {
-    /// The format that a file's name stands for.
+    /// Returns the format for a file name.
     pub(in crate::data) fn of(path: &Path) -> Option<Self> {
         let name = packed::plain_name(path);
         match name.rsplit_once('.')?.1 {
@@ -75,10 +75,10 @@ impl Format {
     }
 }
 
-/// The rows of a file.
+/// Reads the rows of a file.
 ///
 /// # Errors
-/// A file that cannot be read, is not UTF-8 or has no rows; a column that a row lacks.
+/// If the file cannot be read, is not UTF-8 or has no rows, or a row lacks a column.
 pub(in crate::data) fn read(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
     let rows = match columnar::is_columnar(path) {
         true => columns::read(path, layout)?,
@@ -90,7 +90,7 @@ pub(in crate::data) fn read(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The rows of a table whose rows are lines.
+/// Reads the rows of a table that is not columnar.
 fn lines(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
     let format = layout.format.or_else(|| Format::of(path)).ok_or_else(|| {
         Error::usage(json_line::fault(path).unwrap_or_else(|| {
@@ -112,8 +112,8 @@ pub(super) fn at(path: &Path, line: u64, why: &str) -> Error {
     Error::run(format!("{}:{line}: {why}", path.display()))
 }
 
-/// An error, with its line, where a quote opens a column and does not close it before the next delimiter or line: what
-/// follows would be read as part of that column (RFC 4180, section 2).
+/// Returns an error, with its line, if a quote opens a column and does not close it before the next delimiter
+/// or line: what follows would be read as part of that column (RFC 4180, section 2).
 pub(in crate::data) fn whole_quotes(
     text: &[u8],
     delimiter: u8,
@@ -192,7 +192,8 @@ fn json_lines(text: &str, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
         .collect()
 }
 
-/// The classes of a JSON object as a row holds them. `field` reads a single value, `fault` puts the row before a clause.
+/// Converts the classes of a JSON object to their form in memory. `field` reads a single value; `fault` adds
+/// the row to a clause.
 fn classes(
     several: &Several,
     column: &Column,

@@ -1,10 +1,10 @@
-//! Masks for masked language models: which tokens are hidden, and what stands in their place.
+//! Masks for masked language models: which tokens are masked, and what replaces them.
 //!
-//! Of the tokens of a text a share is chosen; of those 80 % become the mask token, 10 % a random token and 10 %
-//! stay as they are, and all of them are scored (Devlin et al. 2018, section 3.1). Tokens are chosen one by one,
-//! in whole words (Devlin et al., 2019 release), in spans of geometric length (Joshi et al. 2019, SpanBERT,
-//! section 3.1), or in n-grams of words, p(n) ∝ 1/n (Lan et al. 2019, ALBERT, section 4.1).
-//! `masks` draws them.
+//! A share of the tokens of a text is chosen; 80 % of those become the mask token, 10 % a random token and 10
+//! % stay unchanged, and all of them are scored (Devlin et al. 2018, section 3.1). Tokens are chosen one by
+//! one, in whole words (Devlin et al., 2019 release), in spans of geometric length (Joshi et al. 2019,
+//! SpanBERT, section 3.1), or in n-grams of words, p(n) ∝ 1/n (Lan et al. 2019, ALBERT, section 4.1). `masks`
+//! draws them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,29 +16,30 @@ pub struct MaskingConfig {
     /// Share of the tokens that are scored. Source: Devlin et al. 2019, section 3.1.
     #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
     pub share: f64,
-    /// Of those, the share that becomes the mask token. Source: Devlin et al. 2019, section 3.1.
+    /// Share of the scored tokens that becomes the mask token. Source: Devlin et al. 2019, section 3.1.
     #[schemars(range(min = 0, max = 1))]
     pub masked: f64,
-    /// Of those, the share that becomes a random token. Source: Devlin et al. 2019, section 3.1.
+    /// Share of the scored tokens that becomes a random token. Source: Devlin et al. 2019, section 3.1.
     #[schemars(range(min = 0, max = 1))]
     pub random: f64,
     /// The unit of masking.
     pub unit: Unit,
-    /// Mean length of a span in words, where spans are chosen. Default 3.8, the mean of SpanBERT's lengths.
+    /// Mean length of a span in words, if the unit is spans. Default 3.8, the mean of SpanBERT's lengths.
     /// Source: Joshi et al. 2020, section 3.1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_span: Option<f64>,
-    /// Longest span in words, where spans are chosen. Default 10. Source: Joshi et al. 2020, section 3.1.
+    /// Maximum length of a span in words, if the unit is spans. Default 10. Source: Joshi et al. 2020, section 3.1.
     #[schemars(range(min = 1, max = MOST_WORDS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_span: Option<usize>,
-    /// Longest n-gram in words, where n-grams are chosen. Default 3, as ALBERT's.
+    /// Maximum length of an n-gram in words, if the unit is n-grams. Default 3, as in ALBERT.
     /// Source: Lan et al. 2020, section 4.1.
     #[schemars(range(min = 1, max = MOST_WORDS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_ngram: Option<usize>,
-    /// Masks that a text has, used in turn, one an epoch (static masking, BERT: 10), pairs with them; new ones each
-    /// time (dynamic masking, Liu et al. 2019, RoBERTa) when absent. Source: Liu et al. 2019, section 4.1.
+    /// Number of masks per text that are used in turn, one per epoch (static masking, BERT: 10), together
+    /// with their pairs; when absent, masks are new each time (dynamic masking, Liu et al. 2019, RoBERTa).
+    /// Source: Liu et al. 2019, section 4.1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copies: Option<u64>,
 }
@@ -62,23 +63,25 @@ pub enum Unit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairs {
-    /// One segment: text to the full length (Liu et al. 2019, FULL-SENTENCES).
+    /// One segment: text fills the whole length (Liu et al. 2019, FULL-SENTENCES).
     #[default]
     None,
-    /// The second segment follows the first, or comes from another document, half and half (Devlin et al. 2018).
+    /// The second segment follows the first, or comes from another document, each half of the time (Devlin et
+    /// al. 2018).
     NextSentence,
-    /// Two segments in a row, or swapped, half and half (Lan et al. 2019, ALBERT).
+    /// Two consecutive segments, or the same two swapped, each half of the time (Lan et al. 2019, ALBERT).
     SentenceOrder,
 }
 
 /// A text as a masked language model reads it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MaskedView {
-    /// The masks.
+    /// How tokens are masked.
     pub masking: MaskingConfig,
-    /// The pairs of segments.
+    /// How the segments of an input are paired.
     pub pairs: Pairs,
-    /// Whether the token that stands for a whole text is the last one of its frame, in a segment of its own (XLNet).
+    /// Whether the token that stands for the whole text is the last one of its frame, in its own segment
+    /// (XLNet).
     pub behind: bool,
 }
 
@@ -97,27 +100,27 @@ impl Default for MaskingConfig {
     }
 }
 
-/// Mean and greatest length of SpanBERT's spans: p = 0.2, clipped at 10.
+/// Mean and maximum length of SpanBERT's spans in words: p = 0.2, clipped at 10.
 const MEAN_SPAN: f64 = 3.8;
 const LONGEST_SPAN: usize = 10;
-/// ALBERT's (Lan et al. 2019, section 4.1).
+/// Maximum length of ALBERT's n-grams in words (Lan et al. 2019, section 4.1).
 const LONGEST_NGRAM: usize = 3;
-/// Of any span or n-gram.
+/// Allowed maximum length of a span or n-gram in words.
 const MOST_WORDS: usize = 1000;
 
 impl MaskingConfig {
-    /// Mean and greatest length of a span, in words.
+    /// Returns the mean and maximum length of a span, in words.
     pub(super) fn span(&self) -> (f64, usize) {
         let longest = self.longest_span.unwrap_or(LONGEST_SPAN);
         (self.mean_span.unwrap_or(MEAN_SPAN), longest)
     }
 
-    /// Words of the longest n-gram.
+    /// Returns the maximum length of an n-gram, in words.
     pub(super) fn ngram(&self) -> usize {
         self.longest_ngram.unwrap_or(LONGEST_NGRAM)
     }
 
-    /// All faults of its keys, each with its remedy.
+    /// Returns all faults of its keys, each with its remedy.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut fault = |wrong: bool, message: String| {

@@ -1,9 +1,9 @@
-//! Drawing masks: a function of (seed, sample, draw).
+//! Draws masks, as a function of (seed, sample, draw).
 //!
-//! The number of scored tokens of a text is its share of the tokens that can be masked, rounded, and one at least. Words,
-//! spans and n-grams stay whole: one that would exceed the number is passed over (a span ends before it, an n-gram is taken
-//! shorter), so a few tokens less may be scored. Special tokens are neither masked nor put in another's place. In spans,
-//! all tokens are replaced alike; otherwise each for itself.
+//! The number of scored tokens of a text is a share of its maskable tokens, rounded, and at least one. Words, spans and n-grams
+//! stay whole: one that would exceed the number is skipped (a span ends before it, a shorter n-gram is tried), so slightly
+//! fewer tokens may be scored. Special tokens are neither masked nor used as random replacements. All tokens of a span are
+//! replaced in the same way; otherwise each token is replaced by its own draw.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 use crate::tokenizer::Tokenizer;
 
-/// Shares of the lengths 1, 2 … of a span: geometric, cut off at the longest, with this mean.
+/// Returns the probabilities of span lengths 1, 2 …: geometric, cut off at the longest, with this mean.
 fn span_lengths(mean: f64, longest: usize) -> Vec<f64> {
     let shares = |q: f64| -> Vec<f64> {
         let weights: Vec<f64> = (0..longest).map(|k| q.powi(k as i32)).collect();
@@ -25,7 +25,7 @@ fn span_lengths(mean: f64, longest: usize) -> Vec<f64> {
         let shares = shares(q);
         shares.iter().zip(1..).map(|(p, n)| p * f64::from(n)).sum()
     };
-    // The mean rises with q from 1 to that of even shares.
+    // The mean rises with q from 1 to that of equal probabilities.
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
@@ -38,16 +38,16 @@ fn span_lengths(mean: f64, longest: usize) -> Vec<f64> {
     shares(low)
 }
 
-/// Shares of n-grams of 1, 2 … words: p(n) = (1/n) / Σ 1/k (Lan et al. 2019, section 4.1).
+/// Returns the probabilities of n-grams of 1, 2 … words: p(n) = (1/n) / Σ 1/k (Lan et al. 2019, section 4.1).
 fn ngram_lengths(longest: usize) -> Vec<f64> {
     let sum: f64 = (1..=longest).map(|n| 1.0 / n as f64).sum();
     (1..=longest).map(|n| 1.0 / n as f64 / sum).collect()
 }
 
-/// Places that an n-gram tries before it is taken shorter.
+/// Number of places that are tried for an n-gram before a shorter one is.
 const PLACES: usize = 20;
 
-/// `count` different numbers below `n`, each set of them alike probable (Fisher and Yates).
+/// Draws `count` different numbers below `n`, with every set of them equally likely (Fisher–Yates).
 pub(in crate::data) fn choose(n: usize, count: usize, stream: &mut Stream) -> Vec<usize> {
     let mut all: Vec<usize> = (0..n).collect();
     let count = count.min(n);
@@ -59,7 +59,7 @@ pub(in crate::data) fn choose(n: usize, count: usize, stream: &mut Stream) -> Ve
     all
 }
 
-/// How many of `n` tokens are scored.
+/// Returns how many of `n` tokens are scored.
 pub(in crate::data) fn scored(n: usize, share: f64) -> usize {
     ((n as f64 * share).round() as usize).clamp(n.min(1), n)
 }
@@ -69,7 +69,7 @@ pub struct Masker {
     config: MaskingConfig,
     tokenizer: Tokenizer,
     mask: i32,
-    /// The tokens that a random replacement is drawn from.
+    /// Ids from which a random replacement is drawn.
     ordinary: Vec<i32>,
     lengths: Vec<f64>,
     seed: u64,
@@ -78,10 +78,10 @@ pub struct Masker {
 }
 
 impl Masker {
-    /// For a split of `len` examples.
+    /// Builds a masker for a split of `len` examples.
     ///
     /// # Errors
-    /// A vocabulary without a mask token.
+    /// If the vocabulary has no mask token.
     pub fn new(
         config: &MaskingConfig,
         tokenizer: &Tokenizer,
@@ -118,7 +118,7 @@ impl Masker {
         })
     }
 
-    /// The number of a draw: itself, or the number of the copy where masks are static.
+    /// Returns the number that a draw's mask depends on: the draw itself, or the number of the copy if masks are static.
     pub(super) fn turn(&self, draw: u64) -> u64 {
         match self.config.copies {
             None => draw,
@@ -126,9 +126,9 @@ impl Masker {
         }
     }
 
-    /// Masks tokens of an example; what each position is to say, or [`NOT_SCORED`].
+    /// Masks tokens of an example and returns the target of each position, or [`NOT_SCORED`].
     pub fn mask(&self, ids: &mut [i32], sample: u64, draw: u64) -> Vec<i32> {
-        // A mask that is one of several copies has coordinates that no new one has.
+        // Static masks have stream coordinates that dynamic ones never have.
         let kind = if self.config.copies.is_some() { 8 } else { 0 };
         let at = (sample, self.turn(draw), kind + self.split as u64);
         let mut stream = Stream::new(self.seed, Purpose::Masking, at);
@@ -161,7 +161,7 @@ impl Masker {
         targets
     }
 
-    /// The token that stands in the place of a chosen one.
+    /// Returns the token that replaces a chosen one.
     fn instead(&self, id: i32, lot: f32, stream: &mut Stream) -> i32 {
         let lot = f64::from(lot);
         if lot < self.config.masked {
@@ -173,12 +173,12 @@ impl Masker {
         }
     }
 
-    /// The words of a text, special tokens left out.
+    /// Returns the words of a text, without special tokens.
     fn words(&self, ids: &[i32]) -> Vec<Range<usize>> {
         words::words(ids, &self.tokenizer)
     }
 
-    /// Spans of words that do not overlap, until `budget` tokens are in them.
+    /// Draws non-overlapping spans of words until they hold `budget` tokens.
     fn spans(
         &self,
         words: &[Range<usize>],
@@ -188,7 +188,7 @@ impl Masker {
         let mut taken = vec![false; words.len()];
         let mut spans = Vec::new();
         let mut left = budget;
-        // Where spans lie, few starts are free: a bound that is not reached unless words are long.
+        // Few starts are free once spans are placed: a bound on the attempts, reached only if words are long.
         for _ in 0..20 * words.len() {
             if left == 0 {
                 break;
@@ -216,8 +216,8 @@ impl Masker {
         spans
     }
 
-    /// n-grams of words that do not overlap, until `budget` tokens are in them. A length is drawn before its place, so that
-    /// long n-grams are not the rarer, the more is taken.
+    /// Draws non-overlapping n-grams of words until they hold `budget` tokens. The length is drawn before the place, so that
+    /// long n-grams do not become rarer as more words are taken.
     fn ngrams(
         &self,
         words: &[Range<usize>],
@@ -253,8 +253,8 @@ impl Masker {
     }
 }
 
-/// `n` words in a row of which none is taken, without a special token between them and with at most `most` tokens, at a
-/// random place; `None` when some draws find none.
+/// Draws a random place of `n` consecutive words that are all free, have no special token between them and hold at most `most`
+/// tokens; `None` if no try finds one.
 fn free_place(
     words: &[Range<usize>],
     taken: &[bool],
@@ -274,7 +274,8 @@ fn free_place(
     })
 }
 
-/// Words in random order that hold `budget` tokens at most; a single one when every word holds more.
+/// Draws words in random order that hold at most `budget` tokens together; a single word if every word holds
+/// more.
 fn whole_words(words: &[Range<usize>], budget: usize, stream: &mut Stream) -> Vec<Range<usize>> {
     let order = choose(words.len(), words.len(), stream);
     let mut left = budget;

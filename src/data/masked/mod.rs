@@ -1,9 +1,10 @@
 //! Text as a masked language model reads it: windows of the text in a frame, with masks.
 //!
-//! Without pairs an example is `[CLS]`, context − 2 tokens of the text and `[SEP]`; windows lie side by side, so an
-//! epoch reads every token once, and a window may run from one document into the next, over the `[SEP]` between
-//! them (Liu et al., arXiv:1907.11692, FULL-SENTENCES). In XLNet's frame `[SEP]` and `[CLS]` stand behind the text. `pairing` makes pairs of segments. A special token that
-//! stands in the text is read and never masked. Evaluations have the same masks for every seed.
+//! Without pairs an example is `[CLS]`, context − 2 tokens of the text and `[SEP]`. Windows are consecutive,
+//! so an epoch reads every token once, and a window may run from one document into the next, over the `[SEP]`
+//! between them (Liu et al., arXiv:1907.11692, FULL-SENTENCES). In XLNet's frame `[SEP]` and `[CLS]` come
+//! after the text. `pairing` makes pairs of segments. Special tokens inside the text are read but never
+//! masked. Evaluations have the same masks for every seed.
 
 pub mod masking;
 pub mod masks;
@@ -24,12 +25,12 @@ use crate::tokenizer::{Edges, Tokenizer};
 use masking::{MaskedView, Pairs};
 use masks::Masker;
 
-/// Held-out sets are the same for every run's seed.
+/// Seed of evaluations: held-out sets are the same for every run's seed.
 const FIXED_SEED: u64 = 0;
 
-/// Why a context is too short for a frame and a token of each segment, when it is.
+/// Returns the fault of a context that is too short for a frame and one token of each segment.
 pub(in crate::data) fn context_fault(context: usize, pairs: Pairs) -> Option<String> {
-    // Frames of at most 4 tokens, and two segments of one each.
+    // Frames have at most 4 tokens, plus one token for each of two segments.
     let least = if pairs == Pairs::None { 3 } else { 6 };
     (context < least).then(|| {
         format!("[data] context = {context} is too short for masked text; the least is {least}")
@@ -45,7 +46,7 @@ pub(in crate::data) struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// The tokens around a text, and around two.
+    /// Returns the tokens around a text, and around two.
     fn edges(&self) -> Result<Edges> {
         let found = match self.view.behind {
             true => self.tokenizer.edges_behind(),
@@ -71,10 +72,10 @@ impl Reading<'_> {
         Masker::new(masking, self.tokenizer, self.seed(split), split, len)
     }
 
-    /// Windows side by side.
+    /// Builds the source of consecutive windows.
     ///
     /// # Errors
-    /// A vocabulary without frame or mask; a split without text.
+    /// If the vocabulary has no frame or no mask token, or the split has no text.
     pub(in crate::data) fn windows(
         &self,
         ids: Arc<dyn Ids>,
@@ -95,10 +96,10 @@ impl Reading<'_> {
         }))
     }
 
-    /// Pairs of segments.
+    /// Builds the source of pairs of segments.
     ///
     /// # Errors
-    /// As [`Self::windows`]; too few documents or sentences for pairs.
+    /// As for [`Self::windows`]; also if there are too few documents or sentences for pairs.
     pub(in crate::data) fn pairs(
         &self,
         sentences: Sentences,
@@ -130,13 +131,13 @@ fn empty(split: Split) -> Error {
     ))
 }
 
-/// `kind = "text"`, masked.
+/// Prepares `kind = "text"` with masks.
 pub(in crate::data) fn prepare(
     config: &TextConfig,
     view: &MaskedView,
     request: &Request,
 ) -> Result<Data> {
-    // A pair is of one document, so splits cut between documents.
+    // A pair is taken from one document, so splits are cut between documents.
     let mut texts = Texts::find(config, request, view.pairs != Pairs::None)?;
     require_plain(config, request, std::slice::from_ref(&texts))?;
     let tokenizer = texts.tokenizer(request, |config| config.with_frame(true))?;
@@ -185,11 +186,11 @@ pub(in crate::data) fn prepare(
     })
 }
 
-/// Windows side by side, the last one maybe shorter.
+/// A source of consecutive windows; the last one may be shorter.
 struct Windows {
     ids: Arc<dyn Ids>,
     edges: Edges,
-    /// Tokens of the text in a window.
+    /// Tokens of text per window.
     inside: usize,
     masker: Masker,
     split: Split,
@@ -229,7 +230,7 @@ impl Source for Windows {
     }
 }
 
-/// Two segments in a frame.
+/// A source of pairs of segments in a frame.
 struct Segments {
     pairing: pairing::Pairing,
     sentences: Sentences,
@@ -245,7 +246,7 @@ impl Source for Segments {
 
     fn get(&self, sample: u64, draw: u64) -> Result<Item> {
         let chunk = &self.chunks[sample as usize];
-        // Static masks are those of the same pairs.
+        // Static masks always belong to the same pairs.
         let turn = self.masker.turn(draw);
         let pair = self.pairing.pair(&self.sentences, chunk, sample, turn);
         let [first, second] = pair.segments.map(|places| self.sentences.ids(places));
@@ -261,7 +262,7 @@ impl Source for Segments {
         }))
     }
 
-    /// The most that a draw may give.
+    /// The maximum length of a draw.
     fn size(&self, _sample: u64) -> usize {
         self.pairing.most + self.edges.len(true)
     }

@@ -1,15 +1,18 @@
-//! Pairs of segments: does the second follow the first?
+//! Builds pairs of segments: does the second one follow the first?
 //!
-//! A document is cut into chunks of sentences that hold a target length, the most that fits, or for one chunk in
-//! ten a random shorter one. Each time an example is drawn its chunk is cut in two at a random sentence.
-//! - next sentence (Devlin et al., arXiv:1810.04805, `create_pretraining_data`): half the time the second segment
-//!   is taken from a random place of another document instead, up to the target length; label 0 follows, 1 random.
-//! - sentence order (Lan et al., arXiv:1909.11942): half the time the two are swapped; label 0 in order, 1 swapped.
+//! A document is divided into chunks of sentences that hold a target length: the maximum, or for one chunk in
+//! ten a random shorter one. Each time an example is drawn, its chunk is divided in two at a random sentence.
+//! - next sentence (Devlin et al., arXiv:1810.04805, `create_pretraining_data`): half of the time the second
+//!   segment is instead taken from a random place of another document, up to the target length; label 0
+//!   follows, 1 random.
+//! - sentence order (Lan et al., arXiv:1909.11942): half of the time the two are swapped; label 0 in order, 1
+//!   swapped.
 //!
-//! What is too long loses tokens from the front or the end of its longer segment, at random. Unlike in BERT's
-//! script every chunk has two sentences or more, so that labels are even, and what a random segment displaces comes
-//! back in another epoch rather than in the next example, so that an epoch has a fixed number of examples. A
-//! document of one sentence begins no pair; its sentence may be a random second segment.
+//! A pair that is too long loses tokens from the beginning or the end of its longer segment, at random.
+//! Unlike in BERT's script, every chunk has at least two sentences, so that labels are balanced. A sentence
+//! that a random segment displaces comes back in another epoch rather than in the next example, so that an
+//! epoch has a fixed number of examples. A document of one sentence begins no pair; its sentence may be a
+//! random second segment.
 
 use std::ops::Range;
 
@@ -19,38 +22,38 @@ use crate::data::text::sentences::Sentences;
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 
-/// Share of chunks with a shorter target.
+/// Share of the chunks with a shorter target.
 const SHORT: f32 = 0.1;
 
 /// How pairs are made.
 pub(super) struct Pairing {
-    /// The meaning of the labels.
+    /// Relation of the two segments, which determines the labels.
     pub(super) pairs: Pairs,
-    /// Tokens of both segments at most.
+    /// Maximum number of tokens in both segments together.
     pub(super) most: usize,
     pub(super) seed: u64,
     pub(super) split: Split,
 }
 
-/// Some consecutive sentences of a document, two at least.
+/// Consecutive sentences of a document, at least two.
 pub(super) struct Chunk {
     document: u32,
     sentences: Range<u32>,
-    /// Tokens wanted.
+    /// Target length in tokens.
     target: u32,
 }
 
-/// Two segments by the places of their tokens, and what they are to each other.
+/// Two segments as token ranges, with the label of their relation.
 pub(super) struct Pair {
     pub(super) segments: [Range<usize>; 2],
     pub(super) label: i32,
 }
 
 impl Pairing {
-    /// The chunks of all documents, in order.
+    /// Returns the chunks of all documents, in order.
     ///
     /// # Errors
-    /// No document with two sentences; a single one where another is needed.
+    /// If no document has two sentences, or there is a single document where another one is needed.
     pub(super) fn chunks(&self, sentences: &Sentences) -> Result<Vec<Chunk>> {
         let documents = sentences.documents();
         let split = self.split.name();
@@ -94,12 +97,12 @@ impl Pairing {
                 sentences: from as u32..to as u32,
                 target: target as u32,
             });
-            // A sentence that is left alone makes a pair with the one before it.
+            // A single sentence that is left over forms a chunk with the one before it.
             from = if all.end - to == 1 { to - 1 } else { to };
         }
     }
 
-    /// The pair of a chunk, the `draw`th time.
+    /// Returns the pair of a chunk for draw number `draw`.
     pub(super) fn pair(
         &self,
         sentences: &Sentences,
@@ -130,7 +133,7 @@ impl Pairing {
         }
     }
 
-    /// Takes tokens from the longer segment, at its front or end, until both fit.
+    /// Removes tokens from the longer segment, at its beginning or end, until both fit.
     fn shorten(&self, segments: &mut [Range<usize>; 2], stream: &mut Stream) {
         while segments[0].len() + segments[1].len() > self.most {
             let longer = usize::from(segments[1].len() >= segments[0].len());
@@ -143,7 +146,8 @@ impl Pairing {
     }
 }
 
-/// Sentences from a random place of a random other document that hold `wanted` tokens, or up to its end.
+/// Takes sentences from a random place of a random other document until they hold `wanted` tokens or the
+/// document ends.
 fn elsewhere(
     sentences: &Sentences,
     document: usize,

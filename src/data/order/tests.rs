@@ -1,4 +1,4 @@
-//! Orders: budgets of tokens, draws without end, steps that take the same examples.
+//! Tests of orders: token budgets, endless draws, repeated steps.
 
 use super::*;
 use crate::data::{Item, TextItem};
@@ -6,7 +6,7 @@ use crate::error::Result;
 
 struct Lengths(Vec<usize>);
 
-/// Draws without end; a pass is of 50.
+/// A source that draws without end; 50 examples count as one pass.
 struct Drawn;
 
 impl Source for Drawn {
@@ -59,12 +59,12 @@ fn a_budget_of_tokens_is_kept_and_every_example_comes_once_an_epoch() {
         seen.extend(batch.iter().map(|t| t.sample));
         step += 1;
     }
-    // Of 20,500 tokens.
+    // Out of 20,500 tokens.
     assert!(padding < 1000, "{padding}");
     assert_eq!(order.epoch_after(&source, step - 1), 1.0);
     seen.sort_unstable();
     assert_eq!(seen, (0..1000).collect::<Vec<u64>>());
-    // The next epoch is another order, with draws of its own; going back gives the same again.
+    // The next epoch has another order and its own draws; going back gives the same batches again.
     let later = order.step(&source, step + 3);
     assert!(later.iter().all(|t| t.draw >= 1000));
     let epoch = order.epoch_after(&source, step + 3);

@@ -1,9 +1,9 @@
-//! From the files of `kind = "pairs"` to pairs of token ids.
+//! Reads the files of `kind = "pairs"` and encodes them to pairs of token ids.
 //!
-//! Files are read as [`Texts`] (`read`), split, and encoded once into a cache for each side, keyed by the SHA-256 of
-//! the files and of the tokenizer. Fractions take pairs by a permutation that is the same for every seed of a run:
-//! runs that are compared are validated on the same pairs. Held-out texts stay in memory, for BLEU and ROUGE are
-//! computed on them; training texts only while tokenizer or cache are made.
+//! Files are read as [`Texts`] (`read`), split, and encoded once into a cache for each side, keyed by the SHA-256 of the files
+//! and of the tokenizer. Fractions take pairs by a permutation that is the same for every seed, so that compared runs are
+//! validated on the same pairs. Held-out texts stay in memory, since BLEU and ROUGE are computed on them; training texts only
+//! while the tokenizer or the cache is made.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,18 +28,18 @@ use crate::error::{Error, Result, printable};
 use crate::rng::Permutation;
 use crate::tokenizer::Tokenizer;
 
-/// The files of an experiment, read when something must be made of them.
+/// The files of an experiment, read when they are needed.
 pub(super) struct Corpus<'a> {
     pub(super) config: &'a PairsConfig,
-    /// Whether a new run reads them.
+    /// Whether the files are read for a new run.
     is_new: bool,
     files: PerSplit<Found>,
-    /// Changes with every byte of every file and with how it is read and split.
+    /// Hash that changes with every byte of every file and with how files are read and split.
     pub(super) key: String,
     texts: PerSplit<Option<Arc<Texts>>>,
 }
 
-/// Which side of the pairs.
+/// One side of the pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     Source,
@@ -73,7 +73,7 @@ impl<'a> Corpus<'a> {
             for files in [&found.source, &found.target, &found.both] {
                 key.update(format!("{} {}", split.name(), files.len()));
                 for (file, digest) in files.iter().zip(documents::digests(files)?) {
-                    // How a table is read depends on its name.
+                    // The format of a table depends on its name.
                     key.update(file.file_name().unwrap_or_default().as_encoded_bytes());
                     key.update(digest);
                 }
@@ -88,7 +88,7 @@ impl<'a> Corpus<'a> {
         })
     }
 
-    /// Where the tables of a split have their sides.
+    /// Returns where the tables of a split have their sides.
     fn fields(&self, split: Split) -> Fields {
         Fields {
             source: self.config.source_field.clone(),
@@ -98,7 +98,7 @@ impl<'a> Corpus<'a> {
         }
     }
 
-    /// The texts of a split, read at first use.
+    /// Returns the texts of a split, which are read at first use.
     pub(super) fn texts(&mut self, split: Split) -> Result<Arc<Texts>> {
         if let Some(texts) = self.texts.get(split) {
             return Ok(Arc::clone(texts));
@@ -119,7 +119,7 @@ impl<'a> Corpus<'a> {
         texts.ok_or_else(|| Error::usage(few))
     }
 
-    /// Reads the training files and takes the fractions that are held out.
+    /// Reads the training files and takes the held-out fractions from them.
     fn cut(&mut self) -> Result<()> {
         let all = read(&self.files.train, &self.fields(Split::Train))?;
         self.config.require_texts(&all)?;
@@ -163,7 +163,7 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
     let (Some(reads), Some(writes)) = (&tokenizers.text, tokenizers.of_targets()) else {
         return Err(Error::usage("[data] kind = \"pairs\" needs a [tokenizer]"));
     };
-    // Two tokenizers over one vocabulary may share its table.
+    // Two tokenizers over one vocabulary may share its embedding table.
     let separate = config.separate_vocabularies || tokenizers.two_vocabularies();
     let shape = Shape {
         context: config.max_len,
@@ -197,13 +197,13 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
         let [source, target] = framings.clone();
         let source = side(reads, Which::Source, source)?;
         let target = side(writes, Which::Target, target)?;
-        // Texts that are read alone have no scored tokens.
+        // Texts that are only encoded have no scored tokens.
         if *request.view != View::Alone {
             *bytes_per_token.get_mut(split) =
                 bytes_per_scored_token(&target, writes, config.longest_target())?;
         }
         let source = PairSource::new(source, target, limits, split);
-        // A run that goes on has been told, and its texts may all lie in the cache.
+        // An existing run has already been told, and all its texts may be in the cache.
         if corpus.is_new && source.has_gaps() {
             let texts = corpus.texts(split)?;
             let told = Told {
@@ -242,7 +242,7 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
     })
 }
 
-/// Faults of a vocabulary with the table that has the remedy: its place in the file is told.
+/// Adds the section to faults of a vocabulary, so that the message can point to the place in the experiment file.
 fn of_data(error: Error) -> Error {
     let Error::Invalid(mut faults) = error else {
         return error;
@@ -278,7 +278,8 @@ impl Which {
     }
 }
 
-/// The tokens of a side of a split, from their cache or into it. Marks are not in it.
+/// Returns the tokens of one side of a split from their cache, creating it if necessary. The cache has no special tokens around
+/// texts.
 fn encoded(
     corpus: &mut Corpus<'_>,
     tokenizer: &Tokenizer,
@@ -298,7 +299,7 @@ fn encoded(
     Tokens::open_or_make(&path, tokenizer.vocab_size(), || {
         let texts = corpus.texts(split)?;
         let mut writer = Writer::new(&path, tokenizer.vocab_size())?;
-        // A group at a time: the ids in memory stay few.
+        // Texts are encoded in groups, to bound the ids in memory.
         for group in texts.examples(all).chunks(GROUP) {
             let encoded = group
                 .par_iter()
@@ -317,10 +318,10 @@ fn encoded(
     })
 }
 
-/// Texts that are encoded together.
+/// Number of texts that are encoded together.
 const GROUP: usize = 1 << 16;
 
-/// Characters of a text that an error shows.
+/// Number of characters of a text that an error shows.
 const SHOWN: usize = 60;
 
 fn in_split(error: Error, split: Split, side: Which, text: &str) -> Error {

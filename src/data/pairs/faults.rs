@@ -63,7 +63,7 @@ impl PairsConfig {
         faults
     }
 
-    /// Faults of `header`: no table that could have one.
+    /// Faults of `header`: there is no table that could have one.
     pub(super) fn header_faults(&self) -> Vec<String> {
         let files = self.files();
         let tables = |split: Split| &files.get(split).both.0;
@@ -95,8 +95,8 @@ impl PairsConfig {
         faults
     }
 
-    /// The column that source and target have in common. Without a key the source of delimited text stands in its first column, the
-    /// target in its second one.
+    /// Returns the column that source and target share, if they do. Without keys, the source of delimited
+    /// text is in its first column and the target in its second.
     fn shared_column(&self) -> Option<String> {
         match (&self.source_field, &self.target_field) {
             (Some(source), Some(target)) if source == target => Some(source.to_string()),
@@ -115,10 +115,10 @@ impl PairsConfig {
         idle.then(|| fault.to_owned()).into_iter().collect()
     }
 
-    /// Refuses training files of which one side holds nothing.
+    /// Refuses training files in which one side is always empty.
     ///
     /// # Errors
-    /// Every source is empty, or every target.
+    /// If every source or every target is empty.
     pub(super) fn require_texts(&self, all: &Texts) -> Result<()> {
         let side = if all.sources.iter().all(String::is_empty) {
             "source"
@@ -133,7 +133,7 @@ impl PairsConfig {
         )))
     }
 
-    /// Faults of keys where one network reads both texts.
+    /// Faults of keys that have no effect when one network encodes both texts.
     pub(super) fn alone_faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.separate_vocabularies {
@@ -175,7 +175,7 @@ impl PairsConfig {
     }
 }
 
-/// Whether each source of a table has one target, by the file's name.
+/// Whether each source of a table has exactly one target, judged by the file's name.
 fn has_one_target(path: &Path) -> bool {
     let name = packed::plain_name(path);
     [".tsv", ".txt", ".csv"]

@@ -6,13 +6,13 @@ use schemars::JsonSchema;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Where a table has something.
+/// A column or field of a table.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(untagged)]
 pub enum Field {
-    /// A column, counted from 1.
+    /// Column number, counted from 1.
     Column(usize),
-    /// A field of JSONL, or a column that the first line of a TSV file names.
+    /// Field of JSONL, or column named in the first line of a TSV file.
     Name(String),
 }
 

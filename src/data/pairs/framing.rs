@@ -1,33 +1,33 @@
-//! The tokens around the texts of a pair: marks of a source and of a target that is written, or the tokens of encoders around
-//! each text alone.
+//! The special tokens around the texts of a pair: those of a source and of a target that is generated, or
+//! those of an encoder around each text.
 
 use crate::data::{PairItem, View};
 use crate::error::Result;
 use crate::tokenizer::{Edges, Tokenizer};
 
-/// The tokens that stand around a text.
+/// The special tokens around a text.
 #[derive(Clone, Debug)]
 pub(in crate::data) enum Framing {
-    /// Those around a source.
+    /// Tokens around a source.
     Source(Edges),
-    /// Those that a decoder reads before a target, and the mark that ends it.
+    /// Tokens that a decoder reads before a target, and the end token.
     Target {
-        /// The mark that begins it, and what else stands before it.
+        /// Begin token, and the other tokens before the target.
         opening: Vec<i32>,
-        /// Ends it.
+        /// End token.
         end: i32,
     },
-    /// The tokens of encoders, where there are some, around each text alone.
+    /// Tokens around a text that is encoded separately, if the tokenizer adds any.
     Alone(Option<Edges>),
 }
 
 impl Framing {
-    /// Tokens that it adds.
+    /// Returns the number of tokens that the framing adds.
     pub(in crate::data) fn len(&self) -> usize {
         self.before() + self.behind()
     }
 
-    /// Tokens before a text.
+    /// Returns the number of tokens before a text.
     pub(in crate::data) fn before(&self) -> usize {
         match self {
             Self::Source(edges) => edges.before().len(),
@@ -45,12 +45,13 @@ impl Framing {
         }
     }
 
-    /// Whether each text is read alone.
+    /// Whether each text is encoded separately.
     pub(in crate::data) fn is_alone(&self) -> bool {
         matches!(self, Self::Alone(_))
     }
 
-    /// A text with it, in `max_len` tokens. A target that is cut does not end: a model shall not learn to stop in the middle.
+    /// Adds the tokens to a text, within `max_len` tokens. A target that is cut has no end token, so that the
+    /// model does not learn to stop in the middle.
     pub(in crate::data) fn put(&self, mut ids: Vec<i32>, max_len: usize) -> Vec<i32> {
         let room = max_len.saturating_sub(self.len());
         match self {
@@ -71,8 +72,9 @@ impl Framing {
     }
 }
 
-/// A pair of texts with the tokens around them, in so many tokens. A decoder reads the second text but for its last token and
-/// writes it but for its first; one that is read alone begins with a token that nothing reads, so that its targets are all of it.
+/// Builds a pair of texts with their special tokens, within these lengths. A decoder reads all but the last
+/// token of the second text and predicts all but the first. A separately encoded text gets a dummy first
+/// token that is never read, so that its targets are the whole text.
 pub(in crate::data) fn pair(
     [first, second]: [&Framing; 2],
     [source, target]: [Vec<i32>; 2],
@@ -88,11 +90,12 @@ pub(in crate::data) fn pair(
     }
 }
 
-/// The tokens around first and second texts, of these tokenizers, in a view. Sources and targets stand in what the tokenizer's file
-/// puts around a text, so that a run which begins from another one reads and writes as that one did.
+/// Returns the special tokens around first and second texts in a view. Sources and targets get what the
+/// tokenizer's file puts around a text, so that a run which begins from another run reads and generates texts
+/// as that run did.
 ///
 /// # Errors
-/// A vocabulary without them.
+/// If a vocabulary lacks these tokens.
 pub(in crate::data) fn framings(tokenizers: [&Tokenizer; 2], view: &View) -> Result<[Framing; 2]> {
     let [first, second] = tokenizers;
     match view {
@@ -110,10 +113,10 @@ pub(in crate::data) fn framings(tokenizers: [&Tokenizer; 2], view: &View) -> Res
     }
 }
 
-/// Whether pairs of these tokenizers stand in more than the end mark behind a source and the marks around a target.
+/// Whether pairs get more than an end token after a source, and a begin and an end token around a target.
 ///
 /// # Errors
-/// A vocabulary without marks.
+/// If a vocabulary lacks these tokens.
 pub(in crate::data) fn is_framed(tokenizers: [&Tokenizer; 2], view: &View) -> Result<bool> {
     let [first, second] = tokenizers;
     Ok(match view {

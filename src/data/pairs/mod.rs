@@ -1,8 +1,8 @@
-//! `kind = "pairs"`: the keys of parallel text, for translation and summarisation.
+//! `kind = "pairs"`: parallel text, for translation and summarisation.
 //!
-//! Two files whose lines belong together, or one TSV, CSV or JSONL file. `read` reads them, `corpus` splits and encodes
-//! them, `source` frames and filters them. A line of Multi30k: "Two young, White males are outside near many
-//! bushes." and "Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche."
+//! Two files whose lines correspond, or one TSV, CSV or JSONL file. `read` reads them, `corpus` splits and
+//! encodes them, `source` adds special tokens and filters them. A line of Multi30k: "Two young, White males
+//! are outside near many bushes." and "Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche."
 
 pub mod articles;
 mod corpus;
@@ -35,9 +35,9 @@ pub use read::Texts;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PairsConfig {
-    /// Sources, one a line: a file or a list of files, plain or gzipped.
+    /// Sources, one per line: a file or a list of files, plain or gzipped.
     pub source: Paths,
-    /// Targets: line n of each file belongs to line n of the source file in the same place.
+    /// Targets: line n of each file corresponds to line n of the source file at the same position.
     pub target: Paths,
     /// Sources to validate on.
     pub valid_source: Paths,
@@ -49,17 +49,18 @@ pub struct PairsConfig {
     pub test_target: Paths,
     /// Instead of `source` and `target`: TSV, CSV or JSONL with both, plain or packed, Parquet or Arrow.
     pub path: Paths,
-    /// The same to validate on.
+    /// Files like `path` to validate on.
     pub valid_path: Paths,
-    /// The same to test on.
+    /// Files like `path` to test on.
     pub test_path: Paths,
-    /// Where `path` has its sources: a field of JSONL or a column of Parquet or Arrow (`translation.de` is `de` inside of
-    /// `translation`), a column of TSV or CSV by number (from 1) or by its name in the first line. Default `source`, or column 1.
+    /// Sources in `path`: a field of JSONL or a column of Parquet or Arrow (`translation.de` is `de` inside
+    /// of `translation`), a column of TSV or CSV by number (from 1) or by its name in the first line. Default
+    /// `source`, or column 1.
     pub source_field: Option<Field>,
-    /// Where it has its targets. Default `target`, or column 2.
+    /// Targets in `path`, given like `source_field`. Default `target`, or column 2.
     pub target_field: Option<Field>,
-    /// Whether the first line of a TSV or CSV names its columns: of all tables, or of those of the splits in a list. Names in
-    /// `source_field` and `target_field` say so of all.
+    /// Whether the first line of a TSV or CSV names its columns: of all tables, or of those of the splits in
+    /// a list. Names in `source_field` and `target_field` imply it for all tables.
     #[serde(skip_serializing_if = "Header::is_nowhere")]
     pub header: Header,
     /// Share of the training pairs to validate on. Default 0 with files to validate on, else 0.05.
@@ -68,24 +69,25 @@ pub struct PairsConfig {
     /// Share of the training pairs to test on.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub test_fraction: Option<f64>,
-    /// Tokens of a source or a target with its marks. Longer training pairs are left out; longer texts are cut
-    /// short in evaluation.
+    /// Maximum length in tokens of a source or a target with its special tokens. Longer training pairs are
+    /// left out; longer texts are cut in evaluation.
     pub max_len: usize,
-    /// The same of a target alone, where it is to be shorter than its source; `max_len` when absent.
+    /// Maximum length of a target only, if it is to be shorter than its source; `max_len` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_target_len: Option<usize>,
-    /// Cut longer training texts short instead.
+    /// Whether longer training texts are cut instead of left out.
     pub truncate: bool,
-    /// Leave out training pairs of which one side has more than so many times the tokens of the other.
+    /// Leave out training pairs in which one side has more than this many times the tokens of the other.
     #[schemars(range(min = 1))]
     pub max_ratio: Option<f64>,
-    /// Train on every target of a source that has several (a list in `path`), not on the first alone.
+    /// Whether every target of a source with several (a list in `path`) is trained on, instead of only the
+    /// first.
     pub all_references: bool,
-    /// A vocabulary for each side instead of one for both.
+    /// Whether each side has its own vocabulary, instead of one for both.
     pub separate_vocabularies: bool,
-    /// Names of the marks around texts, for a vocabulary of `[tokenizer] kind = "pretrained"` or of the run in `[init]` without the
-    /// usual ones, or to choose languages (`source_language = "deu_Latn"`, `target_language = "fra_Latn"` of NLLB-200;
-    /// `begin = "de_DE"` of mBART).
+    /// Names of the special tokens around texts, for a vocabulary of `[tokenizer] kind = "pretrained"` or of
+    /// the run in `[init]` without the usual ones, or to choose languages (`source_language = "deu_Latn"`,
+    /// `target_language = "fra_Latn"` of NLLB-200; `begin = "de_DE"` of mBART).
     pub marks: MarkNames,
 }
 
@@ -131,7 +133,7 @@ impl Files<'_> {
     }
 }
 
-/// Share of the training pairs that is held out when nothing says otherwise.
+/// Default share of the training pairs that is held out.
 const HELD_OUT: f64 = 0.05;
 
 impl PairsConfig {
@@ -148,12 +150,12 @@ impl PairsConfig {
         }
     }
 
-    /// Tokens of a target with its marks at most.
+    /// Returns the maximum length of a target in tokens, with its special tokens.
     pub fn longest_target(&self) -> usize {
         self.max_target_len.unwrap_or(self.max_len)
     }
 
-    /// Shares of the training pairs for validation and test.
+    /// Returns the shares of the training pairs for validation and test.
     fn fractions(&self) -> (f64, f64) {
         let default = if self.files().valid.is_empty() {
             HELD_OUT
@@ -166,7 +168,7 @@ impl PairsConfig {
         )
     }
 
-    /// The same with every path as `place` gives it.
+    /// Returns the same configuration with every path replaced by `place(path)`.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         let all = |paths: &Paths| paths.placed(&place);
@@ -184,7 +186,7 @@ impl PairsConfig {
         }
     }
 
-    /// Each list of files with its key, in the order of the struct.
+    /// Returns each list of files with its key, in the order of the struct.
     fn lists(&self) -> [(&'static str, &Paths); 9] {
         [
             ("source", &self.source),

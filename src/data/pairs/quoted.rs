@@ -1,6 +1,6 @@
-//! Parallel texts from CSV, read as labelled texts are: quotes around a text that holds a comma, a quote or a line break.
-//! Columns go by number, or by the names of the first line; where no key says them and the first line names `source` and
-//! `target`, these are taken.
+//! Reads parallel texts from CSV as labelled texts are read: texts with a comma, a quote or a line break are
+//! quoted. Columns are identified by number or by the names in the first line. If no key sets them and the
+//! first line names `source` and `target`, these are used.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::data::labelled::column::Column;
 use crate::data::labelled::tables::{self, Format, Layout};
 use crate::error::{Error, Result};
 
-/// What follows a fault of quotes for data that may say how they are read, which pairs do not.
+/// End of a message about quotes that does not apply here, since pairs have no key `quoting`.
 const QUOTING: &str = ", or set quoting = \"none\"";
 
-/// The pairs of a CSV file.
+/// Returns the pairs of a CSV file.
 ///
 /// # Errors
-/// A file that cannot be read, an open quote, a column that the first line does not name or that a row lacks, columns of which
-/// none is said to be read.
+/// If the file cannot be read or has an open quote, the first line does not name a column, a row lacks a
+/// column, or there are more than two columns and no key says which are read.
 pub(super) fn read(path: &Path, fields: &Fields) -> Result<Texts> {
     let mut usual = false;
     if fields.are_unsaid() {
@@ -65,7 +65,8 @@ pub(super) fn read(path: &Path, fields: &Fields) -> Result<Texts> {
     Ok(texts)
 }
 
-/// An error where the first line has more than two columns; that no line has more than the first one, its reader sees to.
+/// Returns an error if the first line has more than two columns. The reader itself checks that no line has
+/// more columns than the first.
 fn no_third(text: &str, path: &Path) -> Result<()> {
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
@@ -84,7 +85,7 @@ fn no_third(text: &str, path: &Path) -> Result<()> {
     }
 }
 
-/// Whether the first line names the usual columns.
+/// Whether the first line names the default columns `source` and `target`.
 fn names_both(text: &str) -> bool {
     let first = text.lines().next().unwrap_or_default();
     let names = || {

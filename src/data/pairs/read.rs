@@ -1,7 +1,7 @@
-//! Parallel texts from files: aligned lines, TSV, CSV, JSONL, plain or packed; Parquet and Arrow.
+//! Reads parallel texts from files: aligned lines, TSV, CSV, JSONL, plain or packed; Parquet and Arrow.
 //!
-//! A line ends at a line feed and nowhere else: other characters that some libraries take for line ends (U+2028,
-//! form feed) stand inside sentences of real corpora. Blanks around a text mean nothing and are dropped.
+//! A line ends only at a line feed: other characters that some libraries treat as line ends (U+2028, form
+//! feed) occur inside sentences of real corpora. White space around a text is dropped.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,18 +15,18 @@ use crate::data::files::columnar::{self, Cell};
 use crate::data::files::{json_line, packed};
 use crate::error::{Error, Result};
 
-/// Sources, and for each the texts that it may become.
+/// Sources with their reference texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Texts {
-    /// The texts to translate or summarise.
+    /// Texts to translate or summarise.
     pub sources: Vec<String>,
-    /// Of each source one translation or more.
+    /// References of each source, at least one.
     pub references: Vec<Vec<String>>,
-    /// Where each source stands, of texts that were read from files.
+    /// Place of each source, for texts that were read from files.
     places: Vec<Place>,
 }
 
-/// The file and the line of a text, or its row in a table of columns.
+/// The file of a text, and its line or, in a columnar table, its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     file: Arc<Path>,
@@ -40,24 +40,24 @@ impl fmt::Display for Place {
 }
 
 impl Texts {
-    /// Pairs in all.
+    /// Returns the number of sources.
     pub fn len(&self) -> usize {
         self.sources.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no sources.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty()
     }
 
-    /// Those of these numbers.
+    /// Returns the texts with these numbers.
     #[must_use]
     pub fn chosen(&self, numbers: &[u64]) -> Self {
         let numbers: Vec<usize> = numbers.iter().map(|number| *number as usize).collect();
         self.at(&numbers)
     }
 
-    /// A source and its references.
+    /// Returns a source and its references.
     pub fn pair(&self, number: usize) -> (&str, &[String]) {
         (&self.sources[number], &self.references[number])
     }
@@ -67,7 +67,7 @@ impl Texts {
         self.references.push(references);
     }
 
-    /// A pair from a file, without the blanks around its texts.
+    /// Adds a pair from a file, without the white space around its texts.
     pub(super) fn push_at(
         &mut self,
         (file, line): (&Arc<Path>, u64),
@@ -90,7 +90,7 @@ impl Texts {
         self.places.extend(other.places);
     }
 
-    /// Those at these places, in this order.
+    /// Returns the texts at these positions, in this order.
     pub(super) fn at(&self, places: &[usize]) -> Self {
         Self {
             sources: places.iter().map(|i| self.sources[*i].clone()).collect(),
@@ -103,7 +103,7 @@ impl Texts {
         }
     }
 
-    /// Where the source of an example stands, of the examples that [`Self::examples`] makes.
+    /// Returns the place of the source of an example that [`Self::examples`] returns.
     pub(super) fn place(&self, example: usize, all: bool) -> Option<&Place> {
         if !all {
             return self.places.get(example);
@@ -116,7 +116,7 @@ impl Texts {
         self.places.get(number?)
     }
 
-    /// Sources and targets side by side: the first target of each source, or all.
+    /// Returns pairs of a source and a target: the first target of each source, or all of them.
     pub(super) fn examples(&self, all: bool) -> Vec<(&str, &str)> {
         let each = self.sources.iter().zip(&self.references);
         each.flat_map(|(source, references)| {
@@ -128,7 +128,7 @@ impl Texts {
     }
 }
 
-/// The files of a split, as they lie on disk.
+/// The files of a split, as paths on disk.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub source: Vec<PathBuf>,
@@ -136,28 +136,29 @@ pub(super) struct Found {
     pub both: Vec<PathBuf>,
 }
 
-/// Where a table has its two sides.
+/// Which columns of a table hold the two sides.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fields {
     pub source: Option<Field>,
     pub target: Option<Field>,
     /// Whether the first line names the columns.
     pub header: bool,
-    /// Whether columns that nothing is said of are refused; runs of earlier versions passed over them.
+    /// Whether unexpected further columns are refused; runs of earlier versions ignored them.
     pub strict: bool,
 }
 
 impl Fields {
-    /// Whether no key says where the sides are.
+    /// Whether no key names the columns.
     pub(super) fn are_unsaid(&self) -> bool {
         self.source.is_none() && self.target.is_none()
     }
 }
 
-/// All pairs of some files, in order.
+/// Reads all pairs of some files, in order.
 ///
 /// # Errors
-/// A file that cannot be read, is not UTF-8 or not what its name says; files whose lines differ in number.
+/// If a file cannot be read, is not UTF-8 or is not what its name says, or aligned files differ in their
+/// number of lines.
 pub(super) fn read(files: &Found, fields: &Fields) -> Result<Texts> {
     let aligned: Vec<(&PathBuf, &PathBuf)> = files.source.iter().zip(&files.target).collect();
     let mut parts = aligned
@@ -219,7 +220,7 @@ fn of_table(path: &Path, fields: &Fields) -> Result<Texts> {
     }
 }
 
-/// Lines; the last one may lack its line feed.
+/// Splits a text into lines; the last one may lack its line feed.
 pub(super) fn lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.split('\n').collect();
     if lines.last().is_some_and(|last| last.is_empty()) {
@@ -232,7 +233,8 @@ fn trimmed(text: &str) -> String {
     text.trim().to_owned()
 }
 
-/// Columns of texts, or of lists of them: the texts of a source are one, those of a target its references.
+/// Reads columns of texts or of lists of texts: a list in the source column is joined to one text, a list in
+/// the target column holds references.
 fn of_columns(path: &Path, fields: &Fields) -> Result<Texts> {
     let name = |field: &Option<Field>, default: &str| {
         field
@@ -292,7 +294,7 @@ fn json_lines(content: &str, fields: &Fields, path: &Path) -> Result<Texts> {
     Ok(texts)
 }
 
-/// A field's string, or the strings of its list; `a.b` is the field `b` of the object `a`.
+/// Returns the string of a field, or the strings of its list; `a.b` is the field `b` of the object `a`.
 fn strings<'a>(
     object: &'a Map<String, Value>,
     field: &str,

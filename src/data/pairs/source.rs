@@ -1,4 +1,4 @@
-//! Pairs as examples: framed by marks, filtered by length in training, cut short in evaluation.
+//! The source of pairs: with special tokens, filtered by length in training, cut in evaluation.
 
 use std::ops::Range;
 
@@ -11,34 +11,34 @@ use crate::tokenizer::Tokenizer;
 /// Which training pairs are left out or cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Tokens of a source with its marks.
+    /// Maximum length of a source in tokens, with its special tokens.
     pub max_len: usize,
-    /// Of a target.
+    /// Maximum length of a target in tokens, with its special tokens.
     pub max_target_len: usize,
-    /// Cut longer texts instead of leaving them out.
+    /// Whether longer texts are cut instead of left out.
     pub truncate: bool,
-    /// The longer side over the shorter one.
+    /// Maximum ratio of the longer side to the shorter one.
     pub max_ratio: Option<f64>,
 }
 
-/// Tokens of one side of a split, and what stands around its texts.
+/// The tokens of one side of a split, and the special tokens around its texts.
 pub(super) struct Side {
     pub tokens: Tokens,
     pub framing: Framing,
 }
 
-/// Why a pair is not used.
+/// The reason why a pair is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     /// A side has no token.
     Empty,
     /// A side has more tokens than it may have.
     Long,
-    /// One side has too many times the tokens of the other.
+    /// One side has more than `max_ratio` times the tokens of the other.
     Unequal,
 }
 
-/// Some pairs, by their number and the first of them.
+/// A number of pairs, and the index of the first of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     pub(super) pairs: usize,
@@ -58,11 +58,11 @@ impl Counted {
 pub(super) struct PairSource {
     source: Side,
     target: Side,
-    /// Numbers of the pairs that are used.
+    /// Indices of the pairs that are used.
     kept: Vec<u32>,
-    /// Those that are not, by the reasons in their order.
+    /// Pairs that are left out, by [`Reason`] in its order.
     pub(super) left_out: [Counted; 3],
-    /// Those with an empty side among the ones that are used.
+    /// Used pairs with an empty side.
     pub(super) empty: Counted,
     max_len: usize,
     max_target_len: usize,
@@ -70,7 +70,7 @@ pub(super) struct PairSource {
 }
 
 impl PairSource {
-    /// The pairs of both sides, of which training leaves some out.
+    /// Selects the pairs of a split; training leaves some of them out.
     pub(super) fn new(source: Side, target: Side, limits: Limits, split: Split) -> Self {
         let count = source.tokens.documents().min(target.tokens.documents());
         let marks = [source.framing.len(), target.framing.len()];
@@ -82,7 +82,7 @@ impl PairSource {
             let is_empty = lengths.contains(&0);
             let reason = match split {
                 Split::Train => limits.reason(lengths, marks),
-                // An empty text that is read alone has no partner.
+                // An empty text has no counterpart to compare with, if texts are encoded separately.
                 Split::Valid | Split::Test if is_empty && source.framing.is_alone() => {
                     Some(Reason::Empty)
                 }
@@ -110,13 +110,13 @@ impl PairSource {
         }
     }
 
-    /// Whether some pairs are not used, or have an empty side.
+    /// Whether any pair is left out or has an empty side.
     pub(super) fn has_gaps(&self) -> bool {
         let mut all = self.left_out.iter().chain([&self.empty]);
         all.any(|counted| counted.pairs > 0)
     }
 
-    /// Pairs before any was left out.
+    /// Returns the number of pairs before any was left out.
     pub(super) fn all(&self) -> usize {
         self.source
             .tokens
@@ -124,7 +124,7 @@ impl PairSource {
             .min(self.target.tokens.documents())
     }
 
-    /// Tokens of both sides of the pairs that are used, with their marks.
+    /// Returns the number of tokens on both sides of the used pairs, with their special tokens.
     pub(super) fn tokens(&self) -> u64 {
         let samples = 0..self.kept.len() as u64;
         samples
@@ -140,7 +140,7 @@ impl PairSource {
         (self.source.tokens.span(pair), self.target.tokens.span(pair))
     }
 
-    /// Tokens of each side as [`Source::get`] gives them.
+    /// Returns the tokens of each side as in the examples of [`Source::get`].
     fn lengths(&self, sample: u64) -> (usize, usize) {
         let (source, target) = self.spans(sample);
         (
@@ -151,7 +151,8 @@ impl PairSource {
 }
 
 impl Limits {
-    /// Why a pair of so many tokens, with so many marks around them, is not trained on; nothing of one that is.
+    /// Returns the reason why a pair of these lengths, with this many special tokens around them, is not
+    /// trained on; `None` if it is.
     fn reason(&self, [source, target]: [usize; 2], marks: [usize; 2]) -> Option<Reason> {
         let (short, long) = (source.min(target), source.max(target));
         let fits = source + marks[0] <= self.max_len && target + marks[1] <= self.max_target_len;
@@ -168,8 +169,9 @@ impl Limits {
     }
 }
 
-/// Bytes of the targets behind their scored tokens, over the number of these. A target's end is scored too, and what stands in
-/// its frame; one of more than `max_len` tokens with its marks is cut, and what is cut is not scored.
+/// Returns the bytes of the target texts over the number of scored tokens. The end token and the other
+/// special tokens of a target are scored too. A target of more than `max_len` tokens with its special tokens
+/// is cut, and the part that is cut off is not counted.
 pub(super) fn bytes_per_scored_token(
     side: &Side,
     tokenizer: &Tokenizer,
@@ -179,7 +181,7 @@ pub(super) fn bytes_per_scored_token(
     let most = max_len.saturating_sub(side.framing.before());
     let (mut scored, mut cut) = (0, 0);
     for target in (0..targets.documents()).map(|number| targets.span(number)) {
-        // The mark that begins a target is read, not scored.
+        // The begin token of a target is read, not scored.
         scored += (target.len() + marks).min(max_len).saturating_sub(1);
         let rest = (target.start + most).min(target.end)..target.end;
         let rest = targets.window(rest.start, rest.len())?.into_iter();

@@ -1,6 +1,7 @@
-//! Parallel texts between tabs: a row a line, its columns by number or by the names of the first line.
+//! Reads parallel texts separated by tabs: one row per line, with columns by number or by the names in the
+//! first line.
 //!
-//! A row with more columns than are read is an error: the end of a text that holds a tab would be lost.
+//! A row with more columns than expected is an error, since the end of a text with a tab in it would be lost.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,13 +10,13 @@ use super::Field;
 use super::read::{Fields, Texts, lines};
 use crate::error::{Error, Result, suggestion};
 
-/// The remedies for a table with more than two columns of which no key says which are read.
+/// Remedy for a table with more than two columns if no key says which are read.
 pub(super) const MORE: &str = "say with [data] source_field and target_field which columns are read (1 and 2 are the first ones)";
 
-/// The pairs of a text.
+/// Returns the pairs of a file's text.
 ///
 /// # Errors
-/// A column that the first line does not name or that a row lacks; a row with more columns than are read.
+/// If the first line does not name a column, or a row lacks a column or has more columns than expected.
 pub(super) fn read(content: &str, fields: &Fields, path: &Path) -> Result<Texts> {
     let at = |line: u64, why: String| Error::run(format!("{}:{line}: {why}", path.display()));
     let mut rows = lines(content).into_iter().zip(1..).peekable();
@@ -80,7 +81,7 @@ fn split(row: &str) -> Vec<&str> {
     row.split('\t').map(str::trim).collect()
 }
 
-/// A clause where a row has more columns than `width`. Empty ones at the end are none.
+/// Returns a clause if a row has more than `width` columns. Trailing empty columns are allowed.
 fn no_wider(cells: &[&str], width: usize, unsaid: bool) -> std::result::Result<(), String> {
     if cells.iter().skip(width).all(|cell| cell.trim().is_empty()) {
         return Ok(());

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::tokenizer::{Around, MarkNames, Tokenizer, TokenizerConfig};
 use sha2::{Digest, Sha256};
 
-/// One tokenizer for both sides, or one for each.
+/// Returns the tokenizers of a run: the saved ones, or new ones built for one side or both.
 pub(super) fn tokenizers(corpus: &mut Corpus<'_>, request: &Request) -> Result<Tokenizers> {
     let separate = corpus.config.separate_vocabularies;
     let saved = request.saved;
@@ -24,7 +24,7 @@ pub(super) fn tokenizers(corpus: &mut Corpus<'_>, request: &Request) -> Result<T
             ));
         }
         return match request.run {
-            // A run that continues keeps the marks that its file names.
+            // A resumed run keeps the special tokens that its file names.
             Some(_) => Ok(saved.clone()),
             None => marked(saved, &corpus.config.marks),
         };
@@ -32,14 +32,14 @@ pub(super) fn tokenizers(corpus: &mut Corpus<'_>, request: &Request) -> Result<T
     let Some(config) = request.tokenizer else {
         return Err(Error::usage("[data] kind = \"pairs\" needs a [tokenizer]"));
     };
-    // Of texts that are read alone there are no marks to name.
+    // Texts that are encoded separately have no begin or end tokens to name.
     let framed = (*request.view == View::Alone).then(|| config.with_frame(false));
     let config = framed.unwrap_or_else(|| config.with_marks(&corpus.config.marks));
     let own = config.is_trained() && *request.view != View::Alone;
     let mut made = |sides: &[Which]| -> Result<Tokenizer> {
         let made = build(&config, corpus, sides, request.places)?;
         match own {
-            // What WordPiece puts around texts is for encoders alone.
+            // The special tokens that WordPiece puts around texts are only for encoders.
             true => made
                 .reading(Around::End)?
                 .with_source_language(&corpus.config.marks),
@@ -56,7 +56,8 @@ pub(super) fn tokenizers(corpus: &mut Corpus<'_>, request: &Request) -> Result<T
     Ok(Tokenizers::one(made(&both)?))
 }
 
-/// The tokenizers of the run that another one begins from, with the marks that the other one names.
+/// Returns the tokenizers of the run that a new one begins from, with the special tokens that the new one
+/// names.
 fn marked(tokenizers: &Tokenizers, names: &MarkNames) -> Result<Tokenizers> {
     let marked = |tokenizer: &Option<Tokenizer>| {
         let tokenizer = tokenizer.as_ref();
@@ -71,8 +72,8 @@ fn marked(tokenizers: &Tokenizers, names: &MarkNames) -> Result<Tokenizers> {
     })
 }
 
-/// A tokenizer for some sides; one that is trained is kept beside the token caches, for it may take longer than
-/// encoding.
+/// Builds a tokenizer for some sides. A trained tokenizer is kept beside the token caches, since training may
+/// take longer than encoding.
 fn build(
     config: &TokenizerConfig,
     corpus: &mut Corpus<'_>,

@@ -1,11 +1,11 @@
-//! Messages about pairs that are not used, and about those with an empty side.
+//! Messages about pairs that are left out, and about those with an empty side.
 
 use super::PairsConfig;
 use super::read::{Place, Texts};
 use super::source::{Counted, PairSource, Reason};
 use crate::data::Split;
 
-/// What is known of the pairs of a split.
+/// The pairs of a split that messages are about.
 pub(super) struct Told<'a> {
     pub(super) config: &'a PairsConfig,
     pub(super) texts: &'a Texts,
@@ -18,7 +18,7 @@ impl<'a> Told<'a> {
         self.texts.place(counted.first, all)
     }
 
-    /// The pairs that are not used, by the reasons why.
+    /// Returns the message about pairs that are left out, with the reasons.
     pub(super) fn left_out(&self, source: &PairSource) -> Option<String> {
         let pairs: usize = source.left_out.iter().map(|counted| counted.pairs).sum();
         let (pairs, are) = match (pairs, self.split) {
@@ -35,7 +35,7 @@ impl<'a> Told<'a> {
         Some(format!("{pairs} {are} left out: {reasons}"))
     }
 
-    /// The pairs that are used with an empty side, which evaluations alone do.
+    /// Returns the message about used pairs with an empty side; only evaluations use such pairs.
     pub(super) fn empty(&self, source: &PairSource) -> Option<String> {
         let empty = &source.empty;
         let (pairs, have) = match empty.pairs {
@@ -51,7 +51,7 @@ impl<'a> Told<'a> {
     }
 }
 
-/// The reasons why pairs are not used, each with its pairs and where the first of them stands:
+/// Lists the reasons why pairs are left out, each with its number of pairs and the place of the first:
 /// `7 too long (max_len = 64), the first at a.tsv:12; 2 with an empty side, the first at a.tsv:3`.
 pub(super) fn reasons<'p>(
     config: &PairsConfig,

@@ -1,4 +1,5 @@
-//! Pairs as tokens: side by side, where those behind the prompt are scored, or each text as a whole, which is read alone.
+//! Pairs as tokens: either side by side in a row, where the continuations of the prompt are scored, or each
+//! text encoded separately as a whole.
 
 use super::read::{Filed, Pair};
 use crate::data::conversations::encoded::{Encoded, encoded, of_bytes};
@@ -14,21 +15,22 @@ use serde_json::Value;
 /// A better and a worse text as tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::data) struct Both {
-    /// The text that is preferred.
+    /// The preferred text.
     pub(in crate::data) better: Encoded,
     /// The other one.
     pub(in crate::data) worse: Encoded,
-    /// How much better the one is, where the data says so; else 0.
+    /// Margin by which the better text is better, if the data states it; otherwise 0.
     pub(in crate::data) margin: f32,
 }
 
 impl Both {
-    /// Both side by side: documents 1 and 2 of a row.
+    /// Returns both texts side by side, as documents 1 and 2 of a row.
     pub(in crate::data) fn item(&self) -> TextItem {
         side_by_side([&self.better, &self.worse].into_iter())
     }
 
-    /// Both as whole texts that are read alone: segments 0 and 1 of a row, whose number is the margin.
+    /// Returns both texts in one row as segments 0 and 1, which are encoded separately; the row's number is
+    /// the margin.
     pub(in crate::data) fn alone(&self) -> TextItem {
         let [better, worse] = [&self.better.ids, &self.worse.ids];
         TextItem {
@@ -39,12 +41,13 @@ impl Both {
         }
     }
 
-    /// Tokens that are read of the longer one.
+    /// Returns the number of tokens that are read of the longer text.
     fn len(&self) -> usize {
         self.better.len().max(self.worse.len())
     }
 
-    /// The same with so many tokens of each at most; `None` where that leaves a text nothing to score, or both the same.
+    /// Cuts both texts to at most `most` tokens; `None` if a text then has nothing to score, or both are
+    /// equal.
     fn cut(self, most: usize) -> Option<Self> {
         let cut = Self {
             better: self.better.cut(most),
@@ -55,23 +58,24 @@ impl Both {
         (scored && cut.better.ids != cut.worse.ids).then_some(cut)
     }
 
-    /// The same where both texts have so many tokens at most and differ: one without its end is another text.
+    /// Keeps the pair if both texts have at most `most` tokens and differ; they are not cut, since a text
+    /// without its end is another text.
     fn whole(self, most: usize) -> Option<Self> {
         let longest = self.better.ids.len().max(self.worse.ids.len());
         (longest <= most && self.better.ids != self.worse.ids).then_some(self)
     }
 }
 
-/// A pair a row.
+/// A source with one pair per row.
 pub(in crate::data) struct Rows {
     pub(in crate::data) all: Vec<Both>,
     pub(in crate::data) split: Split,
-    /// Whether each text is read alone.
+    /// Whether each text is encoded separately.
     pub(in crate::data) alone: bool,
 }
 
 impl Rows {
-    /// Tokens of all texts.
+    /// Returns the number of tokens in all texts.
     pub(super) fn tokens(&self) -> u64 {
         let each = self.all.iter();
         each.map(|both| (both.better.ids.len() + both.worse.ids.len()) as u64)
@@ -101,7 +105,7 @@ impl Source for Rows {
     }
 }
 
-/// Makes tokens of pairs.
+/// Turns pairs into tokens.
 pub(super) struct Encoder<'a> {
     tokenizer: &'a Tokenizer,
     offsets: Offsets,
@@ -112,17 +116,17 @@ pub(super) struct Encoder<'a> {
 
 /// How the texts of a pair are read.
 pub(super) enum Reading {
-    /// Side by side, by a network that continues their prompt.
+    /// Side by side, by a decoder that continues the prompt.
     Continued,
-    /// Each alone, between the tokens that stand around texts.
+    /// Each separately, with the special tokens around a text.
     Alone(Option<Edges>),
 }
 
 impl<'a> Encoder<'a> {
-    /// That of a run; the template of messages, where there are some.
+    /// Builds the encoder of a run; `template` writes messages, if there are any.
     ///
     /// # Errors
-    /// None of a tokenizer that was built or loaded.
+    /// None, if the tokenizer was built or loaded.
     pub(super) fn new(
         tokenizer: &'a Tokenizer,
         template: Option<&'a ChatTemplate>,
@@ -142,11 +146,12 @@ impl<'a> Encoder<'a> {
         })
     }
 
-    /// Pairs as tokens, cut to the context, or, where each text is read alone, those within it; those of which that leaves nothing
-    /// to learn are left out.
+    /// Encodes pairs, cut to the context; or, if each text is encoded separately, only the pairs that fit
+    /// into it. Pairs that leave nothing to learn are left out.
     ///
     /// # Errors
-    /// The first pair that the template refuses, the tokenizer cannot encode, or of which one has an empty continuation.
+    /// At the first pair that the template refuses, the tokenizer cannot encode, or that has an empty
+    /// continuation.
     pub(super) fn all(&self, filed: &[Filed]) -> Result<Vec<Both>> {
         let encode = |one: &Filed| -> Result<Option<Both>> {
             let both = self.both(&one.pair, one.margin);
@@ -160,7 +165,7 @@ impl<'a> Encoder<'a> {
                 }
             }
             Ok(match self.reading {
-                // The last token is a target alone.
+                // The last token is only a target.
                 Reading::Continued => both.cut(self.context + 1),
                 Reading::Alone(_) => both.whole(self.context),
             })
@@ -169,7 +174,7 @@ impl<'a> Encoder<'a> {
         all.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// Both texts of a pair; an error is a clause.
+    /// Encodes both texts of a pair; an error is a clause.
     fn both(&self, pair: &Pair, margin: f32) -> std::result::Result<Both, String> {
         let [better, worse] = match pair {
             Pair::Texts {
@@ -191,7 +196,7 @@ impl<'a> Encoder<'a> {
         })
     }
 
-    /// A text behind a prompt; where it `ends`, up to the end of text that the tokenizer has.
+    /// Encodes a text after a prompt; if it `ends`, with the tokenizer's end-of-text token, if there is one.
     pub(super) fn text(
         &self,
         prompt: &str,
@@ -218,7 +223,7 @@ impl<'a> Encoder<'a> {
         })
     }
 
-    /// Messages behind those of a prompt.
+    /// Encodes messages after those of a prompt.
     pub(super) fn chat(
         &self,
         prompt: &[Value],
@@ -230,7 +235,7 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// What a template writes of a prompt and a continuation, which is the answer.
+/// Writes a prompt and a continuation, which is the answer, with the template.
 fn continued(
     template: Option<&ChatTemplate>,
     prompt: &[Value],
@@ -241,10 +246,10 @@ fn continued(
     template.continued(prompt, said, tools)
 }
 
-/// The texts of pairs, better and worse ones, as they are written: what a tokenizer learns from.
+/// Returns the better and worse texts as they are written; a tokenizer is trained on them.
 ///
 /// # Errors
-/// The first pair that the template refuses, with its line.
+/// At the first pair that the template refuses; the message has its line.
 pub(super) fn written(filed: &[Filed], template: Option<&ChatTemplate>) -> Result<Vec<String>> {
     let write = |one: &Filed| -> Result<Vec<String>> {
         match &one.pair {
@@ -272,7 +277,7 @@ pub(super) fn written(filed: &[Filed], template: Option<&ChatTemplate>) -> Resul
     Ok(all.into_iter().collect::<Result<Vec<_>>>()?.concat())
 }
 
-/// An error of a pair, with its line.
+/// Adds the file and line of a pair to an error.
 fn placed(one: &Filed, why: &str) -> Error {
     Error::run(format!("{}:{}: {why}", one.path.display(), one.line))
 }

@@ -1,17 +1,19 @@
-//! `kind = "preferences"`: a prompt with a better and a worse continuation, for a decoder that learns to prefer the better one, or a
-//! model that learns to give it the larger reward.
+//! `kind = "preferences"`: a prompt with a better and a worse continuation, for a decoder that learns to
+//! prefer the better one, or a reward model that learns to give it the larger reward.
 //!
-//! `prompt`, `chosen` and `rejected` are texts, or lists of messages that the chat template writes, as in TRL. A text ends with
-//! the tokenizer's end of text. Where there is no prompt, it is what both have in common at their beginnings: the first
-//! messages of two conversations, or the first characters of two texts.
+//! `prompt`, `chosen` and `rejected` are texts, or lists of messages that the chat template writes, as in
+//! TRL. A text ends with the tokenizer's end-of-text token. Without a prompt field, the prompt is the common
+//! beginning of both continuations: the first messages of two conversations, or the first characters of two
+//! texts.
 //!
-//! An example is one row with the better text and then the worse one, hidden from each other as documents 1 and 2; each begins with
-//! the prompt, and the continuation is scored. Each is cut to `context` tokens at its end, and a pair of which that leaves
-//! nothing to score is left out, as TRL does with `truncation_mode = "keep_start"`.
+//! An example is one row with the better text followed by the worse one, hidden from each other as documents
+//! 1 and 2. Each begins with the prompt, and only the continuation is scored. Each is cut to `context` tokens
+//! at its end. A pair that has nothing left to score is left out, as in TRL with `truncation_mode =
+//! "keep_start"`.
 //!
-//! A model of rewards reads each text alone, as a whole: a text in the tokens that the tokenizer puts around one, up to the end of
-//! text, a conversation as its template writes it. A pair with a text of more than `context` tokens is left out, as TRL's
-//! `RewardTrainer` does.
+//! A reward model reads each text separately and as a whole: a text with the special tokens that the
+//! tokenizer puts around it, up to the end of text; a conversation as its template writes it. A pair with a
+//! text of more than `context` tokens is left out, as in TRL's `RewardTrainer`.
 //!
 //! `{"prompt": "1+1=", "chosen": "2", "rejected": "3"}` is such a line.
 
@@ -47,7 +49,8 @@ pub struct PreferencesConfig {
     pub valid_path: Option<Paths>,
     /// Test pairs.
     pub test_path: Option<Paths>,
-    /// Share of the pairs of `path` to validate on, drawn at random but always alike. Default 0.1 without `valid_path`.
+    /// Share of the pairs of `path` to validate on, drawn at random but always the same. Default 0.1 without
+    /// `valid_path`.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub valid_fraction: Option<f64>,
     /// Share of the pairs of `path` to test on.
@@ -55,28 +58,30 @@ pub struct PreferencesConfig {
     pub test_fraction: Option<f64>,
     /// Pairs to train on, drawn at random and the same for every seed. Default: all.
     pub train_items: Option<usize>,
-    /// The field that holds the prompt: a text, or a list of messages. Default: `prompt`, where there is one, else what both
-    /// continuations have in common at their beginnings.
+    /// Field that holds the prompt: a text, or a list of messages. Default: `prompt` if it exists, else the
+    /// common beginning of both continuations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// The field that holds the better continuation, or the better conversation as a whole.
+    /// Field that holds the better continuation, or the whole better conversation.
     pub chosen: String,
-    /// The field that holds the worse one.
+    /// Field that holds the worse continuation, or the whole worse conversation.
     pub rejected: String,
-    /// The field that holds how much better the better continuation is, a number that the loss of `task.kind = "reward"` asks the
-    /// rewards to differ by. Source: Touvron et al., arXiv:2307.09288, section 3.2.2.
+    /// Field that holds the margin by which the better continuation is better, a number by which the loss of
+    /// `task.kind = "reward"` asks the rewards to differ.
+    /// Source: Touvron et al., arXiv:2307.09288, section 3.2.2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub margin: Option<String>,
-    /// The names of the columns of TSV and CSV without a line of names.
+    /// Names of the columns of TSV and CSV files without a header line.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<String>,
-    /// The date that a template is told which asks for today's, `2024-07-26`; without it such a template has none.
+    /// Date given to a template that asks for today's, such as `2024-07-26`; without it such a template gets
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
     /// A file with the chat template of messages, in Jinja. Default: the template that came with the tokenizer, else ChatML.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<PathBuf>,
-    /// Tokens of each of the two texts of a row at most, the prompt included.
+    /// Maximum length in tokens of each of the two texts of a row, including the prompt.
     pub context: usize,
 }
 
@@ -101,13 +106,13 @@ impl Default for PreferencesConfig {
     }
 }
 
-/// The shortest context.
+/// The minimum context.
 const SHORTEST: usize = 8;
 
 parted!(PreferencesConfig);
 
 impl PreferencesConfig {
-    /// The same with every path as `place` gives it.
+    /// Returns the same configuration with every path replaced by `place(path)`.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         Self {
@@ -116,7 +121,7 @@ impl PreferencesConfig {
         }
     }
 
-    /// The tokenizer, and the template where some rows have messages.
+    /// Returns the tokenizer, and the template if any row has messages.
     fn tokens(
         &self,
         filed: &PerSplit<Vec<Filed>>,
@@ -157,7 +162,7 @@ impl PreferencesConfig {
         Ok((tokenizer, None))
     }
 
-    /// The source of a split; the message about pairs that are left out.
+    /// Returns the source of a split, and the message about pairs that are left out.
     fn source(
         &self,
         split: Split,

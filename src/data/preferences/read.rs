@@ -1,4 +1,4 @@
-//! Rows of tables as pairs: a prompt with two continuations.
+//! Reads rows of tables as pairs: a prompt with two continuations.
 
 use super::PreferencesConfig;
 use crate::data::conversations::learnt;
@@ -10,12 +10,12 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A pair with its place.
+/// A pair with the file and line it was read from.
 pub(super) struct Filed {
     pub(super) path: Arc<Path>,
     pub(super) line: u64,
     pub(super) pair: Pair,
-    /// How much better the better text is; 0 where no field says it.
+    /// Margin by which the better text is better; 0 if no field states it.
     pub(super) margin: f32,
 }
 
@@ -28,7 +28,7 @@ pub(super) enum Pair {
         better: String,
         worse: String,
     },
-    /// As messages, and the tools that the assistant may call.
+    /// As messages, with the tools that the assistant may call.
     Messages {
         prompt: Vec<Value>,
         better: Vec<Value>,
@@ -38,7 +38,7 @@ pub(super) enum Pair {
 }
 
 impl Pair {
-    /// Whether a chat template writes it.
+    /// Whether a chat template writes the pair.
     pub(super) fn has_messages(&self) -> bool {
         matches!(self, Self::Messages { .. })
     }
@@ -53,14 +53,15 @@ enum Said {
 /// The result of a row; an error is a clause.
 type Row<T> = std::result::Result<T, String>;
 
-/// How rows become pairs.
+/// Turns rows into pairs.
 pub(super) struct Reader<'a>(pub(super) &'a PreferencesConfig);
 
 impl Reader<'_> {
-    /// The pairs of a file.
+    /// Reads the pairs of a file.
     ///
     /// # Errors
-    /// Those of [`records::read`]; a row that lacks a field, or whose fields are of different sorts or the same twice.
+    /// As for [`records::read`]; also if a row lacks a field, its fields are of different types, or both
+    /// continuations are equal.
     pub(super) fn read(&self, path: &Path) -> Result<Vec<Filed>> {
         let shared: Arc<Path> = path.into();
         let records = records::read(path, &self.0.columns)?;
@@ -78,7 +79,7 @@ impl Reader<'_> {
         filed.collect()
     }
 
-    /// The pair of a row.
+    /// Returns the pair of a row.
     fn pair(&self, row: &Map<String, Value>) -> Row<Pair> {
         let (chosen, rejected) = (self.0.chosen.as_str(), self.0.rejected.as_str());
         let both = (needed(row, chosen)?, needed(row, rejected)?);
@@ -107,7 +108,7 @@ impl Reader<'_> {
         }
     }
 
-    /// How much better the better text is, where a field is to say it.
+    /// Returns the margin of a row, if a field is to state it, otherwise 0.
     fn margin(&self, row: &Map<String, Value>) -> Row<f32> {
         let Some(name) = &self.0.margin else {
             return Ok(0.0);
@@ -115,7 +116,7 @@ impl Reader<'_> {
         let value = json_line::inside(row, name).ok_or_else(|| json_line::missing(row, name))?;
         let number = match value {
             Value::Number(number) => number.as_f64(),
-            // Cells of TSV and CSV are texts.
+            // Cells of TSV and CSV are strings.
             Value::String(text) => text.trim().parse::<f64>().ok(),
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
         };
@@ -124,7 +125,7 @@ impl Reader<'_> {
         Ok(number as f32)
     }
 
-    /// The prompt, where a row has one.
+    /// Returns the prompt of a row, if it has one.
     fn prompt(&self, row: &Map<String, Value>) -> Row<Option<Said>> {
         match &self.0.prompt {
             Some(name) => needed(row, name).map(Some),
@@ -167,14 +168,14 @@ impl Reader<'_> {
     ) -> Row<Pair> {
         let both = better.iter().zip(&worse);
         let same = both.take_while(|(one, other)| one == other).count();
-        // Neither continuation is empty.
+        // Neither continuation may be empty.
         let alike = same.min(better.len() - 1).min(worse.len() - 1);
         let is_given = prompt.is_some();
         let prompt = match prompt {
             Some(Said::Messages(prompt)) => prompt,
             Some(Said::Text(asked)) => {
                 let asked = json!({ "role": "user", "content": asked });
-                // Whole conversations hold the question, behind a message of the system, say.
+                // Whole conversations contain the question, possibly after a system message.
                 match better[..alike].contains(&asked) {
                     true => better[..alike].to_vec(),
                     false => vec![asked],
@@ -196,7 +197,7 @@ impl Reader<'_> {
             worse.drain(..prompt.len());
         }
         let repeats = |all: &[Value]| prompt.last().is_some_and(|last| all.contains(last));
-        // A user may say the same again where no field says where the prompt ends.
+        // Without a prompt field, a user may say the same thing again.
         if is_given && (repeats(&better) || repeats(&worse)) {
             return Err(format!(
                 "the last message of the prompt stands in `{}` or `{}`, too, and not at the same place of both; leave it out there",
@@ -211,7 +212,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The clause for two continuations without a prompt.
+    /// The clause for two continuations without a common prompt.
     fn apart(&self, what: &str) -> String {
         format!(
             "no field `{PROMPT}`, and the first {what} of `{}` and `{}` differ: they have no prompt in common; name its field as \
@@ -221,16 +222,16 @@ impl Reader<'_> {
     }
 }
 
-/// The field that usually holds the prompt.
+/// Default field of the prompt.
 const PROMPT: &str = "prompt";
 
-/// A field that a row must have.
+/// Returns the content of a field that a row must have.
 fn needed(row: &Map<String, Value>, name: &str) -> Row<Said> {
     let value = json_line::inside(row, name).ok_or_else(|| json_line::missing(row, name))?;
     said(name, value)
 }
 
-/// The content of a field.
+/// Returns the content of a field.
 fn said(name: &str, value: &Value) -> Row<Said> {
     match value {
         Value::String(text) => Ok(Said::Text(text.clone())),
@@ -239,7 +240,7 @@ fn said(name: &str, value: &Value) -> Row<Said> {
             let messages = all.iter().enumerate().map(|(number, message)| {
                 let message = plain(message)
                     .map_err(|why| format!("`{name}`: message {} {why}", number + 1))?;
-                // Both continuations are learnt, and templates show no such fields.
+                // Both continuations are trained on, and templates do not use such fields.
                 Ok(learnt::without(message))
             });
             messages.collect::<Row<_>>().map(Said::Messages)
@@ -251,7 +252,8 @@ fn said(name: &str, value: &Value) -> Row<Said> {
     }
 }
 
-/// Bytes that two texts have in common at their beginnings; a blank before the first difference belongs to what differs.
+/// Returns the number of bytes at the beginning that two texts share; a blank before the first difference
+/// belongs to the continuation.
 fn alike(one: &str, other: &str) -> usize {
     let end = common_prefix(one, other);
     end - usize::from(one[..end].ends_with(' '))

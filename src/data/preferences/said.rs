@@ -1,4 +1,4 @@
-//! An answer as a model of rewards reads one: as the texts of its training pairs were read.
+//! Encodes an answer for a reward model in the same way as the texts of its training pairs.
 
 use super::encoded::Encoder;
 use crate::data::conversations::read::plain;
@@ -8,22 +8,22 @@ use crate::tokenizer::ChatTemplate;
 use crate::tokenizer::chat::ASSISTANT;
 use serde_json::{Value, json};
 
-/// An answer with what stands before it.
+/// An answer with its prompt.
 #[derive(Clone, Copy, Debug)]
 pub enum Said<'a> {
     /// A prompt, and the answer to it.
     Answer {
-        /// The prompt; the user's message where a template writes conversations.
+        /// Prompt; the user's message if a template writes conversations.
         prompt: &'a str,
         /// The answer.
         answer: &'a str,
     },
-    /// The messages of a conversation, of which the last one is the answer.
+    /// Messages of a conversation, the last of which is the answer.
     Messages(&'a [Value]),
 }
 
 impl DataConfig {
-    /// The chat template that wrote the texts of a run with these tokenizers, where one did.
+    /// Returns the chat template that wrote the texts of a run with these tokenizers, if one did.
     pub fn template<'t>(
         &self,
         shape: &Shape,
@@ -33,11 +33,12 @@ impl DataConfig {
         tokenizers.chat.as_ref().filter(|_| written)
     }
 
-    /// An answer as a model of rewards with this data reads it.
+    /// Encodes an answer as a reward model with this data reads it.
     ///
     /// # Errors
-    /// A run without a tokenizer or, for messages, without a template; a message that is none, or that the template refuses; a text
-    /// that the tokenizer cannot encode, an empty one, one that is longer than those of training.
+    /// If the run has no tokenizer or, for messages, no template; if a message is not valid or the template
+    /// refuses it; if the tokenizer cannot encode a text, it is empty, or it is longer than the training
+    /// texts may be.
     pub fn read_said(
         &self,
         said: &Said,
@@ -52,7 +53,7 @@ impl DataConfig {
         let message = |role: &str, content: &str| json!({ "role": role, "content": content });
         let encoded = match (said, template) {
             (Said::Answer { prompt, answer }, None) => {
-                // Generated texts end without a mark.
+                // Generated texts have no end token.
                 let ends = !matches!(self, Self::RightAndWrong(_));
                 encoder.text(prompt, answer, ends)
             }
@@ -82,7 +83,7 @@ impl DataConfig {
     }
 }
 
-/// Values as messages; an error is a clause.
+/// Checks that values are messages; an error is a clause.
 fn messages_of(values: &[Value]) -> std::result::Result<Vec<Value>, String> {
     let all = values
         .iter()

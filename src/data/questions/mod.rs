@@ -1,10 +1,11 @@
-//! `kind = "questions"`: questions whose answers stand in a context, in SQuAD's format or in rows.
+//! `kind = "questions"`: questions whose answers are spans of a context, in SQuAD's format or in rows.
 //!
-//! A row is `[CLS] question [SEP] window [SEP]` with segments 0 and 1, where the window is a part of the context: a context
-//! that is too long for one row has several, each of which shares `overlap` tokens with the one before. Shares to validate
-//! and to test on are of articles, since questions of one article share contexts.
+//! A row is `[CLS] question [SEP] window [SEP]` with segments 0 and 1, where the window is a part of the
+//! context. A context that is too long for one row has several, each of which shares `overlap` tokens with
+//! the one before. Validation and test shares are taken of articles, since questions of one article share
+//! contexts.
 //!
-//! Whether questions may have no answer is a fact of those to train on, which a run keeps.
+//! Whether questions may have no answer is determined by the training questions, and stored with the run.
 //!
 //! `squad_part/dev_v2_5_articles.json.gz` holds 1,407 questions, some without an answer.
 
@@ -39,7 +40,8 @@ pub struct QuestionsConfig {
     pub valid_path: Option<Paths>,
     /// Test questions.
     pub test_path: Option<Paths>,
-    /// Share of the articles of `path` to validate on, drawn at random but always alike. Default 0.1 without `valid_path`.
+    /// Share of the articles of `path` to validate on, drawn at random but always the same. Default 0.1
+    /// without `valid_path`.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub valid_fraction: Option<f64>,
     /// Share of the articles of `path` to test on.
@@ -47,9 +49,9 @@ pub struct QuestionsConfig {
     pub test_fraction: Option<f64>,
     /// Questions to train on, drawn at random and the same for every seed. Default: all.
     pub train_items: Option<usize>,
-    /// Tokens of a row at most.
+    /// Maximum length of a row in tokens.
     pub context: usize,
-    /// Tokens that two windows of one context share.
+    /// Number of tokens that two consecutive windows of a context share.
     pub overlap: usize,
 }
 
@@ -68,19 +70,19 @@ impl Default for QuestionsConfig {
     }
 }
 
-/// Tokens around two texts at most.
+/// Maximum number of special tokens around two texts.
 const MARKS: usize = 4;
 
 parted!(QuestionsConfig);
 
 impl QuestionsConfig {
-    /// The same with every path as `place` gives it.
+    /// Returns the same configuration with every path replaced by `place(path)`.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         self.placed(place)
     }
 
-    /// How contexts are cut.
+    /// Returns how contexts are divided into windows.
     pub fn cut(&self) -> Cut {
         Cut {
             context: self.context,
@@ -88,7 +90,7 @@ impl QuestionsConfig {
         }
     }
 
-    /// The questions of each split.
+    /// Reads the questions of each split.
     fn questions(&self, request: &Request) -> Result<PerSplit<Vec<Question>>> {
         let read = |_: Split, path: &Path| match documents::has_rows(path) {
             true => rows::read(path),
@@ -103,7 +105,7 @@ impl QuestionsConfig {
         })
     }
 
-    /// The examples of a split.
+    /// Builds the source of a split.
     fn source(
         &self,
         questions: &[Question],

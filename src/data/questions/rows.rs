@@ -1,11 +1,12 @@
-//! Questions in rows, as data sets of the Hub have SQuAD's: JSON lines, Parquet and Arrow.
+//! Reads questions in rows, as data sets of the Hub have SQuAD's: JSON lines, Parquet and Arrow.
 //!
 //! ```json
 //! {"id": …, "title": …, "context": …, "question": …, "answers": {"text": ["Paris"], "answer_start": [17]}}
 //! ```
 //!
-//! A list of answers, each with its `text` and `answer_start`, stands for the same. A row without an answer is a question that
-//! has none, as in version 2.0. Rows of one title are one article; without titles those of one context are.
+//! A list of answers, each with its `text` and `answer_start`, is equivalent. A row without an answer is a
+//! question that has none, as in version 2.0. Rows with the same title form an article; without titles, rows
+//! with the same context do.
 
 use super::squad::{Answer, Asked, Question, question};
 use crate::data::files::{json_line, records};
@@ -16,18 +17,18 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The answers of a row, side by side.
+/// The answers of a row as parallel lists.
 #[derive(Deserialize)]
 struct Columns {
     text: Vec<String>,
     answer_start: Vec<usize>,
 }
 
-/// The questions of a file, article by article.
+/// Reads the questions of a file, grouped by article.
 ///
 /// # Errors
-/// Those of [`records::read`]; a row without a question, a context or a list of answers, an answer that does not stand where it is
-/// said to.
+/// As for [`records::read`]; also if a row has no question, context or list of answers, or an answer is not
+/// at its stated position.
 pub(super) fn read(path: &Path) -> Result<Vec<Vec<Question>>> {
     let mut articles: Vec<Vec<Question>> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
@@ -54,7 +55,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Vec<Question>>> {
     Ok(articles)
 }
 
-/// A row as a question of SQuAD's.
+/// Converts a row to a question in SQuAD's form.
 fn asked(row: &Map<String, Value>) -> std::result::Result<Asked, String> {
     let answers = answers(row)?;
     let is_impossible = row.get("is_impossible").and_then(Value::as_bool);
@@ -90,7 +91,7 @@ fn answers(row: &Map<String, Value>) -> std::result::Result<Vec<Answer>, String>
     Ok(both.map(answer).collect())
 }
 
-/// The text in a column.
+/// Returns the text in a column.
 fn text<'r>(row: &'r Map<String, Value>, name: &str) -> std::result::Result<&'r str, String> {
     match row.get(name) {
         Some(Value::String(text)) => Ok(text),

@@ -1,11 +1,12 @@
-//! Files of questions in SQuAD's format, of version 1.1 and 2.0 (Rajpurkar et al., arXiv:1606.05250, arXiv:1806.03822).
+//! Reads files of questions in SQuAD's format, version 1.1 and 2.0 (Rajpurkar et al., arXiv:1606.05250,
+//! arXiv:1806.03822).
 //!
 //! ```json
 //! {"data": [{"title": …, "paragraphs": [{"context": …, "qas": [
 //!     {"id": …, "question": …, "is_impossible": false, "answers": [{"text": …, "answer_start": 17}]}]}]}]}
 //! ```
 //!
-//! `answer_start` counts characters. A question of version 2.0 that has no answer says `is_impossible`.
+//! `answer_start` counts characters. A question without an answer, in version 2.0, has `is_impossible` set.
 
 use crate::data::files::packed;
 use crate::error::{Error, Result};
@@ -17,18 +18,18 @@ use std::sync::Arc;
 /// A question about a context.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
-    /// What the file calls it, where it does.
+    /// Id of the question in the file, if there is one.
     pub(super) id: Option<String>,
     pub(super) question: String,
     pub(super) context: Arc<str>,
-    /// Bytes of the first answer in the context; none where it has no answer.
+    /// Byte range of the first answer in the context; `None` if there is no answer.
     pub(super) at: Option<[usize; 2]>,
-    /// All right answers.
+    /// All accepted answers.
     pub(super) right: Arc<[String]>,
 }
 
 impl Question {
-    /// Its id, or the question itself, for messages.
+    /// Returns the id, or the question itself, for messages.
     pub(super) fn name(&self) -> &str {
         self.id.as_deref().unwrap_or(&self.question)
     }
@@ -52,7 +53,7 @@ struct Paragraph {
 
 #[derive(Deserialize)]
 pub(super) struct Asked {
-    /// A text, or a number; some files have none.
+    /// Id as a string or a number; some files have none.
     #[serde(default)]
     pub(super) id: Value,
     pub(super) question: String,
@@ -68,11 +69,11 @@ pub(super) struct Answer {
     pub(super) answer_start: usize,
 }
 
-/// The questions of a file, article by article.
+/// Reads the questions of a file, grouped by article.
 ///
 /// # Errors
-/// A file that cannot be read or is of another form, an answer that does not stand where it is said to, a question that
-/// has neither an answer nor `is_impossible`, a file without questions.
+/// If the file cannot be read or has another form, an answer is not at its stated position, a question has
+/// neither an answer nor `is_impossible`, or the file has no questions.
 pub(super) fn read(path: &Path) -> Result<Vec<Vec<Question>>> {
     let wrong = |why: String| Error::run(format!("{}: {why}", path.display()));
     let content = packed::content(path)?;
@@ -99,7 +100,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Vec<Question>>> {
     }
 }
 
-/// A question about a context; the error is a clause about it.
+/// Converts a question about a context; an error is a clause about it.
 pub(super) fn question(asked: Asked, context: &Arc<str>) -> std::result::Result<Question, String> {
     let Asked { id, question, .. } = asked;
     let id = match id {

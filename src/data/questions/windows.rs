@@ -1,4 +1,4 @@
-//! A question and its context as a model reads them: one row for each window of the context.
+//! Turns a question and its context into rows that a model reads: one row for each window of the context.
 
 use crate::data::TextItem;
 use crate::data::batch::{Asked, Window};
@@ -7,36 +7,36 @@ use crate::tokenizer::offsets::Offsets;
 use crate::tokenizer::{Edges, Tokenizer};
 use std::sync::Arc;
 
-/// A question with the answers that it has.
+/// A question with its context and answers.
 #[derive(Clone, Debug)]
 pub struct Query<'a> {
-    /// Its number in the split.
+    /// Number of the question in its split.
     pub number: u64,
-    /// What its file calls it.
+    /// Id of the question in its file.
     pub id: Arc<str>,
-    /// The question.
+    /// Text of the question.
     pub question: &'a str,
-    /// The text that it is asked of.
+    /// Text in which the answer is looked for.
     pub context: Arc<str>,
-    /// Bytes of the answer in the context.
+    /// Byte range of the answer in the context.
     pub at: Option<[usize; 2]>,
-    /// All right answers.
+    /// All accepted answers.
     pub right: Arc<[String]>,
-    /// Whether questions of the data may have no answer.
+    /// Whether questions of this data set may have no answer.
     pub may_lack: bool,
 }
 
-/// How contexts are cut.
+/// How contexts are divided into windows.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
-    /// Tokens of a row at most.
+    /// Maximum length of a row in tokens.
     pub context: usize,
-    /// Tokens that a window shares with the one before it.
+    /// Number of tokens that a window shares with the one before it.
     pub overlap: usize,
 }
 
 impl Cut {
-    /// Rows of so many tokens where nothing says how contexts are cut.
+    /// The default division into rows of `context` tokens: windows overlap by a quarter.
     pub fn usual(context: usize) -> Self {
         Self {
             context,
@@ -45,11 +45,13 @@ impl Cut {
     }
 }
 
-/// The rows of a question: `[CLS] question [SEP] window [SEP]`, the question cut to half of a row; in XLNet's frame
-/// `question [SEP] window [SEP] [CLS]`. A window without the whole answer has it at `[CLS]`, as a question without one.
+/// Returns the rows of a question: `[CLS] question [SEP] window [SEP]`, with the question cut to half of a
+/// row; in XLNet's frame `question [SEP] window [SEP] [CLS]`. In a window without the whole answer, the
+/// answer is `[CLS]`, as for a question without one.
 ///
 /// # Errors
-/// A vocabulary without tokens around texts; a text that the tokenizer cannot encode, or leaves nothing of.
+/// If the vocabulary has no tokens around texts, or the tokenizer cannot encode a text or makes no token of
+/// it.
 pub fn read(
     query: &Query<'_>,
     cut: Cut,
@@ -70,7 +72,7 @@ pub fn read(
     }
     let room = room - question.len();
     let step = room.saturating_sub(cut.overlap).max(1);
-    // Blanks at the ends of an answer belong to no token.
+    // White space at the ends of an answer belongs to no token.
     let at = query.at.map(|[from, to]| {
         let text = &query.context[from..to];
         let from = from + text.len() - text.trim_start().len();
@@ -115,10 +117,10 @@ pub fn read(
     Ok(rows)
 }
 
-/// The tokens around texts.
+/// Returns the special tokens around texts.
 ///
 /// # Errors
-/// The vocabulary has none.
+/// If the vocabulary has none.
 pub(super) fn require_frame(tokenizer: &Tokenizer) -> Result<Edges> {
     tokenizer.edges_of_questions().ok_or_else(|| {
         Error::usage(
@@ -127,7 +129,7 @@ pub(super) fn require_frame(tokenizer: &Tokenizer) -> Result<Edges> {
     })
 }
 
-/// The first and the last token of some bytes; none where the tokens do not hold all of them.
+/// Returns the first and the last token of a byte range; `None` if the tokens do not cover all of it.
 fn span(places: &[[usize; 2]], [from, to]: [usize; 2]) -> Option<[usize; 2]> {
     let whole = places.first()?[0] <= from && places.last()?[1] >= to;
     let first = places.iter().position(|place| place[1] > from)?;

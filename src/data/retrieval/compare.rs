@@ -1,19 +1,19 @@
-//! `[data.retrieval] compare`: how near two chunks are.
+//! `[data.retrieval] compare`: how the similarity of two chunks is measured.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Tokens of a term at most.
+/// Maximum length of a term in tokens.
 const LONGEST_TERM: usize = 8;
 
 /// How chunks are compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum CompareConfig {
-    /// By the tokens that they have in common, rare ones above all: the cosine of tf-idf vectors.
+    /// By the tokens that they share, rare ones most of all: the cosine of tf-idf vectors.
     TfIdf(TermsConfig),
-    /// By the vectors that a run makes of them: the cosine of the means of its last hidden states.
+    /// By the embeddings that a run computes: the cosine of the means of its last hidden states.
     Encoded(EncodedConfig),
 }
 
@@ -27,7 +27,7 @@ impl Default for CompareConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TermsConfig {
-    /// Terms are tokens and what up to so many tokens in a row make.
+    /// Maximum length of a term in consecutive tokens; shorter runs are terms too.
     #[schemars(range(min = 1, max = LONGEST_TERM))]
     pub ngram: usize,
 }
@@ -42,12 +42,13 @@ impl Default for TermsConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EncodedConfig {
-    /// The run's folder: an encoder or a model of text vectors, frozen. Source: Borgeaud et al. 2022, section 2.3.
+    /// Folder of the run: a frozen encoder or text embedding model.
+    /// Source: Borgeaud et al. 2022, section 2.3.
     pub run: PathBuf,
 }
 
 impl CompareConfig {
-    /// The folder of the run that makes vectors, where chunks are compared by such.
+    /// Returns the folder of the run that computes embeddings, if chunks are compared by them.
     pub fn run(&self) -> Option<&Path> {
         match self {
             Self::TfIdf(_) => None,
@@ -55,7 +56,7 @@ impl CompareConfig {
         }
     }
 
-    /// The same with every path as `place` gives it.
+    /// Returns the same configuration with every path replaced by `place(path)`.
     pub(super) fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         match self {
             Self::TfIdf(_) => self.clone(),

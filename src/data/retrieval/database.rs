@@ -15,13 +15,14 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-/// Chunks whose vectors are made at once.
+/// Number of chunks that are embedded at once.
 const GROUP: usize = 64;
 
-/// The identity of a document: a part of the SHA-256 of its tokens, so that copies of a document are one.
+/// The identity of a document: a part of the SHA-256 of its tokens, so that copies of a document have the
+/// same identity.
 pub(super) type Identity = [u8; 16];
 
-/// The identities of all documents.
+/// Returns the identities of all documents.
 pub(super) fn identities(ids: &dyn Ids) -> Result<Vec<Identity>> {
     let documents = 0..ids.documents();
     let each = documents.map(|document| {
@@ -41,23 +42,23 @@ pub(super) fn identities(ids: &dyn Ids) -> Result<Vec<Identity>> {
 /// A chunk of the database.
 #[derive(Clone, Copy, Debug)]
 struct Chunk {
-    /// Its first token.
+    /// Position of its first token.
     start: usize,
-    /// The end of its document.
+    /// End position of its document.
     end: usize,
-    /// Its document.
+    /// Index of its document.
     document: usize,
 }
 
-/// The chunks of a database as they are searched.
+/// The search index over the chunks of a database.
 enum Index {
-    /// By their terms.
+    /// Index of the terms of each chunk.
     Terms(Terms),
-    /// By their vectors, and what makes those of a query.
+    /// Embeddings of the chunks, and the encoder that embeds queries.
     Vectors(Vectors, Arc<dyn EmbedsChunks>),
 }
 
-/// The documents that neighbours are found in.
+/// The documents in which neighbours are found.
 pub struct Database {
     ids: Vec<i32>,
     chunks: Vec<Chunk>,
@@ -65,9 +66,9 @@ pub struct Database {
     config: CompareConfig,
     chunking: Chunking,
     tokenizer: Tokenizer,
-    /// What changes with its content and with how chunks are compared.
+    /// Changes with the content and with how chunks are compared.
     fingerprint: String,
-    /// Made when something is first searched for.
+    /// Built at the first search.
     index: OnceLock<Index>,
 }
 
@@ -83,10 +84,10 @@ impl fmt::Debug for Database {
 }
 
 impl Database {
-    /// Of these documents.
+    /// Builds the database of these documents.
     ///
     /// # Errors
-    /// Documents that cannot be read; one alone, in which no part of a text finds another.
+    /// If documents cannot be read, or there is only one, in which no part of a text may find another.
     pub fn new(
         ids: &dyn Ids,
         config: &DatabaseConfig,
@@ -137,34 +138,34 @@ impl Database {
         })
     }
 
-    /// What changes with its content, the sizes of chunks and lists, and how chunks are compared.
+    /// Returns a string that changes with the content, the chunk and list sizes, and how chunks are compared.
     pub(super) fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
-    /// Chunks in all.
+    /// Returns the number of chunks.
     pub fn len(&self) -> usize {
         self.chunks.len()
     }
 
-    /// Whether it has none.
+    /// Whether there are no chunks.
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 
-    /// The tokens of a chunk with those that continue it, `tokens` in all at most.
+    /// Returns the tokens of a chunk and those that follow it in its document, at most `tokens` in all.
     pub(super) fn tokens(&self, chunk: u32, tokens: usize) -> &[i32] {
         let Chunk { start, end, .. } = self.chunks[chunk as usize];
         &self.ids[start..end.min(start + tokens)]
     }
 
-    /// The tokens of all chunks in this range.
+    /// Returns the tokens of all chunks in this range.
     fn of_chunks(&self, range: Range<usize>) -> Vec<&[i32]> {
         let m = self.chunking.chunk;
         range.map(|chunk| self.tokens(chunk as u32, m)).collect()
     }
 
-    /// The vectors of chunks.
+    /// Returns the embeddings of chunks.
     fn embedded(&self, by: &dyn EmbedsChunks, chunks: &[&[i32]]) -> Result<Vec<f32>> {
         let text = |chunk: &&[i32]| -> String {
             let ids: Vec<u32> = chunk.iter().map(|id| *id as u32).collect();
@@ -178,10 +179,10 @@ impl Database {
         Ok(all)
     }
 
-    /// The index, made at first use.
+    /// Returns the index, which is built at first use.
     ///
     /// # Errors
-    /// A chunk that the run that makes vectors cannot read.
+    /// If the run that computes embeddings cannot encode a chunk.
     fn index(&self) -> Result<&Index> {
         if let Some(made) = self.index.get() {
             return Ok(made);
@@ -200,10 +201,11 @@ impl Database {
         Ok(self.index.get_or_init(|| made))
     }
 
-    /// The nearest chunks of each query, the nearest first, none of a document that the query has a part in.
+    /// Returns the nearest chunks of each query, nearest first, excluding chunks of documents that the query
+    /// is a part of.
     ///
     /// # Errors
-    /// A chunk that the run that makes vectors cannot read.
+    /// If the run that computes embeddings cannot encode a chunk.
     pub(super) fn search(&self, queries: &[(&[i32], Vec<Identity>)]) -> Result<Vec<Vec<u32>>> {
         let count = self.chunking.neighbours;
         let allowed = |own: &[Identity], chunk: usize| {
@@ -229,7 +231,7 @@ impl Database {
         }
     }
 
-    /// An error when a run began with another database: `run` is what the run's data was.
+    /// Returns an error if a run began with another database; `run` is the stored shape of the run's data.
     pub(crate) fn require_of(&self, run: Option<&Shape>) -> Result<()> {
         let before = run.and_then(|run| run.database.as_ref());
         match before.is_none_or(|before| *before == self.sum()) {
@@ -241,7 +243,7 @@ impl Database {
         }
     }
 
-    /// The sum of what neighbours depend on, as a run keeps it.
+    /// Returns the checksum of everything that neighbours depend on, as a run stores it.
     pub(crate) fn sum(&self) -> String {
         hex(&Sha256::digest(&self.fingerprint))
     }
@@ -257,7 +259,7 @@ impl Retrieves for Database {
     }
 
     fn retrieve(&self, chunk: &[i32], found: &mut Neighbours) {
-        // A chunk that the run that makes vectors cannot read has no neighbours.
+        // A chunk that cannot be encoded has no neighbours.
         let lists = self.search(&[(chunk, Vec::new())]).unwrap_or_default();
         let chunks = lists.first().map(Vec::as_slice).unwrap_or_default();
         for place in 0..self.count() {
@@ -269,7 +271,8 @@ impl Retrieves for Database {
     }
 }
 
-/// The numbers of the `count` highest scores that `allowed` lets through, the highest first, the first ones of equal ones.
+/// Returns the indices of the `count` highest scores for which `allowed` is true, highest first; equal scores
+/// keep their order.
 pub(super) fn nearest(
     scores: impl Iterator<Item = Option<f32>>,
     count: usize,

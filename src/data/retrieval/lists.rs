@@ -1,7 +1,9 @@
-//! The neighbours of all chunks of a text: found once and kept on disk beside the token caches, read by every run.
+//! The neighbours of all chunks of a text, found once and stored on disk beside the token caches for every
+//! run.
 //!
-//! `magic · chunks · neighbours of each · SHA-256 of the rest · numbers of chunks of the database`, little-endian. The name of a
-//! file is a function of the text, of the database and of how chunks are compared. A file that is damaged is made again.
+//! `magic · chunks · neighbours of each · SHA-256 of the rest · numbers of chunks of the database`,
+//! little-endian. The name of a file is a function of the text, of the database and of how chunks are
+//! compared. A damaged file is made again.
 
 use super::Database;
 use super::database::{Identity, identities};
@@ -17,27 +19,27 @@ use std::time::Duration;
 
 const MAGIC: &[u8; 8] = b"FWNEIGH1";
 const HEADER: usize = 56;
-/// In the place of a neighbour that there is not.
+/// Marks a missing neighbour.
 const NONE: u32 = u32::MAX;
-/// How long one process waits for another that makes the same lists before it does so too.
+/// How long a process waits for another one that makes the same lists before it makes them itself.
 const PATIENCE: Duration = Duration::from_secs(6 * 3600);
-/// Queries that are searched for at once.
+/// Number of queries that are searched at once.
 const GROUP: usize = 4096;
 
 /// A text with the neighbours of its chunks.
 #[derive(Clone, Debug)]
 pub struct Retrieving {
     database: Arc<Database>,
-    /// For each whole chunk of the text numbers of chunks of the database, [`NONE`] behind the last.
+    /// Indices of database chunks for each complete chunk of the text, padded with [`NONE`].
     lists: Arc<[u32]>,
 }
 
 impl Retrieving {
-    /// The neighbours of the chunks of `text`, from the folder `cache` or searched for and kept there. One process makes them
-    /// while others that want the same wait.
+    /// Returns the neighbours of the chunks of `text`: from the folder `cache`, or found by search and stored
+    /// there. One process makes them while others that need the same wait.
     ///
     /// # Errors
-    /// A text that cannot be read, a folder that cannot be written to.
+    /// If the text cannot be read or the folder cannot be written to.
     pub fn of(database: &Arc<Database>, text: &dyn Ids, cache: &Path) -> Result<Self> {
         let description = format!(
             "neighbours 1 {} {}",
@@ -62,7 +64,7 @@ impl Retrieving {
             ))
         };
         std::fs::create_dir_all(cache).map_err(unwritable)?;
-        // Where there are no locks two processes may make the same file; the one that is done last replaces it.
+        // Without locks, two processes may make the same file; the later one replaces it.
         let lock = files::open_lock(&path.with_extension("lock")).ok();
         if let Some(lock) = &lock
             && files::lock_within(lock, PATIENCE).is_ok()
@@ -75,8 +77,8 @@ impl Retrieving {
         Ok(made(lists))
     }
 
-    /// The neighbours of the chunks of a window of so many tokens, which begins with a chunk. A chunk that the text does not
-    /// fill has none.
+    /// Returns the neighbours of the chunks of a window of `tokens` tokens, which must begin with a chunk. An
+    /// incomplete chunk at the end of the text has no neighbours.
     pub fn of_window(&self, from: usize, tokens: usize) -> Neighbours {
         let (m, count) = (self.database.chunk(), self.database.count());
         assert!(from.is_multiple_of(m), "a window begins with a chunk");
@@ -96,7 +98,7 @@ impl Retrieving {
     }
 }
 
-/// The lists of all whole chunks of a text.
+/// Finds the neighbours of all complete chunks of a text.
 fn search(database: &Database, text: &dyn Ids) -> Result<Vec<u32>> {
     let (m, count) = (database.chunk(), database.count());
     let ids = text.window(0, text.len())?;
@@ -122,7 +124,7 @@ fn search(database: &Database, text: &dyn Ids) -> Result<Vec<u32>> {
     Ok(lists)
 }
 
-/// A file's bytes.
+/// Returns the bytes of a file.
 fn written(lists: &[u32], [chunks, count]: [usize; 2]) -> Vec<u8> {
     let numbers: Vec<u8> = lists
         .iter()
@@ -136,7 +138,7 @@ fn written(lists: &[u32], [chunks, count]: [usize; 2]) -> Vec<u8> {
     bytes
 }
 
-/// The lists of a file, when it is whole and of these sizes.
+/// Reads the lists of a file; `None` unless it is complete and of these sizes.
 fn read(path: &Path, [chunks, count]: [usize; 2], database: usize) -> Option<Vec<u32>> {
     files::require_ordinary(path).ok()?;
     let bytes = std::fs::read(path).ok()?;

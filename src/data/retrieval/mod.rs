@@ -1,10 +1,11 @@
-//! `[data.retrieval]`: the database in which a retrieval-enhanced model finds neighbours of the chunks of its texts (Borgeaud et
-//! al. 2022, RETRO, sections 2.1 to 2.3).
+//! `[data.retrieval]`: the database in which a retrieval-enhanced model finds neighbours of the chunks of its
+//! texts (Borgeaud et al. 2022, RETRO, sections 2.1 to 2.3).
 //!
-//! The documents of the database are cut into chunks of m tokens, each from its own beginning. A query is a chunk of a text that
-//! is read: m tokens side by side, of one document or several. Its neighbours are the k chunks that are nearest to it, each
-//! with the m tokens that continue it in its document; none is of a document that the query has a part in, so that no text finds
-//! itself. All chunks are compared: the search is exact.
+//! The documents of the database are divided into chunks of m tokens, starting at the beginning of each
+//! document. A query is a chunk of a text that is read: m consecutive tokens, of one document or several. Its
+//! neighbours are the k chunks that are nearest to it, each with the m tokens that follow it in its document.
+//! None is from a document that the query is a part of, so that no text finds itself. All chunks are
+//! compared: the search is exact.
 
 mod compare;
 mod database;
@@ -22,11 +23,11 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The knobs of the database.
+/// The configuration of the database.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DatabaseConfig {
-    /// The files of the database, read as those of `[data]`; the training text when absent.
+    /// Files of the database, read like those of `[data]`; the training text when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<Paths>,
     /// How chunks are compared.
@@ -34,7 +35,7 @@ pub struct DatabaseConfig {
 }
 
 impl DatabaseConfig {
-    /// The same with every path as `place` gives it.
+    /// Returns the same configuration with every path replaced by `place(path)`.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         Self {
@@ -43,7 +44,7 @@ impl DatabaseConfig {
         }
     }
 
-    /// All faults of its keys.
+    /// Returns all faults of its keys.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = self.compare.faults();
         let empty = |p: &Paths| p.0.is_empty() || p.0.iter().any(|p| p.as_os_str().is_empty());
@@ -55,25 +56,25 @@ impl DatabaseConfig {
     }
 }
 
-/// What makes a vector of a chunk.
+/// An encoder that embeds chunks.
 pub trait EmbedsChunks: Send + Sync {
     /// Identifies the encoder: two encoders with equal fingerprints make equal vectors.
     fn fingerprint(&self) -> &str;
 
-    /// A vector for each of these texts, one after the other.
+    /// Returns an embedding for each of these texts, one after the other.
     ///
     /// # Errors
-    /// A text that cannot be encoded.
+    /// If a text cannot be encoded.
     fn embed(&self, texts: &[String]) -> Result<Vec<f32>>;
 }
 
-/// The neighbours that a model reads.
+/// How texts are divided into chunks, and the number of neighbours that a model reads.
 #[derive(Clone)]
 pub struct Chunking {
-    /// Tokens of a chunk.
+    /// Length of a chunk in tokens.
     pub chunk: usize,
-    /// Neighbours of a chunk.
+    /// Number of neighbours per chunk.
     pub neighbours: usize,
-    /// What makes vectors, where chunks are compared by those of a run.
+    /// Encoder of the chunks, if they are compared by the embeddings of a run.
     pub embedder: Option<Arc<dyn EmbedsChunks>>,
 }

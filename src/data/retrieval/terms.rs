@@ -1,6 +1,7 @@
-//! Chunks as bags of terms: the cosine of tf-idf vectors (Salton and Buckley 1988), whose weight of a term is tf · ln((1 + N) / (1 + df))
-//! where it stands tf times in a chunk and in df of the N chunks of the database. A term of all chunks weighs nothing, unlike in
-//! scikit-learn, which adds 1 to the logarithm. An inverted index has the chunks of each term, so that a query meets no others.
+//! Chunks as bags of terms, compared by the cosine of tf-idf vectors (Salton and Buckley 1988). The weight of
+//! a term is tf · ln((1 + N) / (1 + df)) if it occurs tf times in a chunk and in df of the N chunks of the
+//! database. A term in all chunks weighs nothing, unlike in scikit-learn, which adds 1 to the logarithm. An
+//! inverted index holds the chunks of each term, so that a query only visits those.
 
 use super::database::nearest;
 use crate::rng::mix;
@@ -11,15 +12,15 @@ use std::collections::{BTreeMap, HashMap};
 pub(super) struct Terms {
     ngram: usize,
     chunks: usize,
-    /// The number of each term.
+    /// Index of each term.
     numbers: HashMap<u64, usize>,
     /// ln((1 + N) / (1 + df)) of each term.
     rarity: Vec<f32>,
-    /// The chunks of each term, with its weight in them.
+    /// Chunks that contain each term, with its weight in them.
     chunks_of: Vec<Vec<(u32, f32)>>,
 }
 
-/// How often each term is in a chunk, in the order of the terms.
+/// Counts each term of a chunk, in the order of the terms.
 fn counted(chunk: &[i32], ngram: usize) -> BTreeMap<u64, f32> {
     let mut counts = BTreeMap::new();
     for length in 1..=ngram {
@@ -33,7 +34,7 @@ fn counted(chunk: &[i32], ngram: usize) -> BTreeMap<u64, f32> {
     counts
 }
 
-/// 1 over the length of a vector; 0 of none.
+/// Returns 1 over the length of a vector; 0 for a zero vector.
 fn inverse_length(weights: impl Iterator<Item = f32>) -> f32 {
     let squares: f32 = weights.map(|weight| weight * weight).sum();
     if squares > 0.0 {
@@ -80,7 +81,8 @@ impl Terms {
         }
     }
 
-    /// The nearest `count` chunks that `allowed` lets through, the nearest first; those alone that have a term in common.
+    /// Returns the nearest `count` chunks for which `allowed` is true, nearest first; only chunks that share
+    /// a term with the query.
     pub(super) fn nearest(
         &self,
         query: &[i32],
@@ -113,7 +115,7 @@ mod tests {
         let chunks: [&[i32]; 4] = [&[1, 1, 1, 2], &[1, 1, 3, 3], &[1, 4, 5, 6], &[1, 3, 7, 8]];
         let terms = Terms::new(&chunks, 1);
         let found = |query: &[i32]| terms.nearest(query, 2, &|_| true);
-        // Every chunk has token 1, which therefore weighs nothing.
+        // Every chunk contains token 1, which therefore weighs nothing.
         assert_eq!(found(&[1, 1, 1, 1]), Vec::<u32>::new());
         assert_eq!(found(&[1, 3, 9, 9]), [1, 3]);
         assert_eq!(found(&[5, 1, 2, 2]), [0, 2]);

@@ -1,8 +1,8 @@
-//! Chunks as vectors: the cosine with every vector of the database.
+//! Chunks as embeddings, compared by the cosine with every vector of the database.
 
 use super::database::nearest;
 
-/// Products that are added side by side, which the compiler keeps in one register.
+/// Number of products that are added in parallel, which the compiler keeps in one register.
 const LANES: usize = 16;
 
 /// Vectors of length 1, one for each chunk.
@@ -12,7 +12,7 @@ pub(super) struct Vectors {
     width: usize,
 }
 
-/// The vectors with length 1 each; zeros stay.
+/// Scales vectors to length 1; zero vectors stay unchanged.
 fn normalised(mut all: Vec<f32>, width: usize) -> Vec<f32> {
     for vector in all.chunks_mut(width.max(1)) {
         let length = product(vector, vector).sqrt();
@@ -36,7 +36,7 @@ fn product(a: &[f32], b: &[f32]) -> f32 {
 }
 
 impl Vectors {
-    /// Of so many chunks.
+    /// Builds the index from the concatenated vectors of `chunks` chunks.
     pub(super) fn new(all: Vec<f32>, chunks: usize) -> Self {
         let width = all.len() / chunks.max(1);
         Self {
@@ -45,7 +45,7 @@ impl Vectors {
         }
     }
 
-    /// The nearest `count` chunks to a vector that `allowed` lets through, the nearest first.
+    /// Returns the nearest `count` chunks to a vector for which `allowed` is true, nearest first.
     pub(super) fn nearest(
         &self,
         query: &[f32],

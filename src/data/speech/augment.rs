@@ -1,9 +1,10 @@
-//! `[data.augment]` of recordings: SpecAugment's masks of bands and of frames (Park et al. 2019, arXiv:1904.08779, section 2).
+//! `[data.augment]` of recordings: SpecAugment's masks of bands and of frames (Park et al. 2019,
+//! arXiv:1904.08779, section 2).
 //!
-//! A mask hides f consecutive bands, f uniform from 0 to `frequency_width` (F), or t consecutive frames, t uniform from 0 to
-//! `time_width` (T) and at most the share `time_share` (p) of the recording; its place is uniform among those where it fits. What it hides
-//! becomes 0, as in transformers' Whisper. Silence behind a recording has no masks of frames. Not here: warping time, which the
-//! paper found to matter little.
+//! A mask covers f consecutive bands, f uniform from 0 to `frequency_width` (F), or t consecutive frames, t
+//! uniform from 0 to `time_width` (T) and at most the share `time_share` (p) of the recording. Its position
+//! is uniform among those where it fits. Masked values become 0, as in transformers' Whisper. Silence after a
+//! recording is not masked by frames. Time warping is not implemented; the paper found it to matter little.
 
 use super::MOST_MELS;
 use crate::data::batch::SpeechShape;
@@ -11,36 +12,37 @@ use crate::rng::{Purpose, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The draws of masks stand beside those of images and captions.
+/// Stream of the draws of masks, apart from those of images and captions.
 const PART: u64 = 4;
 /// The paper's widths on LibriSpeech, table 1.
 const FREQUENCY_WIDTH: usize = 27;
 const TIME_WIDTH: usize = 100;
-/// Masks of a kind at most.
+/// Maximum number of masks of each kind.
 const MOST_MASKS: usize = 100;
 
-/// How training recordings are masked. The paper's policy LD has `frequency_masks = 2`, `time_masks = 2` and the usual widths.
+/// How training recordings are masked. The paper's policy LD has `frequency_masks = 2`, `time_masks = 2` and
+/// the default widths.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpeechAugmentConfig {
-    /// Masks over bands in each recording. Default: none.
+    /// Number of masks over bands in each recording. Default: none.
     pub frequency_masks: usize,
-    /// Bands that a mask hides at most. Default 27.
+    /// Maximum number of bands that a mask covers. Default 27.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frequency_width: Option<usize>,
-    /// Masks over frames in each recording. Default: none.
+    /// Number of masks over frames in each recording. Default: none.
     pub time_masks: usize,
-    /// Frames of 10 ms that a mask hides at most. Default 100.
+    /// Maximum number of frames of 10 ms that a mask covers. Default 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_width: Option<usize>,
-    /// Share of a recording that a mask over frames hides at most. Default 1.
+    /// Maximum share of a recording that a mask over frames covers. Default 1.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_share: Option<f64>,
 }
 
 impl SpeechAugmentConfig {
-    /// All faults of its keys, for recordings of so many bands.
+    /// Returns all faults of its keys, for recordings with `n_mels` bands.
     pub(in crate::data) fn faults(&self, n_mels: usize) -> Vec<String> {
         let mut faults = Vec::new();
         if n_mels == 0 {
@@ -87,7 +89,7 @@ impl SpeechAugmentConfig {
         faults
     }
 
-    /// Keys without an effect.
+    /// Returns the faults of keys without an effect.
     pub(in crate::data) fn new_run_faults(&self) -> Vec<String> {
         let keys = [
             (
@@ -118,12 +120,13 @@ impl SpeechAugmentConfig {
         .collect()
     }
 
-    /// Whether it masks nothing.
+    /// Whether there are no masks.
     pub fn is_empty(&self) -> bool {
         self.frequency_masks == 0 && self.time_masks == 0
     }
 
-    /// Masks features `[n_mels, n_frames]` of a recording of `frames` frames, as the `draw`th time that the run takes an example.
+    /// Masks the features `[n_mels, n_frames]` of a recording of `frames` frames, for the run's draw number
+    /// `draw`.
     pub fn apply(
         &self,
         features: &mut [f32],

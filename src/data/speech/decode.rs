@@ -1,7 +1,7 @@
-//! WAV and FLAC files as samples of one channel, the mean of those in the file, at 16 kHz.
+//! Decodes WAV and FLAC files to samples of one channel, the mean of the file's channels, at 16 kHz.
 //!
-//! WAV holds whole numbers of 8, 16, 24 or 32 bits, or floating-point numbers. What a file says of its length, and the checksum of a
-//! whole FLAC file, are held against what is read.
+//! WAV files hold integers of 8, 16, 24 or 32 bits, or floating-point numbers. The length that a file states,
+//! and the checksum of a whole FLAC file, are checked against what is read.
 
 use super::RATE;
 use super::resample::resampled;
@@ -16,13 +16,13 @@ use symphonia::core::formats::{FormatOptions, FormatReader, TrackType};
 use symphonia::core::io::MediaSourceStream;
 use symphonia::core::meta::MetadataOptions;
 
-/// How the names of recordings end that are read.
+/// File name extensions of recordings that can be read.
 const ENDINGS: [&str; 3] = ["wav", "wave", "flac"];
-/// Other recordings, which are not.
+/// Extensions of recordings that cannot be read.
 const OTHERS: [&str; 10] = [
     "mp3", "ogg", "oga", "opus", "m4a", "aac", "wma", "aiff", "aif", "webm",
 ];
-/// Samples of one channel behind those that are asked for, which the last of these are resampled with.
+/// Number of further samples of one channel, needed to resample the last ones that are asked for.
 const BEHIND: usize = RATE / 2;
 
 /// Samples of one channel at the rate of their file.
@@ -31,23 +31,23 @@ struct Mono {
     rate: u32,
 }
 
-/// What a file says of itself.
+/// What the header of a file states.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Header {
-    /// Samples a second.
+    /// Sampling rate in samples per second.
     rate: u32,
-    /// Samples of a channel, where it says them.
+    /// Number of samples per channel, if stated.
     frames: Option<u64>,
 }
 
 impl Header {
-    /// The length of so many samples.
+    /// Returns the duration of this number of samples in seconds.
     fn seconds(self, samples: u64) -> f64 {
         samples as f64 / f64::from(self.rate.max(1))
     }
 }
 
-/// Whether a file is a recording by its name.
+/// Whether a file is a recording that can be read, judged by its name.
 pub(super) fn is_recording(path: &Path) -> bool {
     ends_with(path, &ENDINGS)
 }
@@ -57,19 +57,19 @@ fn ends_with(path: &Path, endings: &[&str]) -> bool {
     ending.is_some_and(|ending| endings.contains(&ending.as_str()))
 }
 
-/// The samples of a WAV or FLAC file at 16 kHz, the mean of its channels.
+/// Returns the samples of a WAV or FLAC file at 16 kHz, the mean of its channels.
 ///
 /// # Errors
-/// A file that cannot be read, is neither WAV nor FLAC, is damaged, cut off or empty, or has a rate that no recording has; the
-/// message names the file.
+/// If the file cannot be read, is neither WAV nor FLAC, is damaged, cut off or empty, or has an impossible
+/// sampling rate; the message names the file.
 pub fn samples(path: &Path) -> Result<Vec<f32>> {
     begun(path, usize::MAX)
 }
 
-/// The first `wanted` of these samples, or somewhat more.
+/// Returns the first `wanted` of these samples, or slightly more.
 ///
 /// # Errors
-/// Those of [`samples`], as far as it is read.
+/// As for [`samples`], as far as the file is read.
 pub(super) fn begun(path: &Path, wanted: usize) -> Result<Vec<f32>> {
     within(path, || {
         let Mono { samples, rate } = decoded(path, wanted)?;
@@ -77,10 +77,11 @@ pub(super) fn begun(path: &Path, wanted: usize) -> Result<Vec<f32>> {
     })
 }
 
-/// Whether a file is longer than this: as it says, or, where it does not say its length, as far as it is read.
+/// Whether a file is longer than this: as its header states, or, without a stated length, as far as it is
+/// read.
 ///
 /// # Errors
-/// Those of [`samples`] that this shows.
+/// As for [`samples`], as far as the check reads the file.
 pub(super) fn is_longer(path: &Path, seconds: f64) -> Result<bool> {
     within(path, || {
         let header = opened(path)?.header;
@@ -94,10 +95,10 @@ pub(super) fn is_longer(path: &Path, seconds: f64) -> Result<bool> {
     })
 }
 
-/// The result of reading a file; panics and faults are errors that name it.
+/// Returns the result of reading a file; panics and faults become errors that name the file.
 fn within<T>(path: &Path, read: impl FnOnce() -> std::result::Result<T, String>) -> Result<T> {
     crate::files::require_ordinary(path)?;
-    // An error of the system has its own words.
+    // Errors of the operating system keep their own wording.
     File::open(path).map_err(Error::io("read", path))?;
     let result = guard::panics(read);
     let shown = path.display();
@@ -111,7 +112,7 @@ fn within<T>(path: &Path, read: impl FnOnce() -> std::result::Result<T, String>)
     })
 }
 
-/// A file whose first packet was not read yet.
+/// An opened file, before its first packet is read.
 struct Open {
     format: Box<dyn FormatReader>,
     decoder: Box<dyn AudioDecoder>,
@@ -159,7 +160,7 @@ fn opened(path: &Path) -> std::result::Result<Open, String> {
     })
 }
 
-/// The mean of the channels up to `wanted` samples at 16 kHz.
+/// Returns the mean of the channels, up to `wanted` samples at 16 kHz.
 fn decoded(path: &Path, wanted: usize) -> std::result::Result<Mono, String> {
     let mut open = opened(path)?;
     let Header { rate, frames } = open.header;
@@ -185,7 +186,7 @@ fn decoded(path: &Path, wanted: usize) -> std::result::Result<Mono, String> {
         let buffer = open.decoder.decode(&packet).map_err(|e| e.to_string())?;
         let before = samples.len();
         averaged(&buffer, &mut interleaved, &mut samples);
-        // Nothing comes behind the end of a stream without a length.
+        // No data follows the end of a stream without a length.
         if samples.len() == before {
             break;
         }
@@ -206,7 +207,7 @@ fn decoded(path: &Path, wanted: usize) -> std::result::Result<Mono, String> {
     }
 }
 
-/// The fault of a file that holds fewer samples than it says.
+/// Returns the fault of a file that holds fewer samples than it states.
 fn cut_off(found: usize, said: Option<u64>) -> Option<String> {
     let said = said.filter(|said| *said > found as u64)?;
     Some(format!(
@@ -214,7 +215,7 @@ fn cut_off(found: usize, said: Option<u64>) -> Option<String> {
     ))
 }
 
-/// Adds the mean of the channels of a packet.
+/// Appends the mean of the channels of a packet to `samples`.
 fn averaged(
     buffer: &GenericAudioBufferRef<'_>,
     interleaved: &mut Vec<f32>,

@@ -7,7 +7,8 @@
 //! features = (max(L, max L - 8) + 4) / 4
 //! ```
 //!
-//! A recording is padded with silence or cut first. Frames of silence alone have one value, which is not computed anew.
+//! A recording is first padded with silence or cut. Frames of only silence all have the same value, which is
+//! not recomputed.
 
 use super::mel::{Filter, filters};
 use super::{HOP, N_FFT};
@@ -16,14 +17,14 @@ use std::f64::consts::TAU;
 use std::fmt;
 use std::sync::Arc;
 
-/// The least power that is told from silence.
+/// Minimum power that is distinguished from silence.
 const FLOOR: f64 = 1e-10;
-/// Powers of ten below the loudest band that are kept.
+/// Dynamic range kept below the loudest band, in powers of ten.
 const RANGE: f32 = 8.0;
-/// Samples of a window on each side of its frame.
+/// Number of samples of a window on each side of its frame.
 const HALF: usize = N_FFT / 2;
 
-/// Makes features of recordings with so many mel bands.
+/// Computes log-mel features of recordings.
 #[derive(Clone)]
 pub struct LogMel {
     filters: Vec<Filter>,
@@ -31,14 +32,14 @@ pub struct LogMel {
     transform: Arc<dyn RealToComplex<f64>>,
 }
 
-/// The features of a recording without the silence behind it.
+/// The features of a recording without the silence after it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spectrum {
     /// `[n_mels, frames]`.
     values: Vec<f32>,
-    /// Frames of the recording.
+    /// Number of frames of the recording.
     frames: usize,
-    /// The value of silence.
+    /// Feature value of silence.
     silence: f32,
 }
 
@@ -49,12 +50,12 @@ impl fmt::Debug for LogMel {
 }
 
 impl LogMel {
-    /// The fewest frames whose ends can be reflected.
+    /// Minimum number of frames, below which the ends cannot be reflected.
     pub const FEWEST_FRAMES: usize = 2;
 
-    /// For features of `n_mels` bands.
+    /// Builds the transform to features of `n_mels` bands.
     pub fn new(n_mels: usize) -> Self {
-        // Periodic: one more sample would begin the next period.
+        // A periodic window: the sample after the last would begin the next period.
         let hann = |n: usize| 0.5 - 0.5 * (TAU * n as f64 / N_FFT as f64).cos();
         Self {
             filters: filters(n_mels),
@@ -63,18 +64,19 @@ impl LogMel {
         }
     }
 
-    /// Features `[n_mels, n_frames]` of samples at 16 kHz, padded with silence or cut to `n_frames`, which are at least 2.
+    /// Returns features `[n_mels, n_frames]` of samples at 16 kHz, padded with silence or cut to `n_frames`,
+    /// which must be at least 2.
     pub fn features(&self, samples: &[f32], n_frames: usize) -> Vec<f32> {
         self.spectrum(samples, n_frames).padded(n_frames)
     }
 
-    /// The same without the silence behind the recording.
+    /// Returns the same features without the silence after the recording.
     pub fn spectrum(&self, samples: &[f32], n_frames: usize) -> Spectrum {
         let fewest = Self::FEWEST_FRAMES;
         assert!(n_frames >= fewest, "features have at least {fewest} frames");
         let len = n_frames * HOP;
         let samples = &samples[..samples.len().min(len)];
-        // The last windows reach back from the end.
+        // The windows of the last frames reach back before the end.
         let frames = match samples.len() + HALF > len {
             true => n_frames,
             false => (samples.len() + HALF).div_ceil(HOP).min(n_frames),
@@ -104,7 +106,8 @@ impl LogMel {
     }
 }
 
-/// Which of `len` samples a place stands for that counts from half a window before the first.
+/// Returns which of `len` samples a position refers to; positions count from half a window before the first
+/// sample.
 fn reflected(place: usize, len: usize) -> usize {
     let at = place.abs_diff(HALF);
     match at < len {
@@ -126,17 +129,17 @@ impl Spectrum {
         }
     }
 
-    /// Frames of the recording, without the silence behind it.
+    /// Returns the number of frames of the recording, without the silence after it.
     pub fn frames(&self) -> usize {
         self.frames
     }
 
-    /// Bytes that it takes.
+    /// Returns the size of the features in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(self.values.as_slice())
     }
 
-    /// Features `[n_mels, n_frames]`, with silence behind the recording.
+    /// Returns features `[n_mels, n_frames]`, with silence after the recording.
     pub fn padded(&self, n_frames: usize) -> Vec<f32> {
         let mut all = Vec::with_capacity(self.values.len() / self.frames.max(1) * n_frames);
         for band in self.values.chunks(self.frames.max(1)) {

@@ -1,5 +1,5 @@
-//! A recording as a network hears it: log-mel features, or the samples themselves, as wav2vec 2.0 reads them (Baevski et al. 2020,
-//! section 2), with mean 0 and variance 1 where the shape says so.
+//! A recording as the input of a network: log-mel features, or the raw samples, as wav2vec 2.0 reads them
+//! (Baevski et al. 2020, section 2), with mean 0 and variance 1 if the shape says so.
 //!
 //! ```text
 //! y = (x − mean x) / √(variance x + 1e-7)      over the samples of one recording
@@ -11,17 +11,17 @@ use crate::data::batch::{SpeechItem, SpeechShape};
 /// Added to the variance of samples, as transformers' `Wav2Vec2FeatureExtractor` does.
 const EPS: f64 = 1e-7;
 
-/// Stands for a recording without samples.
+/// Used for a recording without samples.
 static SILENCE: [f32; HOP] = [0.0; HOP];
 
-/// How recordings become the inputs of a network.
+/// Turns recordings into inputs of a network.
 #[derive(Clone, Debug)]
 pub struct Hearing {
     shape: SpeechShape,
     log_mel: Option<LogMel>,
 }
 
-/// A recording without the silence that fills it up.
+/// A recording without the silence that pads it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Heard {
     /// Log-mel features.
@@ -31,18 +31,18 @@ pub enum Heard {
 }
 
 impl Hearing {
-    /// For inputs of this shape.
+    /// Builds the conversion to inputs of this shape.
     pub fn new(shape: SpeechShape) -> Self {
         let log_mel = (shape.n_mels > 0).then(|| LogMel::new(shape.n_mels));
         Self { shape, log_mel }
     }
 
-    /// The shape.
+    /// Returns the shape of the inputs.
     pub fn shape(&self) -> SpeechShape {
         self.shape
     }
 
-    /// A recording of samples at 16 kHz, cut to the longest.
+    /// Converts samples at 16 kHz, cut to the longest recording.
     pub fn heard(&self, samples: &[f32]) -> Heard {
         let n_frames = self.shape.n_frames;
         if let Some(log_mel) = &self.log_mel {
@@ -58,12 +58,13 @@ impl Hearing {
         })
     }
 
-    /// The input for such a recording.
+    /// Returns the input for samples at 16 kHz.
     pub fn item(&self, samples: &[f32]) -> SpeechItem {
         self.input(&self.heard(samples))
     }
 
-    /// The input for what was heard: features of one length, samples of their own.
+    /// Returns the input for a converted recording: features are padded to the common length, samples keep
+    /// their own.
     pub fn input(&self, heard: &Heard) -> SpeechItem {
         SpeechItem {
             features: match heard {
@@ -76,7 +77,7 @@ impl Hearing {
 }
 
 impl Heard {
-    /// Bytes that it takes.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Features(spectrum) => spectrum.bytes(),
@@ -84,7 +85,7 @@ impl Heard {
         }
     }
 
-    /// Frames of features; 0 of samples.
+    /// Returns the number of frames of features; 0 for samples.
     pub fn frames(&self) -> usize {
         match self {
             Self::Features(spectrum) => spectrum.frames(),

@@ -1,4 +1,5 @@
-//! Triangular filters on Slaney's mel scale, each of unit area: librosa's `filters.mel` with its defaults, which Whisper takes.
+//! Triangular filters on Slaney's mel scale, each of unit area: librosa's `filters.mel` with its defaults,
+//! which Whisper uses.
 //!
 //! ```text
 //! mel(f) = 3 f / 200                              f < 1000 Hz
@@ -9,19 +10,19 @@
 
 use super::{N_FFT, RATE};
 
-/// Where the scale becomes logarithmic, in Hz and in mels.
+/// Point at which the scale becomes logarithmic, in Hz and in mels.
 const LOGARITHMIC: [f64; 2] = [1000.0, 15.0];
-/// Steps from there to 6.4 times its frequency.
+/// Number of mels from there to 6.4 times its frequency.
 const STEPS: f64 = 27.0;
-/// Hz of a mel below.
+/// Hz per mel below that point.
 const LINEAR: f64 = 200.0 / 3.0;
 
 /// A filter over the bins of a spectrum.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Filter {
-    /// The first bin with a weight.
+    /// Index of the first bin with a weight.
     pub(super) first: usize,
-    /// The weights from there on.
+    /// Weights of the bins from there on.
     pub(super) weights: Vec<f64>,
 }
 
@@ -41,7 +42,7 @@ fn to_hertz(mel: f64) -> f64 {
     }
 }
 
-/// So many filters between 0 Hz and half the sampling rate.
+/// Returns `n_mels` filters between 0 Hz and half the sampling rate.
 pub(super) fn filters(n_mels: usize) -> Vec<Filter> {
     let highest = to_mel(RATE as f64 / 2.0);
     let step = highest / (n_mels + 1) as f64;
@@ -86,7 +87,7 @@ mod tests {
                 assert!(!filter.weights.is_empty() && filter.weights.iter().all(|w| *w > 0.0));
             }
         }
-        // A wide one, sampled every 40 Hz.
+        // A wide filter, sampled every 40 Hz.
         let area: f64 = filters(10)[8].weights.iter().sum::<f64>() * 40.0;
         assert!((area - 1.0).abs() < 0.01, "{area}");
         assert!((to_hertz(to_mel(440.0)) - 440.0).abs() < 1e-9);

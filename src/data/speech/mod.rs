@@ -1,8 +1,10 @@
-//! Speech: recordings become log-mel features or normalised samples, transcripts the tokens that a model writes about them.
+//! Speech: recordings become log-mel features or normalised samples, transcripts become the tokens that a
+//! model writes.
 //!
-//! [`samples`] reads a WAV or FLAC file as one channel at 16 kHz, [`LogMel`] makes Whisper's features of it, [`Hearing`] makes either, and
-//! [`augment`] masks features in training. [`transcribed`] is the kind of data that reads files and their transcripts;
-//! `synthetic/dialled_digits` generates recordings.
+//! [`samples`] reads a WAV or FLAC file as one channel at 16 kHz, [`LogMel`] computes Whisper's features from
+//! it, [`Hearing`] makes features or raw inputs, and [`augment`] masks features in training. [`transcribed`]
+//! is the kind of data that reads files and their transcripts; `synthetic/dialled_digits` generates
+//! recordings.
 
 pub mod augment;
 mod decode;
@@ -25,25 +27,26 @@ use super::described::no_marks;
 use crate::error::Result;
 use crate::tokenizer::{Around, Edges, Tokenizer};
 
-/// Samples a second that features are made of.
+/// Sampling rate of the inputs, in samples per second.
 pub const RATE: usize = 16_000;
-/// Samples of a window of the Fourier transform, 25 ms.
+/// Window length of the Fourier transform in samples, 25 ms.
 pub const N_FFT: usize = 400;
-/// Samples from one frame to the next, 10 ms.
+/// Number of samples from one frame to the next, 10 ms.
 pub const HOP: usize = 160;
-/// Frames a second.
+/// Frames per second.
 const FRAMES: f64 = (RATE / HOP) as f64;
-/// Mel bands at most: Whisper has 80, and 128 since its version large-v3.
+/// Maximum number of mel bands: Whisper has 80, and 128 since its version large-v3.
 pub const MOST_MELS: usize = 128;
-/// The least and the longest input, in seconds.
+/// Minimum and maximum length of an input, in seconds.
 const SECONDS: [f64; 2] = [0.1, 600.0];
 
-/// The seconds of so many frames.
+/// Returns the duration of an input in seconds.
 pub fn seconds(shape: SpeechShape) -> f64 {
     shape.n_frames as f64 / FRAMES
 }
 
-/// The size of the features of so many seconds, or of samples, which are normalised unless `normalize` says otherwise.
+/// Returns the shape of inputs of this duration: features, or samples, which are normalised unless
+/// `normalize` says otherwise.
 pub fn shape(n_mels: usize, seconds: f64, normalize: Option<bool>) -> SpeechShape {
     SpeechShape {
         n_mels,
@@ -52,7 +55,7 @@ pub fn shape(n_mels: usize, seconds: f64, normalize: Option<bool>) -> SpeechShap
     }
 }
 
-/// Faults of the keys that say the size of features and whether samples are normalised.
+/// Faults of the keys that set the size of inputs and whether samples are normalised.
 pub(in crate::data) fn shape_faults(
     n_mels: usize,
     seconds: f64,
@@ -84,7 +87,7 @@ pub(in crate::data) fn shape_faults(
     faults
 }
 
-/// What a model reads around the transcript of a view.
+/// Returns which special tokens a model reads around a transcript in a view.
 pub(in crate::data) fn around(view: &View) -> Around {
     match view {
         View::Aligned => Around::Nothing,
@@ -92,11 +95,11 @@ pub(in crate::data) fn around(view: &View) -> Around {
     }
 }
 
-/// The tokens around a transcript: those that the tokenizer's file puts around a text where it puts some on both sides, as
-/// Whisper's does, else the frame of the vocabulary.
+/// Returns the special tokens around a transcript: those that the tokenizer's file puts around a text if
+/// there are some on both sides, as in Whisper's, otherwise the frame of the vocabulary.
 ///
 /// # Errors
-/// A vocabulary without marks on both sides of a text.
+/// If the vocabulary has no tokens for both sides of a text.
 pub fn marks(tokenizer: &Tokenizer) -> Result<Edges> {
     let both = |edges: &&Edges| {
         let before = edges.before().len();

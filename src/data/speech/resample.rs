@@ -1,19 +1,20 @@
-//! Recordings at another sampling rate than 16 kHz, resampled by Fourier transforms with an anti-aliasing filter.
+//! Resamples recordings of other sampling rates to 16 kHz, by Fourier transforms with an anti-aliasing
+//! filter.
 
 use super::RATE;
 use rubato::audioadapter_buffers::owned::InterleavedOwned;
 use rubato::{Fft, FixedSync, Resampler};
 use std::ops::RangeInclusive;
 
-/// Rates that recordings have; others are damage.
+/// Plausible sampling rates; others mean that a file is damaged.
 const RATES: RangeInclusive<u32> = 1_000..=768_000;
-/// Samples that are transformed together, about.
+/// Approximate number of samples that are transformed together.
 const CHUNK: usize = 1024;
 
-/// One channel at 16 kHz of samples at another rate.
+/// Resamples one channel to 16 kHz.
 ///
 /// # Errors
-/// A rate that no recording has.
+/// If no recording has such a sampling rate.
 pub(super) fn resampled(samples: Vec<f32>, rate: u32) -> Result<Vec<f32>, String> {
     if rate as usize == RATE {
         return Ok(samples);
@@ -45,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_tone_stays_the_same_tone_and_what_16_khz_cannot_hold_is_gone() {
-        // Phases of a second reach thousands of turns, where f32 is off by hundredths of a turn.
+        // Phases within a second reach thousands of turns, where f32 is off by hundredths of a turn.
         let tone = |rate: u32, hertz: f64| -> Vec<f32> {
             let step = TAU * hertz / f64::from(rate);
             (0..rate)
@@ -61,8 +62,8 @@ mod tests {
                 .skip(2000)
                 .take(12000);
             let most = inner.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-            // The filter's delay is taken back in whole samples of the output: of rates that are
-            // no fraction or multiple of it, up to half a sample is left.
+            // The delay of the filter is compensated in whole output samples: for rates that are no fraction
+            // or multiple of the output rate, up to half a sample remains.
             let left = match rate {
                 8_000 | 48_000 => 1e-5,
                 _ => (TAU * 440.0 * 0.5 / RATE as f64) as f32,

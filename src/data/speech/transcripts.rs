@@ -1,5 +1,5 @@
-//! How the tokens of a transcript stand beside its recording: in marks, to be written one after the other, or as they are, to be found
-//! along the recording.
+//! The tokens of a transcript beside its recording: either with special tokens, to be generated one after the
+//! other, or without them, to be aligned with the recording.
 
 use super::marks;
 use crate::data::View;
@@ -8,20 +8,20 @@ use crate::data::described::marked;
 use crate::error::{Error, Result};
 use crate::tokenizer::{Edges, Tokenizer};
 
-/// How transcripts stand in examples.
+/// The form of transcripts in examples.
 #[derive(Clone, Debug)]
 pub enum Transcripts {
-    /// In these marks.
+    /// With these special tokens, to be generated.
     Marked(Edges),
-    /// Without marks, beside a token that stands for no character.
+    /// Without special tokens, to be aligned; the value is the blank token.
     Aligned(u32),
 }
 
 impl Transcripts {
-    /// Those of a vocabulary in a view.
+    /// Returns the form for a vocabulary in a view.
     ///
     /// # Errors
-    /// A vocabulary without marks around a text, or without a token that stands for no character.
+    /// If the vocabulary has no tokens around a text, or no blank token.
     pub fn new(tokenizer: &Tokenizer, view: &View) -> Result<Self> {
         match view {
             View::Aligned => blank(tokenizer).map(Self::Aligned),
@@ -31,7 +31,7 @@ impl Transcripts {
         }
     }
 
-    /// The token that stands for no character, where there is one.
+    /// Returns the blank token, if there is one.
     pub fn blank(&self) -> Option<usize> {
         match self {
             Self::Marked(_) => None,
@@ -39,10 +39,11 @@ impl Transcripts {
         }
     }
 
-    /// A transcript of these tokens as examples have it, of at most `context` tokens. One that is written is cut to that.
+    /// Returns the tokens of a transcript as they are in examples, at most `context`. A transcript to be
+    /// generated is cut to that length.
     ///
     /// # Errors
-    /// More tokens than `context` that are to be found along a recording.
+    /// If a transcript to be aligned has more than `context` tokens.
     pub(in crate::data) fn fitted(&self, mut ids: Vec<i32>, context: usize) -> Result<Vec<i32>> {
         match self {
             Self::Marked(edges) => Ok(marked(&ids, edges, context)),
@@ -60,7 +61,7 @@ impl Transcripts {
         }
     }
 
-    /// An example of a recording with a transcript of any length.
+    /// Builds an example of a recording with a transcript of any length.
     pub fn example(&self, speech: SpeechItem, ids: &[i32]) -> SpokenItem {
         match self {
             Self::Marked(edges) => SpokenItem::new(speech, &edges.around(ids)),
@@ -68,7 +69,7 @@ impl Transcripts {
         }
     }
 
-    /// An example of a recording with a transcript that was fitted.
+    /// Builds an example of a recording with a transcript from [`Self::fitted`].
     pub fn item(&self, speech: SpeechItem, ids: &[i32]) -> SpokenItem {
         match self {
             Self::Marked(_) => SpokenItem::new(speech, ids),
@@ -77,7 +78,7 @@ impl Transcripts {
     }
 }
 
-/// The token that stands for no character: that which fills up rows.
+/// Returns the blank token, which is the padding token.
 fn blank(tokenizer: &Tokenizer) -> Result<u32> {
     tokenizer.pad().ok_or_else(|| {
         Error::usage(

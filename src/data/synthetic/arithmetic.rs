@@ -1,8 +1,8 @@
 //! `12+34=046`: whole numbers of a fixed width, so that every place value has its own position.
 //!
-//! With `reversed` the answer's last digit comes first, as a carry runs (Lee et al., "Teaching
-//! arithmetic to small transformers", arXiv:2307.03381). A sum or product and its mirror image
-//! (12+34, 34+12) count as one problem: an answer that is held out is held out in both orders.
+//! With `reversed` the answer's last digit comes first, in the direction of the carry (Lee et al., "Teaching
+//! arithmetic to small transformers", arXiv:2307.03381). A sum or product and its mirror image (12+34, 34+12)
+//! count as one problem: if its answer is held out, it is held out in both orders.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,15 +17,15 @@ use crate::rng::Stream;
 pub struct ArithmeticConfig {
     /// Digits of each operand, zeros in front.
     pub digits: u32,
-    /// Any of `+`, `-`, `*`.
+    /// Operations to draw from: `+`, `-`, `*`.
     pub operations: Vec<String>,
-    /// Write the answer from its last digit to its first.
+    /// Whether the answer is written from its last digit to its first.
     pub reversed: bool,
     /// Share of all problems that training never sees, for each held-out set.
     pub held_out: f64,
-    /// Validation problems at most.
+    /// Maximum number of validation problems.
     pub valid_items: usize,
-    /// Test problems at most; 0 for no test split.
+    /// Maximum number of test problems; 0 for no test split.
     pub test_items: usize,
 }
 
@@ -42,12 +42,12 @@ impl Default for ArithmeticConfig {
     }
 }
 
-/// Products of longer numbers leave 64 bits.
+/// Products of longer numbers would overflow 64 bits.
 const MOST_DIGITS: u32 = 9;
 
 impl ArithmeticConfig {
-    /// Places of an answer: a carry or a sign takes one more than the operands, a product twice as
-    /// many.
+    /// Returns the digits of an answer: one more than the operands for a carry or a sign, twice as many for a
+    /// product.
     fn width(&self) -> usize {
         let digits = self.digits as usize;
         if self.operations.iter().any(|o| o == "*") {

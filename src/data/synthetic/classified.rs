@@ -1,6 +1,8 @@
-//! Generated texts that a task classifies: training draws without end, held-out sets are fixed and of different texts.
+//! Generated texts to classify: training draws without end; held-out sets are fixed, and their texts are all
+//! different.
 //!
-//! A text belongs to training or is held out by a hash of itself, so that no seed shows a held-out one in training.
+//! A text belongs to training or is held out according to its hash, so that no seed shows a held-out text in
+//! training.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 use crate::tokenizer::{Frame, Tokenizer};
 
-/// A text, and the numbers of its classes.
+/// A text with its class numbers.
 pub(super) struct Drawing {
     pub(super) words: Vec<&'static str>,
     pub(super) classes: Vec<i32>,
@@ -20,30 +22,31 @@ pub(super) struct Drawing {
 
 /// A generator of texts with classes.
 pub(super) trait Texts: Clone + Send + Sync + 'static {
-    /// Sets its draws apart from those of other generators.
+    /// Separates its random draws from those of other generators.
     const SITE: u64;
     /// Whether a text has one class or any number of them.
     const GIVES: Gives;
 
-    /// The sizes of the held-out sets.
+    /// Returns the sizes of the held-out sets.
     fn sizes(&self) -> HeldOut;
 
-    /// Tokens of the longest text in its frame.
+    /// Returns the maximum length of a text in tokens, with its frame.
     fn longest(&self) -> usize;
 
-    /// One text; `None` when it breaks a bound and is to be drawn again.
+    /// Draws a text; `None` if it breaks a bound and must be drawn again.
     fn draw(&self, stream: &mut Stream) -> Option<Drawing>;
 
-    /// Follows "N texts were drawn in vain for the valid split: " in the error of a split that hardly any text belongs to.
+    /// Returns the clause that follows "N texts were drawn in vain for the valid split: " in the error of a
+    /// split to which hardly any text belongs.
     fn rarity(&self) -> String;
 }
 
-/// Draws for one text before the split is taken to have no further one.
+/// Number of draws after which a split is assumed to have no further text.
 const PATIENCE: usize = 100_000;
-/// The data of a generator whose texts are made of `words`, with `classes` by name.
+/// Prepares the data of a generator whose texts are made of `words`, with the class names `classes`.
 ///
 /// # Errors
-/// A usage error when hardly any text belongs to a split.
+/// If hardly any text belongs to a split.
 pub(super) fn prepare<T: Texts>(
     texts: &T,
     words: &[&str],
@@ -76,7 +79,7 @@ pub(super) fn prepare<T: Texts>(
     })
 }
 
-/// A generator with the settings that make examples of its texts.
+/// A generator with the tokenizer that encodes its texts.
 struct Reading<T> {
     texts: T,
     tokenizer: Tokenizer,
@@ -84,7 +87,7 @@ struct Reading<T> {
 }
 
 impl<T: Texts> Reading<T> {
-    /// The next text of a split.
+    /// Draws the next text of a split.
     fn draw(&self, split: Split, stream: &mut Stream) -> Result<Drawing> {
         let sizes = self.texts.sizes();
         let drawn = (0..PATIENCE).filter_map(|_| self.texts.draw(stream));
@@ -98,7 +101,7 @@ impl<T: Texts> Reading<T> {
         })
     }
 
-    /// The held-out set of at most so many different texts; `None` for none.
+    /// Builds a held-out set of at most `items` different texts; `None` for 0.
     fn fixed(&self, split: Split, items: usize) -> Result<Option<Arc<dyn Source>>> {
         if items == 0 {
             return Ok(None);
@@ -132,7 +135,7 @@ impl<T: Texts> Reading<T> {
     }
 }
 
-/// Training texts without end.
+/// A source of training texts, drawn without end.
 struct Drawn<T> {
     reading: Reading<T>,
     seed: u64,

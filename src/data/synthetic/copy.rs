@@ -1,13 +1,13 @@
 //! `abc=abc`: repeat a string.
 //!
-//! The plainest use of attention by content: Graves et al., arXiv:1410.5401, section 4.1.
+//! The simplest use of attention by content: Graves et al., arXiv:1410.5401, section 4.1.
 
 use super::strings::{Rule, StringsConfig};
 
 /// `kind = "copy"`.
 pub type CopyConfig = StringsConfig<Repeat>;
 
-/// The string again.
+/// The rule that repeats the string.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Repeat;
 

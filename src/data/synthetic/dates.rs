@@ -1,7 +1,7 @@
-//! `the 3rd of May 1998` to `1998-05-03`: dates as people write them, and as ISO 8601 does.
+//! `the 3rd of May 1998` to `1998-05-03`: dates as people write them, and in ISO 8601.
 //!
-//! Days from 1950 to 2049, so that `98` is one year only; a number before a stroke is the month (5/3/98). Weekdays
-//! are the right ones. A date that is held out is held out in every wording.
+//! Days range from 1950 to 2049, so that `98` means only one year; a number before a slash is the month
+//! (5/3/98). Weekdays are the correct ones. A date that is held out is held out in every wording.
 
 use super::phrases::{Family, PhrasesConfig};
 use crate::rng::Stream;
@@ -36,7 +36,7 @@ const WEEKDAYS: [&str; 7] = [
     "Friday",
     "Saturday",
 ];
-/// A Sunday's year; every fourth year to 2049 has 366 days.
+/// Year whose first day was a Sunday; until 2049 every fourth year is a leap year.
 const FIRST_YEAR: u64 = 1950;
 const DAYS: u64 = 100 * 365 + 25;
 
@@ -44,15 +44,15 @@ const DAYS: u64 = 100 * 365 + 25;
 #[derive(Clone, Copy)]
 struct Date {
     year: u64,
-    /// From 0.
+    /// Month, from 0.
     month: usize,
     day: u64,
-    /// From Sunday.
+    /// Weekday, from 0 for Sunday.
     weekday: usize,
 }
 
 impl Date {
-    /// The day that follows the first of January 1950 by so many.
+    /// Returns the day that is this many days after the first of January 1950.
     fn after(days: u64) -> Self {
         let weekday = (days % 7) as usize;
         let (mut year, mut day) = (FIRST_YEAR, days);
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_calendar() {
-        // Moon landing: Sunday, 20 July 1969. The last days of February and of the range.
+        // The moon landing on Sunday, 20 July 1969; the last days of February and of the range.
         let day = |iso: &str| {
             let date = (0..DAYS).map(Date::after).find(|d| d.iso() == iso).unwrap();
             date.worded(3)

@@ -1,7 +1,7 @@
-//! Inputs that are drawn with a text about each: pictures with captions, recordings with transcripts.
+//! Generated inputs with a text about each: images with captions, recordings with transcripts.
 //!
-//! A text belongs to training or is held out by a hash of itself. Training draws without end; the texts of a held-out set are all
-//! different, and it is the same for every seed.
+//! A text belongs to training or is held out according to its hash. Training draws without end; the texts of
+//! a held-out set are all different, and the set is the same for every seed.
 
 use super::held_out::{FIXED_SEED, HeldOut, PASS, key, too_few};
 use crate::data::written::Captions;
@@ -12,32 +12,32 @@ use crate::tokenizer::Tokenizer;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// A generator of inputs of one form, with all that makes examples of them.
+/// A generator of inputs of one form that also makes examples of them.
 pub(super) trait Described: Send + Sync + 'static {
-    /// Sets its draws apart from those of other generators.
+    /// Separates its random draws from those of other generators.
     const SITE: u64;
-    /// What is held out, in messages.
+    /// Name of the things that are held out, for messages.
     const HELD_OUT: &'static str;
-    /// Whether an example takes long to make.
+    /// Whether an example is expensive to make.
     const COSTLY: bool;
-    /// What an input is of, and its text says.
+    /// The content that an input shows and its text tells.
     type Subject: Clone + Eq + Hash + Send + Sync;
 
-    /// The sizes of the held-out sets.
+    /// Returns the sizes of the held-out sets.
     fn sizes(&self) -> HeldOut;
 
-    /// The next subject of a stream.
+    /// Draws the next subject.
     fn draw(&self, stream: &mut Stream) -> Self::Subject;
 
-    /// The text about it.
+    /// Returns the text about a subject.
     fn text(&self, subject: &Self::Subject) -> String;
 
-    /// Tokens of its text, for batches by tokens.
+    /// Returns the length of its text in tokens, for batches by tokens.
     fn size(&self, _subject: &Self::Subject) -> usize {
         1
     }
 
-    /// An example whose text has these tokens, its input from the further numbers of the stream.
+    /// Builds an example from the tokens of its text; the input takes further numbers from the stream.
     fn item(
         &self,
         subject: &Self::Subject,
@@ -47,17 +47,17 @@ pub(super) trait Described: Send + Sync + 'static {
     ) -> Item;
 }
 
-/// Which example is taken, for what.
+/// Which example is made, and for which split.
 pub(super) struct Taken {
     pub split: Split,
-    /// The seed, the draw and the sample.
+    /// Seed, draw and sample.
     pub key: (u64, u64, u64),
 }
 
-/// The data of a generator.
+/// Prepares the data of a generator.
 ///
 /// # Errors
-/// A usage error when hardly any text belongs to a split, one that the tokenizer cannot encode.
+/// If hardly any text belongs to a split, or the tokenizer cannot encode a text.
 pub(super) fn prepare<D: Described>(
     described: D,
     tokenizer: &Tokenizer,
@@ -98,7 +98,7 @@ pub(super) fn prepare<D: Described>(
     Ok(data)
 }
 
-/// The different subjects of a held-out split.
+/// Returns the different subjects of a held-out split.
 fn fixed<D: Described>(described: &D, split: Split) -> Vec<D::Subject> {
     described.sizes().fixed(
         (split, D::SITE),
@@ -108,7 +108,7 @@ fn fixed<D: Described>(described: &D, split: Split) -> Vec<D::Subject> {
     )
 }
 
-/// Inputs of a split: of `subjects`, or drawn without end.
+/// The inputs of a split: those of `subjects`, or drawn without end.
 struct Drawn<D: Described> {
     described: Arc<D>,
     tokenizer: Tokenizer,
@@ -118,7 +118,7 @@ struct Drawn<D: Described> {
 }
 
 impl<D: Described> Drawn<D> {
-    /// The draws of an example, from which no held-out subject is drawn.
+    /// Returns the random stream of an example, which is distinct from those that draw held-out subjects.
     fn stream(&self, sample: u64) -> Stream {
         let place = Split::ALL.len() as u64 + self.split as u64;
         Stream::new(self.seed, Purpose::Synthetic, (sample, place, D::SITE))
@@ -158,7 +158,7 @@ impl<D: Described> Source for Drawn<D> {
     }
 
     fn size(&self, sample: u64) -> usize {
-        // What cannot be drawn is an error when it is taken.
+        // If nothing can be drawn, `get` returns the error.
         let subject = self.subject(sample, &mut self.stream(sample));
         subject.map_or(1, |subject| self.described.size(&subject))
     }

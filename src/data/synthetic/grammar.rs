@@ -1,14 +1,14 @@
 //! `kind = "grammar"`: stories of a small made-up world, for masked and for next-token language models.
 //!
-//! A document is a day in one place. Its two parties have a colour each, and are one or several; what they are and
-//! what they look like stays as it is, as do the colours of things. An hour stands before what happens, and hours
-//! pass. So a hidden word follows from others: a verb's ending from the number of its subject (`the red fox sees`,
-//! `the red foxes see`), a colour from an earlier sentence, a thing or verb from the place, who has a thing from
-//! who was given it, an hour from the one before. Two segments fit together when place, parties and colours do, and
-//! their order shows in the hours.
+//! A document is a day in one place. Each of its two parties has a colour and is one or several animals; what
+//! they are and what they look like does not change, nor do the colours of things. An hour precedes each
+//! event, and hours pass. A masked word therefore follows from others: a verb's ending from the number of its
+//! subject (`the red fox sees`, `the red foxes see`), a colour from an earlier sentence, a thing or verb from
+//! the place, the owner of a thing from who was given it, an hour from the previous one. Two segments fit
+//! together if place, parties and colours match, and the hours show their order.
 //!
-//! `the day is in the harbour . there is a red fox and there are two blue owls . at one the red fox mends the rope
-//! . then it gives the rope to the blue owls . now the blue owls have the rope .`
+//! `the day is in the harbour . there is a red fox and there are two blue owls . at one the red fox mends the
+//! rope . then it gives the rope to the blue owls . now the blue owls have the rope .`
 
 use std::sync::Arc;
 
@@ -33,16 +33,16 @@ use crate::tokenizer::Tokenizer;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GrammarConfig {
-    /// Documents to train on.
+    /// Number of training documents.
     pub documents: usize,
-    /// Sentences in a document.
+    /// Number of sentences in a document.
     #[schemars(range(min = 2))]
     pub sentences: usize,
-    /// Tokens of an example at most.
+    /// Maximum length of an example in tokens.
     pub context: usize,
-    /// Documents to validate on; 0 for none.
+    /// Number of validation documents; 0 for none.
     pub valid_items: usize,
-    /// Documents to test on; 0 for no test split.
+    /// Number of test documents; 0 for no test split.
     pub test_items: usize,
 }
 
@@ -58,11 +58,11 @@ impl Default for GrammarConfig {
     }
 }
 
-/// Documents, and sentences of one.
+/// Maximum number of documents in a split, and of sentences in a document.
 const MOST: usize = 1_000_000;
-/// Sentences of all splits, which are made before training.
+/// Maximum number of sentences in all splits, which are made before training.
 const MOST_SENTENCES: usize = 4_000_000;
-/// Sets these draws apart from those of other generators.
+/// Separates these random draws from those of other generators.
 const SITE: u64 = 2;
 
 impl GrammarConfig {
@@ -74,7 +74,7 @@ impl GrammarConfig {
         }
     }
 
-    /// The sentences of a document.
+    /// Returns the sentences of a document.
     fn document(&self, number: u64, split: Split, seed: u64) -> Vec<String> {
         let seed = match split {
             Split::Train => seed,
@@ -87,7 +87,8 @@ impl GrammarConfig {
         )
     }
 
-    /// The encoded documents of a split; each followed by `end`, when there is one.
+    /// Encodes the documents of a split, each followed by `end`, if given; also returns the starts of
+    /// sentences and of documents.
     fn encoded(
         &self,
         tokenizer: &Tokenizer,
@@ -242,7 +243,7 @@ impl DataSet for GrammarConfig {
     fn prepare(&self, request: &Request) -> Result<Data> {
         let mut tokenizer = Tokenizer::of_words(&words())?;
         if let View::Corrupted(view) = request.view {
-            // That of a run has the special tokens that it was made with.
+            // The tokenizer of a run has the special tokens that it was made with.
             tokenizer = request.saved.text.clone().unwrap_or(tokenizer);
             tokenizer = corrupted::Reading::new(tokenizer, view, self.context, request)?
                 .tokenizer()

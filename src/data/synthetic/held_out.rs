@@ -1,5 +1,6 @@
-//! What training never sees: of all things that a generator draws some are held out, by a hash of the thing itself, so that no seed,
-//! order or length of training ever shows a held-out one. Held-out sets are fixed: the same for every seed.
+//! Held-out sets of generators. Whether a generated thing is held out is decided by its hash, so that
+//! training never shows a held-out one, whatever its seed, order or length. Held-out sets are fixed: the same
+//! for every seed.
 
 use crate::data::Split;
 use crate::error::Error;
@@ -7,26 +8,26 @@ use crate::rng::{Purpose, Stream, mix};
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// Training draws by the run's seed, held-out sets by this one.
+/// Seed of the held-out sets; training draws by the run's seed.
 pub(super) const FIXED_SEED: u64 = 0;
-/// Draws before a generator is taken to have no further thing of the wanted split.
+/// Number of draws after which a generator is assumed to have no further thing of the wanted split.
 const PATIENCE: usize = 10_000;
-/// The length of one pass over things that are drawn, of which there is no end.
+/// Length of one pass over things that are drawn without end.
 pub(super) const PASS: usize = 10_000;
 
 /// The sizes of the held-out sets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeldOut {
-    /// Share of all problems kept from training for each set that is not empty.
+    /// Share of all problems that is kept from training for each non-empty held-out set.
     pub share: f64,
-    /// Validation items at most.
+    /// Maximum number of validation items.
     pub valid_items: usize,
-    /// Test items at most.
+    /// Maximum number of test items.
     pub test_items: usize,
 }
 
 impl HeldOut {
-    /// Where a problem belongs.
+    /// Returns the split that a problem belongs to.
     pub fn split(&self, key: u64) -> Split {
         let place = mix(key) as f64 / u64::MAX as f64;
         let valid = if self.valid_items > 0 {
@@ -44,7 +45,7 @@ impl HeldOut {
         }
     }
 
-    /// Items of a split at most; of training those of one pass.
+    /// Returns the maximum number of items in a split; for training, the length of one pass.
     pub fn items(&self, split: Split) -> usize {
         match split {
             Split::Train => PASS,
@@ -58,8 +59,9 @@ impl HeldOut {
         self.items(split) > 0
     }
 
-    /// The held-out set of a split: different things, in the order in which a fixed stream of the generator's `site` draws them. `key`
-    /// decides where one belongs, `identity` which are the same.
+    /// Returns the held-out set of a split: different things, in the order in which a fixed stream of the
+    /// generator's `site` draws them. `key` decides the split of a thing, `identity` which things are the
+    /// same.
     pub(super) fn fixed<T, I: Eq + Hash>(
         &self,
         (split, site): (Split, u64),
@@ -81,7 +83,7 @@ impl HeldOut {
         set
     }
 
-    /// The first thing to train on that a stream draws; `None` where hardly any is one.
+    /// Returns the first training thing that a stream draws; `None` if there is hardly any.
     pub(super) fn first_of_training<T>(
         &self,
         stream: &mut Stream,
@@ -92,7 +94,7 @@ impl HeldOut {
         drawn.find(|thing| self.split(key(thing)) == Split::Train)
     }
 
-    /// Faults of the sizes.
+    /// Returns the faults of the sizes.
     pub fn faults(&self) -> Vec<String> {
         let sets = [self.valid_items, self.test_items]
             .iter()
@@ -109,13 +111,13 @@ impl HeldOut {
     }
 }
 
-/// A key from a problem's text.
+/// Returns a key from a problem's text.
 pub fn key(text: &str) -> u64 {
     text.bytes()
         .fold(0x0F0C_AB1E, |key, byte| mix(key ^ u64::from(byte)))
 }
 
-/// The error of a split without any of these, of which `held_out` decides.
+/// Returns the error of a split for which `held_out` leaves nothing; `called` names the things.
 pub(super) fn too_few(called: &str, split: Split) -> Error {
     Error::usage(format!(
         "[data] held_out leaves no {called} for the {} split; choose another share",

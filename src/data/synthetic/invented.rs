@@ -2,13 +2,13 @@
 
 use crate::rng::{Permutation, Stream};
 
-/// First names.
+/// Number of first names.
 pub(super) const FIRST: usize = 64;
-/// Last names.
+/// Number of last names.
 pub(super) const LAST: usize = 256;
-/// Values of each fact.
+/// Number of values of each fact.
 const VALUES: usize = 40;
-/// Seeds the shuffle of the names, so that the name of one person does not predict that of the next.
+/// Seed of the shuffle of the names, so that the name of one person does not predict that of the next.
 const ORDER: u64 = 0;
 
 const BEGINNINGS: [&str; 8] = ["ma", "to", "el", "bri", "san", "ju", "ka", "vo"];
@@ -22,7 +22,7 @@ const TAILS: [&str; 16] = [
     "shaw", "thorp", "well", "yard",
 ];
 
-/// How a sentence about a fact begins after the name, and the beginning of its values.
+/// The words after the name in a sentence about each fact, and the beginning of the fact's values.
 const FACTS: [[&str; 2]; 5] = [
     ["was born in", "port"],
     ["works as a", "maker"],
@@ -52,14 +52,14 @@ fn last(number: usize) -> String {
     )
 }
 
-/// The name of a person, another for each number below [`FIRST`] · [`LAST`].
+/// Returns the name of a person, a different one for each number below [`FIRST`] · [`LAST`].
 pub(super) fn name(number: usize) -> String {
     let all = Permutation::new(ORDER, ORDER, (FIRST * LAST) as u64);
     let place = all.at(number as u64) as usize;
     format!("{} {}", first(place / LAST), last(place % LAST))
 }
 
-/// A value of a fact: `portven`, say.
+/// Returns a value of a fact, such as `portven`.
 fn value(fact: usize, number: usize) -> String {
     let [_, begins] = FACTS[fact];
     format!(
@@ -69,7 +69,7 @@ fn value(fact: usize, number: usize) -> String {
     )
 }
 
-/// A sentence for each fact about the person of this name.
+/// Returns one sentence for each fact about the person of this name.
 pub(super) fn facts(name: &str, stream: &mut Stream) -> Vec<String> {
     let facts = FACTS.iter().enumerate();
     let each = facts.map(|(fact, [says, _])| {
@@ -79,7 +79,7 @@ pub(super) fn facts(name: &str, stream: &mut Stream) -> Vec<String> {
     each.collect()
 }
 
-/// Every word of every letter, each once.
+/// Returns every word that letters can contain, each once.
 pub(super) fn words() -> Vec<String> {
     let values = (0..FACTS.len()).flat_map(|fact| (0..VALUES).map(move |n| value(fact, n)));
     let others = OTHERS.iter().map(|word| (*word).to_string());

@@ -1,14 +1,16 @@
-//! `kind = "listops"`: `[MAX 2 9 [MIN 4 7 ] 0 ]` is 9: nested operations on digits, classified by their value.
+//! `kind = "listops"`: `[MAX 2 9 [MIN 4 7 ] 0 ]` is 9: nested operations on digits, classified by their
+//! value.
 //!
-//! Nangia and Bowman, "ListOps: a diagnostic dataset for latent tree learning", arXiv:1804.06028: `MAX`, `MIN`,
-//! `MED` (the median, of an even number of values the mean of the middle two, rounded down) and `SM` (the sum
-//! modulo 10). An argument is an operation with probability 1/4 as there; here the whole always is one, and
-//! expressions outside the bounds on length are drawn again. Training draws without end; an expression belongs to
-//! training or is held out by a hash of itself. Tokens without the parentheses of the original's binary trees.
+//! Nangia and Bowman, "ListOps: a diagnostic dataset for latent tree learning", arXiv:1804.06028: `MAX`,
+//! `MIN`, `MED` (the median; for an even number of values the mean of the middle two, rounded down) and `SM`
+//! (the sum modulo 10). As in the paper, an argument is an operation with probability 1/4; here the whole is
+//! always one, and expressions outside the length bounds are drawn again. Training draws without end; an
+//! expression belongs to training or is held out according to its hash. The tokens do not include the
+//! parentheses of the original's binary trees.
 //!
-//! The Long Range Arena's (Tay et al., arXiv:2011.04006, section 2.2) are the same with `max_depth = 9`, `max_args = 10`,
-//! `min_length = 501` and `max_length = 1999`: its depth of 10 counts the digits below the last operation, and its bounds
-//! of 500 and 2,000 are left out.
+//! The expressions of the Long Range Arena (Tay et al., arXiv:2011.04006, section 2.2) are the same with
+//! `max_depth = 9`, `max_args = 10`, `min_length = 501` and `max_length = 1999`: its depth of 10 counts the
+//! digits below the last operation, and its bounds of 500 and 2,000 are exclusive.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,19 +26,19 @@ use crate::tokenizer::Around;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ListopsConfig {
-    /// Operations inside each other at most. Source: Nangia and Bowman 2018; Tay et al. 2021, section 2.2.1.
+    /// Maximum depth of nested operations. Source: Nangia and Bowman 2018; Tay et al. 2021, section 2.2.1.
     pub max_depth: usize,
-    /// Arguments of an operation at most.
+    /// Maximum number of arguments of an operation.
     pub max_args: usize,
-    /// Tokens of an expression at least.
+    /// Minimum length of an expression in tokens.
     pub min_length: usize,
-    /// Tokens of an expression at most.
+    /// Maximum length of an expression in tokens.
     pub max_length: usize,
     /// Share of all expressions that training never sees, for each held-out set.
     pub held_out: f64,
-    /// Validation expressions.
+    /// Number of validation expressions.
     pub valid_items: usize,
-    /// Test expressions; 0 for no test split.
+    /// Number of test expressions; 0 for no test split.
     pub test_items: usize,
 }
 
@@ -57,7 +59,7 @@ impl Default for ListopsConfig {
 const OPERATIONS: [&str; 4] = ["[MAX", "[MIN", "[MED", "[SM"];
 const END: &str = "]";
 const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
-/// Expressions stay small enough to be drawn and read.
+/// Upper bounds, so that expressions can be drawn and read in reasonable time.
 const MOST_NESTED: usize = 20;
 const MOST_ARGS: usize = 20;
 const MOST_TOKENS: usize = 1 << 14;
@@ -76,7 +78,7 @@ fn value(operation: usize, mut values: Vec<usize>) -> usize {
 }
 
 impl ListopsConfig {
-    /// Writes an operation at some depth and gives its value; nothing when it grows too long.
+    /// Writes an operation at some depth and returns its value; `None` if it grows too long.
     fn operation(
         &self,
         depth: usize,
@@ -116,7 +118,7 @@ impl Texts for ListopsConfig {
         }
     }
 
-    /// An expression in its frame.
+    /// The length of an expression in its frame.
     fn longest(&self) -> usize {
         self.max_length + 2
     }

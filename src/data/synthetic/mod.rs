@@ -1,4 +1,4 @@
-//! Generators: data made from a seed, with no file. Problems with one right answer, translations, stories,
+//! Generators: data made from a seed, without files. Problems with one right answer, translations, stories,
 //! drawn shapes, and noise of any shape for measuring speed.
 
 pub mod arithmetic;

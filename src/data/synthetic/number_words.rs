@@ -1,6 +1,6 @@
 //! `four hundred and seven` to `407`: whole numbers below a million, in English words and in digits.
 //!
-//! `and` and hyphens may be there or not. A number that is held out is held out in every wording.
+//! `and` and hyphens are optional. A number that is held out is held out in every wording.
 
 use super::phrases::{Family, PhrasesConfig};
 use crate::rng::Stream;
@@ -37,10 +37,10 @@ const SMALL: [&str; 20] = [
 const TENS: [&str; 10] = [
     "", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
 ];
-/// Digits of the largest number.
+/// Number of digits of the largest number.
 const DIGITS: u64 = 6;
 
-/// How a number is put into words.
+/// The way in which a number is put into words.
 #[derive(Clone, Copy)]
 struct Wording {
     and: &'static str,
@@ -89,7 +89,7 @@ impl Family for Numbers {
     const EXAMPLE: &'static str = "four hundred and seven";
 
     fn draw(stream: &mut Stream) -> (String, String) {
-        // As many short numbers as long ones.
+        // Draw the number of digits first, so that short numbers are as frequent as long ones.
         let digits = stream.below(DIGITS) as u32 + 1;
         let number = stream.below(10u64.pow(digits)) as usize;
         let wording = Wording {

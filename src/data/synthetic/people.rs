@@ -1,11 +1,13 @@
-//! `kind = "people"`: letters about invented people, whose facts stand in a register that is no part of the letters.
+//! `kind = "people"`: letters about invented people, whose facts are listed in a register that is not part of
+//! the letters.
 //!
-//! The register alone says where a person of a letter was born or what they play, so that a model of letters about people
-//! whom it has not read of learns no more than which towns there are; one that finds the register's entry can read the town
-//! there. Letters and entries tell the same facts in orders of their own. A held-out letter is about a person whom no
-//! training letter names.
+//! Only the register tells where a person was born or what they play. A model of letters about people that it
+//! has not read about can only learn which towns exist; one that retrieves the register's entry can read the
+//! town there. Letters and entries tell the same facts, each in its own order. A held-out letter is about a
+//! person whom no training letter names.
 //!
-//! `dear friend , mara tolven came to see me today . mara tolven plays the flute . mara tolven was born in harnby . … write soon .`
+//! `dear friend , mara tolven came to see me today . mara tolven plays the flute . mara tolven was born in
+//! harnby . … write soon .`
 
 use std::sync::Arc;
 
@@ -27,13 +29,13 @@ use crate::tokenizer::Tokenizer;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PeopleConfig {
-    /// Letters to train on, each about somebody else.
+    /// Number of training letters, each about a different person.
     pub letters: usize,
-    /// Tokens of an example.
+    /// Length of an example in tokens.
     pub context: usize,
-    /// Letters to validate on; 0 for none.
+    /// Number of validation letters; 0 for none.
     pub valid_items: usize,
-    /// Letters to test on; 0 for no test split.
+    /// Number of test letters; 0 for no test split.
     pub test_items: usize,
     /// The register as a database, for a model with `[model.retrieval]`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,11 +54,11 @@ impl Default for PeopleConfig {
     }
 }
 
-/// People that have names of their own.
+/// Number of people with different names.
 const MOST: usize = FIRST * LAST;
-/// Sets these draws apart from those of other generators.
+/// Separates these random draws from those of other generators.
 const SITE: u64 = 7;
-/// What is drawn for a person: the facts, and their order in the letter and in the register.
+/// Number of draws per person: the facts, their order in the letter and their order in the register.
 const DRAWS: u64 = 3;
 
 impl PeopleConfig {
@@ -68,7 +70,8 @@ impl PeopleConfig {
         }
     }
 
-    /// The number of a person among all that have names: those of training from the first on, others from the last back.
+    /// Returns the number of a person among all names: training counts from the first name on, held-out
+    /// splits from the last one backwards.
     fn number(&self, person: usize, split: Split) -> usize {
         match split {
             Split::Train => person,
@@ -77,7 +80,7 @@ impl PeopleConfig {
         }
     }
 
-    /// A stream of a person's.
+    /// Returns the random stream of a person for one of the [`DRAWS`].
     fn stream(&self, person: usize, split: Split, seed: u64, what: u64) -> Stream {
         let seed = match split {
             Split::Train => seed,
@@ -87,7 +90,7 @@ impl PeopleConfig {
         Stream::new(seed, Purpose::Synthetic, at)
     }
 
-    /// A person's sentences, in the order of their letter or in that of the register.
+    /// Returns a person's sentences, in the order of the letter or in that of the register.
     fn sentences(&self, person: usize, split: Split, seed: u64, register: bool) -> Vec<String> {
         let name = invented::name(self.number(person, split));
         let mut facts = invented::facts(&name, &mut self.stream(person, split, seed, 0));
@@ -98,7 +101,7 @@ impl PeopleConfig {
         facts
     }
 
-    /// The beginning of a letter.
+    /// Returns the beginning of a letter.
     fn greeting(&self, person: usize, split: Split) -> String {
         let name = invented::name(self.number(person, split));
         format!("dear friend , {name} came to see me today .")
@@ -109,7 +112,7 @@ impl PeopleConfig {
         format!("{} {facts} write soon .", self.greeting(person, split))
     }
 
-    /// The letters of a split, encoded.
+    /// Returns the encoded letters of a split.
     fn letters(&self, tokenizer: &Tokenizer, split: Split, seed: u64) -> Result<Held> {
         let people = 0..self.count(split);
         encoded(
@@ -118,7 +121,7 @@ impl PeopleConfig {
         )
     }
 
-    /// The entries of all people, encoded.
+    /// Returns the encoded entries of all people.
     fn register(&self, tokenizer: &Tokenizer, seed: u64) -> Result<Held> {
         let all = Split::ALL.into_iter().flat_map(|split| {
             let people = 0..self.count(split);
@@ -128,7 +131,7 @@ impl PeopleConfig {
     }
 }
 
-/// Documents one after the other, each with the mark of an end.
+/// Encodes documents one after the other, each with an end token.
 fn encoded(tokenizer: &Tokenizer, documents: impl Iterator<Item = String>) -> Result<Held> {
     let end = tokenizer.frame().map(|frame| frame.end as i32);
     let mut held = Held::default();
@@ -284,7 +287,7 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), MOST);
-        // Held-out letters do not change with the seed, and training's do.
+        // Held-out letters do not change with the seed, training letters do.
         let letter = |split, seed| config.letter(1, split, seed);
         assert_eq!(letter(Split::Valid, 1), letter(Split::Valid, 2));
         assert_ne!(letter(Split::Train, 1), letter(Split::Train, 2));

@@ -1,7 +1,8 @@
 //! Generated translations: the common part of `dates` and `number_words`.
 //!
-//! What is held out is decided by a hash of the meaning (a date, a number), so no wording of a held-out meaning is
-//! ever trained on. Validation and test sets are fixed: the same for every seed. Texts are read by characters.
+//! A phrase is held out according to a hash of its meaning (a date, a number), so that no wording of a
+//! held-out meaning is ever trained on. Validation and test sets are fixed: the same for every seed. Texts
+//! are encoded by characters.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -19,28 +20,28 @@ use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 use crate::tokenizer::{Around, MarkNames, Tokenizer, TokenizerConfig};
 
-/// Phrases that people write, each with the one form that machines want.
+/// A family of phrases that people write, each with its one normal form for machines.
 pub trait Family: Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static {
-    /// Every character of phrases and forms; some may come twice.
+    /// All characters of phrases and forms; duplicates are allowed.
     const ALPHABET: &'static str;
-    /// Characters of the longest phrase.
+    /// Number of characters of the longest phrase.
     const LONGEST: usize;
-    /// A phrase that a person may give it.
+    /// An example of a phrase that a person may enter.
     const EXAMPLE: &'static str;
 
-    /// A phrase from these random numbers, and its form, by which its meaning is known.
+    /// Draws a phrase and its form; the form identifies the meaning.
     fn draw(stream: &mut Stream) -> (String, String);
 }
 
-/// The keys of a kind of generated translations.
+/// The configuration of a kind of generated translations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, bound = "")]
 pub struct PhrasesConfig<F: Family> {
     /// Share of all meanings that training never sees, for each held-out set.
     pub held_out: f64,
-    /// Validation phrases at most; 0 for no validation split.
+    /// Maximum number of validation phrases; 0 for no validation split.
     pub valid_items: usize,
-    /// Test phrases at most; 0 for no test split.
+    /// Maximum number of test phrases; 0 for no test split.
     pub test_items: usize,
     #[serde(skip)]
     family: PhantomData<F>,
@@ -67,11 +68,11 @@ impl<F: Family> PhrasesConfig<F> {
     }
 }
 
-/// Sets these draws apart from those of other generators.
+/// Separates these random draws from those of other generators.
 const SITE: u64 = 1;
-/// What is held out.
+/// Name of the things that are held out, for messages.
 const MEANING: &str = "meaning";
-/// Marks of a target.
+/// Number of special tokens around a target.
 const MARKS: usize = 2;
 
 impl<F: Family> DataSet for PhrasesConfig<F> {
@@ -160,7 +161,8 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
     }
 }
 
-/// The held-out set: different phrases of this split, in the order in which a fixed stream draws them.
+/// Returns the held-out set: different phrases of this split, in the order in which a fixed stream draws
+/// them.
 fn fixed<F: Family>(config: &PhrasesConfig<F>, split: Split) -> Texts {
     let drawn = config.sizes().fixed(
         (split, SITE),
@@ -188,7 +190,7 @@ fn item(phrase: &str, form: &str, tokenizer: &Tokenizer, framings: &[Framing; 2]
     )))
 }
 
-/// Training phrases without end.
+/// A source of training phrases, drawn without end.
 struct Drawn<F: Family> {
     config: PhrasesConfig<F>,
     tokenizer: Tokenizer,
@@ -217,7 +219,7 @@ impl<F: Family> Source for Drawn<F> {
     }
 
     fn size(&self, sample: u64) -> usize {
-        // What cannot be drawn is an error when it is taken.
+        // If nothing can be drawn, `get` returns the error.
         self.phrase(sample)
             .map_or(1, |(phrase, form)| size([&phrase, &form], &self.framings))
     }
@@ -227,14 +229,14 @@ impl<F: Family> Source for Drawn<F> {
     }
 }
 
-/// Tokens of the longer side.
+/// Returns the tokens of the longer side.
 fn size(texts: [&str; 2], framings: &[Framing; 2]) -> usize {
     let long = texts.iter().zip(framings);
     let long = long.map(|(text, framing)| text.chars().count() + framing.len());
     long.max().unwrap_or(0)
 }
 
-/// A held-out set.
+/// A source of held-out phrases.
 struct Fixed {
     texts: Arc<Texts>,
     tokenizer: Tokenizer,

@@ -1,8 +1,8 @@
-//! Generated questions with answers: `question=answer`, a line each, only the answer scored.
+//! Generated questions with answers: lines of `question=answer`, of which only the answer is scored.
 //!
-//! A problem belongs to training or is held out by a hash of the problem itself, so no seed, order
-//! or length of training ever shows a held-out one. Validation and test sets are fixed: the same
-//! for every seed. The line break ends the answer and is scored with it.
+//! A problem belongs to training or is held out according to a hash of the problem itself, so that training
+//! never shows a held-out one, whatever its seed, order or length. Validation and test sets are fixed: the
+//! same for every seed. The line break ends the answer and is scored with it.
 
 use std::sync::Arc;
 
@@ -12,49 +12,49 @@ use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 use crate::tokenizer::Tokenizer;
 
-/// The draws of problems among those of other generators.
+/// Separates the random draws of problems from those of other generators.
 const SITE: u64 = 0;
-/// Ends every answer.
+/// Character that ends every answer.
 pub const END: char = '\n';
 
 /// A question and its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// With everything up to where the answer begins.
+    /// Text up to where the answer begins.
     pub question: String,
-    /// Without the line break.
+    /// Text of the answer, without the line break.
     pub answer: String,
-    /// Its identity: problems that are the same in substance share it.
+    /// Identity of the problem: problems that are the same in substance share it.
     pub key: u64,
 }
 
 /// A family of problems.
 pub trait Problems: Clone + Send + Sync + 'static {
-    /// Every character of questions and answers but the line break.
+    /// Returns all characters of questions and answers, except the line break.
     fn alphabet(&self) -> String;
 
-    /// Characters of the longest problem, without the line break.
+    /// Returns the number of characters of the longest problem, without the line break.
     fn longest(&self) -> usize;
 
-    /// One problem from these random numbers.
+    /// Draws one problem.
     fn draw(&self, stream: &mut Stream) -> Problem;
 
-    /// All faults of its keys.
+    /// Returns all faults of its keys.
     fn faults(&self) -> Vec<String>;
 
-    /// A question that a person may ask it.
+    /// Returns a question that a person may ask.
     fn question(&self) -> String;
 
-    /// Share of problems to hold out for validation, and as much for test; items in those sets.
+    /// Returns the sizes of the held-out sets.
     fn held_out(&self) -> HeldOut;
 }
 
-/// Inputs of the longest problem: its characters and the line break, less the last target.
+/// Returns the input length of the longest problem: its characters and the line break, minus the last target.
 pub fn context(problems: &impl Problems) -> usize {
     problems.longest()
 }
 
-/// The characters of a family, of which the line break ends a text.
+/// Returns the tokenizer of a family's characters, in which the line break ends a text.
 ///
 /// # Errors
 /// None that a family causes.
@@ -95,11 +95,11 @@ pub(in crate::data) fn prepare<P: Problems>(problems: &P, seed: u64) -> Result<D
     })
 }
 
-/// The held-out set: different problems of this split, in the order in which a fixed stream draws
+/// Returns the held-out set: different problems of this split, in the order in which a fixed stream draws
 /// them.
 ///
 /// # Errors
-/// There is none.
+/// If there is no such problem.
 pub(super) fn fixed<P: Problems>(problems: &P, split: Split) -> Result<Vec<Problem>> {
     let draw = |stream: &mut Stream| problems.draw(stream);
     let question = |problem: &Problem| problem.question.clone();
@@ -111,10 +111,10 @@ pub(super) fn fixed<P: Problems>(problems: &P, split: Split) -> Result<Vec<Probl
     }
 }
 
-/// The first problem to train on that a stream draws.
+/// Returns the first training problem that a stream draws.
 ///
 /// # Errors
-/// Hardly any problem is one to train on.
+/// If hardly any problem belongs to training.
 pub(super) fn to_train_on<P: Problems>(problems: &P, stream: &mut Stream) -> Result<Problem> {
     let draw = |stream: &mut Stream| problems.draw(stream);
     let found = problems
@@ -132,7 +132,7 @@ fn too_few(split: Split) -> Error {
     ))
 }
 
-/// A problem as an example of `context` tokens.
+/// Builds an example of `context` tokens from a problem.
 fn item(problem: &Problem, tokenizer: &Tokenizer, context: usize) -> Result<Item> {
     let text = format!("{}{}{END}", problem.question, problem.answer);
     let ids: Vec<i32> = tokenizer
@@ -155,7 +155,7 @@ fn item(problem: &Problem, tokenizer: &Tokenizer, context: usize) -> Result<Item
     }))
 }
 
-/// Training problems without end.
+/// A source of training problems, drawn without end.
 struct Drawn<P> {
     problems: P,
     tokenizer: Tokenizer,
@@ -179,7 +179,7 @@ impl<P: Problems> Source for Drawn<P> {
     }
 }
 
-/// A held-out set.
+/// A source of held-out problems.
 struct Fixed {
     set: Vec<Problem>,
     split: Split,

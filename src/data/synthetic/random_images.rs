@@ -1,7 +1,9 @@
-//! Images of noise: nothing to learn, any shape to measure. The loss of a model that knows it is ln(classes).
+//! Images of noise: nothing to learn, any shape to measure. The loss of a model that knows this is
+//! ln(classes).
 //!
-//! A GPU asks for images faster than normal numbers can be drawn: 64 of 3 × 224 × 224 took 0.4 s beside steps of 0.03 s. So the numbers
-//! are drawn once, 65,536 of them, and an image is a run of them that begins anywhere, begins anew at their end and has either sign.
+//! A GPU consumes images faster than normal numbers can be drawn: 64 images of 3 × 224 × 224 took 0.4 s
+//! beside steps of 0.03 s. Therefore 65,536 numbers are drawn once. An image is a run of them that begins at
+//! a random position, wraps around at the end and has a random sign.
 
 use std::sync::Arc;
 
@@ -17,13 +19,13 @@ use crate::rng::{Purpose, Stream};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RandomImagesConfig {
-    /// Planes of an image.
+    /// Channels of an image.
     pub channels: usize,
-    /// Rows.
+    /// Height of an image.
     pub height: usize,
-    /// Columns.
+    /// Width of an image.
     pub width: usize,
-    /// Labels are below this.
+    /// Number of classes; labels are below this.
     pub classes: usize,
     /// Images in the validation split; 0 for none.
     pub valid_items: usize,
@@ -110,7 +112,7 @@ impl DataSet for RandomImagesConfig {
     }
 }
 
-/// How many numbers are drawn.
+/// Number of random values that are drawn.
 const NOISE: u64 = 1 << 16;
 
 fn noise(seed: u64) -> Vec<f32> {

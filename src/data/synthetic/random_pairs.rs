@@ -13,11 +13,11 @@ use crate::rng::{Purpose, Stream};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RandomPairsConfig {
-    /// Ids are below this.
+    /// Vocabulary size; ids are below this.
     pub vocab_size: usize,
-    /// Tokens of a source.
+    /// Length of a source in tokens.
     pub source_len: usize,
-    /// Tokens that a decoder reads of a target, and as many that it is to say.
+    /// Number of target tokens that a decoder reads, and that it predicts.
     pub target_len: usize,
     /// Pairs in the validation split; 0 for none.
     pub valid_items: usize,

@@ -1,8 +1,8 @@
-//! Uniformly random tokens: nothing to learn, any shape to measure. The loss of a model that knows
-//! it is ln V.
+//! Uniformly random tokens: nothing to learn, any shape to measure. The loss of a model that knows this is ln
+//! V.
 //!
-//! Masked, a random share of the positions is scored on other random tokens; there is no mask token, for to
-//! measure speed none is needed.
+//! In the masked view, a random share of the positions is scored on other random tokens. There is no mask
+//! token, since measuring speed does not need one.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::rng::{Purpose, Stream};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RandomTokensConfig {
-    /// Ids are below this.
+    /// Vocabulary size; ids are below this.
     pub vocab_size: usize,
     /// Tokens in a window.
     pub context: usize,
@@ -108,12 +108,12 @@ struct Random {
     config: RandomTokensConfig,
     split: Split,
     seed: u64,
-    /// Share of the positions that are scored; next tokens without it.
+    /// Share of the positions that are scored; `None` for next-token targets.
     share: Option<f64>,
 }
 
 impl Random {
-    /// Random targets at a share of the positions.
+    /// Returns random targets at a share of the positions.
     fn scored(&self, share: f64, stream: &mut Stream) -> Vec<i32> {
         let context = self.config.context;
         let mut targets = vec![NOT_SCORED; context];

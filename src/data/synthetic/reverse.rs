@@ -1,13 +1,13 @@
 //! `abc=cba`: write a string backwards.
 //!
-//! The distance to attend over grows with every place.
+//! The attention distance grows with every position.
 
 use super::strings::{Rule, StringsConfig};
 
 /// `kind = "reverse"`.
 pub type ReverseConfig = StringsConfig<Backwards>;
 
-/// The string from its last character to its first.
+/// The rule that writes the string from its last character to its first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Backwards;
 

@@ -1,8 +1,9 @@
-//! `kind = "right_and_wrong"`: the sums of `arithmetic`, each with its right answer as the better text and one in which a digit is
-//! another one as the worse: `12+34=046` and `12+34=048`.
+//! `kind = "right_and_wrong"`: the sums of `arithmetic`, each with its right answer as the better text and
+//! one with a changed digit as the worse text: `12+34=046` and `12+34=048`.
 //!
-//! What is right can be told from the problem alone, so that pairs without end need no judge. A run that learned `arithmetic`
-//! begins one that learns from these: both have the same characters, and hold the same problems out.
+//! The right answer follows from the problem, so that endless pairs need no judge. A run that learned
+//! `arithmetic` can be the start of one that learns from these pairs: both use the same characters and hold
+//! out the same problems.
 
 use std::sync::Arc;
 
@@ -25,15 +26,15 @@ use crate::tokenizer::Tokenizer;
 pub struct RightAndWrongConfig {
     /// Digits of each operand, zeros in front.
     pub digits: u32,
-    /// Any of `+`, `-`, `*`.
+    /// Operations to draw from: `+`, `-`, `*`.
     pub operations: Vec<String>,
-    /// Write the answer from its last digit to its first.
+    /// Whether the answer is written from its last digit to its first.
     pub reversed: bool,
     /// Share of all problems that training never sees, for each held-out set.
     pub held_out: f64,
-    /// Validation problems at most.
+    /// Maximum number of validation problems.
     pub valid_items: usize,
-    /// Test problems at most; 0 for no test split.
+    /// Maximum number of test problems; 0 for no test split.
     pub test_items: usize,
 }
 
@@ -51,11 +52,11 @@ impl Default for RightAndWrongConfig {
     }
 }
 
-/// The last coordinate of the draws of wrong digits.
+/// Separates the draws of wrong digits from those of other generators.
 const SITE: u64 = 11;
 
 impl RightAndWrongConfig {
-    /// The sums.
+    /// Returns the configuration of the sums.
     fn sums(&self) -> ArithmeticConfig {
         ArithmeticConfig {
             digits: self.digits,
@@ -67,7 +68,7 @@ impl RightAndWrongConfig {
         }
     }
 
-    /// A held-out set; `None` for none.
+    /// Builds a held-out set; `None` for 0 items.
     fn fixed(
         &self,
         split: Split,
@@ -89,7 +90,8 @@ impl RightAndWrongConfig {
     }
 }
 
-/// A problem with its right answer and a wrong one; the end of a text that is read alone is the last digit.
+/// Encodes a problem with its right answer and a wrong one. A text that is encoded separately ends with the
+/// last digit, otherwise with the line break.
 fn both(
     problem: &Problem,
     tokenizer: &Tokenizer,
@@ -117,7 +119,7 @@ fn both(
     })
 }
 
-/// An answer with another digit in one place.
+/// Returns an answer with one digit changed.
 fn mistaken(answer: &str, stream: &mut Stream) -> String {
     let mut symbols = answer.as_bytes().to_vec();
     let places = symbols.iter().enumerate();
@@ -129,7 +131,7 @@ fn mistaken(answer: &str, stream: &mut Stream) -> String {
     String::from_utf8_lossy(&symbols).into_owned()
 }
 
-/// Training pairs without end.
+/// A source of training pairs, drawn without end.
 struct Drawn {
     sums: ArithmeticConfig,
     tokenizer: Tokenizer,
@@ -167,7 +169,7 @@ impl DataSet for RightAndWrongConfig {
         Gives::Preferences
     }
 
-    /// All sums are of one length.
+    /// All sums have the same length.
     fn has_lengths(&self) -> bool {
         false
     }

@@ -1,9 +1,10 @@
-//! Drawn shapes: circles, squares, triangles and others, anywhere, of any size, turned, in noise. No file is
-//! needed, and a classifier has to look: neither place, brightness, colour nor size says what is shown.
+//! Generated shapes: circles, squares, triangles and others, at any position, of any size, rotated, in noise.
+//! No file is needed, and a classifier has to look at the form: neither position, brightness, colour nor size
+//! tells what is shown.
 //!
-//! An image is drawn from (seed, sample number): a background and a shape that differ by 0.35 of full scale at
-//! least in the mean of their channels, a radius of 0.28 to 0.42 of the image, any angle, and normal noise on every
-//! pixel. The validation and test images are the same for every seed.
+//! An image is drawn from (seed, sample number): a background and a shape that differ by at least 0.35 of
+//! full scale in the mean of their channels, a radius of 0.28 to 0.42 of the image's side, any angle, and
+//! normal noise on every pixel. The validation and test images are the same for every seed.
 
 use std::f32::consts::{FRAC_1_SQRT_2, TAU};
 use std::sync::Arc;
@@ -21,11 +22,11 @@ use crate::rng::{Purpose, Stream};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ShapesConfig {
-    /// Rows and columns of an image.
+    /// Height and width of an image in pixels.
     pub size: usize,
     /// 1 for grey, 3 for colour.
     pub channels: usize,
-    /// How many of the shapes: circle, square, triangle, cross, star, ring, crescent, bar.
+    /// Number of the shapes in use: circle, square, triangle, cross, star, ring, crescent, bar.
     pub classes: usize,
     /// Standard deviation of the noise, of values from 0 to 1.
     #[schemars(range(min = 0, max = 1))]
@@ -49,16 +50,16 @@ impl Default for ShapesConfig {
     }
 }
 
-/// The shapes, in the order of their labels.
+/// Names of the shapes, in the order of their labels.
 pub const NAMES: [&str; 8] = [
     "circle", "square", "triangle", "cross", "star", "ring", "crescent", "bar",
 ];
 
-/// Radius of a shape, of the side of the image.
+/// Range of the radius of a shape, as a share of the image's side.
 const RADIUS: (f32, f32) = (0.28, 0.42);
-/// Least difference between the shape and what is behind it.
+/// Minimum difference between the shape and the background.
 const CONTRAST: f32 = 0.35;
-/// Values from 0 to 1 are normalised by these.
+/// Mean and standard deviation by which values from 0 to 1 are normalised.
 const MEAN: f32 = 0.5;
 const STD: f32 = 0.25;
 
@@ -166,7 +167,7 @@ impl Source for Shapes {
     }
 }
 
-/// One image from these random numbers.
+/// Draws one image.
 fn draw(config: &ShapesConfig, stream: &mut Stream) -> ImageItem {
     let ShapesConfig { size, channels, .. } = *config;
     let label = stream.below(config.classes as u64) as usize;
@@ -203,20 +204,21 @@ fn draw(config: &ShapesConfig, stream: &mut Stream) -> ImageItem {
     }
 }
 
-/// Where a shape stands in an image, in pixels, and how far it is turned.
+/// The position, size and rotation of a shape in an image, in pixels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placed {
-    /// Of its middle, from the left.
+    /// Distance of its middle from the left edge.
     pub x: f32,
-    /// Of its middle, from the top.
+    /// Distance of its middle from the top edge.
     pub y: f32,
-    /// Of the circle that it does not reach beyond.
+    /// Radius of the circle that encloses it.
     pub radius: f32,
-    /// In radians.
+    /// Rotation angle in radians.
     pub angle: f32,
 }
 
-/// The share of each pixel of an image `size` wide and high that a shape covers, row by row; `label` is its place in [`NAMES`].
+/// Returns the share of each pixel that a shape covers, row by row, in an image `size` wide and high; `label`
+/// is the shape's index in [`NAMES`].
 pub(super) fn covered(label: usize, size: usize, at: Placed) -> Vec<f32> {
     let (sin, cos) = at.angle.sin_cos();
     let inside = |across: f32, down: f32| {
@@ -225,7 +227,7 @@ pub(super) fn covered(label: usize, size: usize, at: Placed) -> Vec<f32> {
     };
     let share = |pixel: usize| {
         let (across, down) = ((pixel % size) as f32 - at.x, (pixel / size) as f32 - at.y);
-        // No shape reaches beyond its radius and the diagonal of a pixel.
+        // No shape reaches beyond its radius plus the diagonal of a pixel.
         if across.hypot(down) > at.radius + 1.5 {
             return 0.0;
         }
@@ -239,7 +241,7 @@ pub(super) fn covered(label: usize, size: usize, at: Placed) -> Vec<f32> {
     (0..size * size).map(share).collect()
 }
 
-/// The values behind the shape and of the shape, for each channel.
+/// Draws the values of the background and of the shape, for each channel.
 fn colours(channels: usize, stream: &mut Stream) -> (Vec<f32>, Vec<f32>) {
     loop {
         let mut one = || (0..channels).map(|_| stream.uniform()).collect::<Vec<_>>();
@@ -251,14 +253,14 @@ fn colours(channels: usize, stream: &mut Stream) -> (Vec<f32>, Vec<f32>) {
     }
 }
 
-/// Whether a place belongs to the shape, in radii from its middle.
+/// Whether a point, in radii from the middle, belongs to the shape.
 fn is_inside(label: usize, x: f32, y: f32) -> bool {
     let square = |half: f32| x.abs() <= half && y.abs() <= half;
     let distance = x.hypot(y);
     match NAMES[label] {
         "circle" => distance <= 0.85,
         "square" => square(FRAC_1_SQRT_2),
-        // Equal sides, the corners on the circle of radius 1.
+        // Equilateral, with the corners on the circle of radius 1.
         "triangle" => y <= 0.5 && y >= 3.0f32.sqrt() * x.abs() - 1.0,
         "cross" => (x.abs() <= 0.24 && y.abs() <= 0.95) || (y.abs() <= 0.24 && x.abs() <= 0.95),
         "star" => is_in_star(x, y),
@@ -268,15 +270,15 @@ fn is_inside(label: usize, x: f32, y: f32) -> bool {
     }
 }
 
-/// Five points on the circle of radius 1, the corners between them at 0.4.
+/// Whether a point is in a star with five tips on the circle of radius 1 and inner corners at 0.4.
 fn is_in_star(x: f32, y: f32) -> bool {
     let tenth = TAU / 10.0;
-    // Folded to a tenth: from a point (angle 0) to the corner beside it.
+    // Folded to a tenth of the circle: from a tip (angle 0) to the inner corner beside it.
     let angle = y.atan2(x).rem_euclid(2.0 * tenth);
     let angle = angle.min(2.0 * tenth - angle);
     let distance = x.hypot(y);
     let (across, up) = (distance * angle.cos(), distance * angle.sin());
     let (corner_x, corner_y) = (0.4 * tenth.cos(), 0.4 * tenth.sin());
-    // On the inner side of the line from (1, 0) to the corner.
+    // Test for the inner side of the line from (1, 0) to the corner.
     (corner_x - 1.0) * up - corner_y * (across - 1.0) >= 0.0
 }

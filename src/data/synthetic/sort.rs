@@ -1,13 +1,13 @@
 //! `bca=abc`: sort the symbols of a string, in the order a to z, A to Z, 0 to 9.
 //!
-//! Every place of the answer depends on the whole string: Graves et al., arXiv:1410.5401, section 4.5.
+//! Every position of the answer depends on the whole string: Graves et al., arXiv:1410.5401, section 4.5.
 
 use super::strings::{Rule, StringsConfig};
 
 /// `kind = "sort"`.
 pub type SortConfig = StringsConfig<Sorted>;
 
-/// The symbols in order.
+/// The rule that sorts the symbols.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sorted;
 

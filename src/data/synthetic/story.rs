@@ -1,8 +1,8 @@
-//! The world and the sentences of `kind = "grammar"`.
+//! The vocabulary and the sentences of `kind = "grammar"`.
 
 use crate::rng::Stream;
 
-/// Who acts: one of them, and several.
+/// The actors, in singular and plural.
 const BEINGS: [[&str; 2]; 16] = [
     ["fox", "foxes"],
     ["owl", "owls"],
@@ -28,16 +28,16 @@ const HOURS: [&str; 12] = [
     "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
     "twelve",
 ];
-/// What has and gives: of one, and of several.
+/// Verbs and pronouns for the singular and the plural.
 const GIVE: [&str; 2] = ["gives", "give"];
 const HAVE: [&str; 2] = ["has", "have"];
 const PRONOUN: [&str; 2] = ["it", "they"];
 
-/// A place, what lies there, and what is done there.
+/// A place, the things in it, and the verbs for what is done there.
 struct Place {
     name: &'static str,
     things: [&'static str; 5],
-    /// Of one, and of several.
+    /// Verb forms in singular and plural.
     verbs: [[&'static str; 2]; 3],
 }
 
@@ -97,7 +97,7 @@ const FUNCTION_WORDS: [&str; 18] = [
     "it", "they", "has", "have",
 ];
 
-/// Every word of every story, each once.
+/// Returns every word that stories can contain, each once.
 pub(super) fn words() -> Vec<&'static str> {
     let mut words: Vec<&str> = Vec::new();
     let places = PLACES.iter().flat_map(|place| {
@@ -121,7 +121,7 @@ pub(super) fn words() -> Vec<&'static str> {
     words
 }
 
-/// A party: what it is, its colour, and whether it is several.
+/// A party: what it is, its colour, and whether it is one (0) or several (1).
 #[derive(Clone, Copy)]
 struct Party {
     being: usize,
@@ -149,14 +149,14 @@ fn pick(n: usize, stream: &mut Stream) -> usize {
     stream.below(n as u64) as usize
 }
 
-/// Two different numbers below `n`.
+/// Draws two different numbers below `n`.
 fn two(n: usize, stream: &mut Stream) -> [usize; 2] {
     let first = pick(n, stream);
     let second = (first + 1 + pick(n - 1, stream)) % n;
     [first, second]
 }
 
-/// A document of some sentences, two at least.
+/// Returns a document of `sentences` sentences, which must be at least two.
 pub(super) fn tell(sentences: usize, stream: &mut Stream) -> Vec<String> {
     let place = &PLACES[pick(PLACES.len(), stream)];
     let (beings, colours) = (two(BEINGS.len(), stream), two(COLOURS.len(), stream));

@@ -1,6 +1,6 @@
-//! Strings of symbols and what is asked about them: the common part of `copy`, `reverse` and `sort`.
+//! Strings of symbols and questions about them: the common part of `copy`, `reverse` and `sort`.
 //!
-//! A kind is a [`Rule`] in a file of its own; the keys, the alphabet and the held-out sets are the same.
+//! Each kind is a [`Rule`] in a separate file; the keys, the alphabet and the held-out sets are shared.
 
 use std::marker::PhantomData;
 
@@ -11,29 +11,29 @@ use super::held_out::{HeldOut, key};
 use super::problems::{Problem, Problems};
 use crate::rng::Stream;
 
-/// The rule that makes an answer of a string.
+/// The rule that turns a string into its answer.
 pub trait Rule: Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static {
-    /// The answer, as long as the string.
+    /// Returns the answer, which is as long as the string.
     fn answer(string: &[char]) -> Vec<char>;
 }
 
-/// The keys of a kind that asks about strings.
+/// The configuration of a kind that asks about strings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, bound = "")]
 pub struct StringsConfig<R: Rule> {
-    /// Characters of a string at most.
+    /// Maximum length of a string in characters.
     #[schemars(range(min = 1))]
     pub length: usize,
-    /// Characters at least; default: every string has `length`.
+    /// Minimum length in characters; default: every string has `length`.
     #[schemars(range(min = 1))]
     pub min_length: Option<usize>,
-    /// Different characters.
+    /// Number of different characters.
     pub symbols: usize,
     /// Share of all strings that training never sees, for each held-out set.
     pub held_out: f64,
-    /// Validation strings at most.
+    /// Maximum number of validation strings.
     pub valid_items: usize,
-    /// Test strings at most; 0 for no test split.
+    /// Maximum number of test strings; 0 for no test split.
     pub test_items: usize,
     #[serde(skip)]
     rule: PhantomData<R>,
@@ -53,12 +53,12 @@ impl<R: Rule> Default for StringsConfig<R> {
     }
 }
 
-/// Letters and digits, as many as asked for.
+/// Returns the first `count` letters and digits.
 fn symbols(count: usize) -> impl Iterator<Item = char> {
     ('a'..='z').chain('A'..='Z').chain('0'..='9').take(count)
 }
 
-/// How many symbols there are.
+/// Number of symbols in total.
 const SYMBOLS: usize = 62;
 
 impl<R: Rule> StringsConfig<R> {
@@ -102,7 +102,7 @@ impl<R: Rule> Problems for StringsConfig<R> {
         symbols(self.symbols).chain(['=']).collect()
     }
 
-    /// A string, the `=` and an answer of the same length.
+    /// The length of a string, the `=` and an answer of the same length.
     fn longest(&self) -> usize {
         2 * self.length + 1
     }

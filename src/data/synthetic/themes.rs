@@ -1,9 +1,10 @@
-//! `kind = "themes"`: `the otter left a kettle under the old pan` is about animals and the kitchen: short texts, and which of six themes
-//! they mention, any number of them.
+//! `kind = "themes"`: short texts, each about any number of six themes: `the otter left a kettle under the
+//! old pan` is about animals and the kitchen.
 //!
-//! A text has one to four words of every theme that it mentions, each theme with a probability of its own, in any order among
-//! words that belong to none. Two words belong to two themes, so that a model must read more than single words to be sure of
-//! either. Training draws without end; a text belongs to training or is held out by a hash of itself.
+//! A text has one to four words of every theme that it mentions, in random order among words that belong to
+//! no theme. Each theme has its own probability. Two words belong to two themes each, so that a model must
+//! read more than single words to be sure of either theme. Training draws without end; a text belongs to
+//! training or is held out according to its hash.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,13 +20,13 @@ use crate::tokenizer::Around;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ThemesConfig {
-    /// The most words without a theme in a text; every text has one at least.
+    /// Maximum number of words without a theme in a text; every text has at least one.
     pub filling: usize,
     /// Share of all texts that training never sees, for each held-out set.
     pub held_out: f64,
-    /// Validation texts.
+    /// Number of validation texts.
     pub valid_items: usize,
-    /// Test texts; 0 for no test split.
+    /// Number of test texts; 0 for no test split.
     pub test_items: usize,
 }
 
@@ -40,7 +41,7 @@ impl Default for ThemesConfig {
     }
 }
 
-/// A theme, how often texts mention it, and its words. `bat` and `seal` belong to two.
+/// The themes: name, probability that a text mentions it, and words. `bat` and `seal` belong to two themes.
 const THEMES: [(&str, f32, [&str; 8]); 6] = [
     (
         "animals",
@@ -98,11 +99,11 @@ const FILLING: [&str; 12] = [
     "the", "a", "and", "near", "under", "with", "then", "saw", "found", "left", "quiet", "old",
 ];
 
-/// The most words of a theme in a text.
+/// Maximum number of words of a theme in a text.
 const MOST_WORDS: usize = 4;
-/// The most words without a theme that can be asked for.
+/// Maximum value of `filling`.
 const MOST_FILLING: usize = 1000;
-/// A word of a list.
+/// Draws a word of a list.
 fn pick(words: &[&'static str], stream: &mut Stream) -> &'static str {
     words[stream.below(words.len() as u64) as usize]
 }
@@ -119,7 +120,7 @@ impl Texts for ThemesConfig {
         }
     }
 
-    /// All themes in their frame.
+    /// The length of a text with all themes, in its frame.
     fn longest(&self) -> usize {
         THEMES.len() * MOST_WORDS + self.filling + 2
     }

@@ -1,10 +1,13 @@
-//! `kind = "tagged_text"`: sentences with a tag for each word, from CoNLL files, CoNLL-U, JSON lines, Parquet and Arrow.
+//! `kind = "tagged_text"`: sentences with a tag for each word, from CoNLL files, CoNLL-U, JSON lines, Parquet
+//! and Arrow.
 //!
-//! A model reads a sentence word by word: each word becomes tokens of its own, the second and later ones behind a blank,
-//! and its first token has its tag; its further tokens, and those around the sentence, have none. A sentence is cut to
-//! the context: words beyond it, and words of which a tokenizer leaves nothing, are neither read nor scored.
+//! A model reads a sentence word by word. Each word is encoded separately, from the second one on with a
+//! blank before it, and its first token has its tag; its other tokens, and the special tokens around the
+//! sentence, have none. A sentence is cut to the context: words beyond it, and words that have no token, are
+//! neither read nor scored.
 //!
-//! `wnut17/wnut17train.conll` holds lines like `Empire⇥B-location`: the word, the tag; an empty line ends a sentence.
+//! `wnut17/wnut17train.conll` holds lines like `Empire⇥B-location`: the word, the tag; an empty line ends a
+//! sentence.
 
 mod tables;
 pub mod words;
@@ -39,7 +42,8 @@ pub struct TaggedTextConfig {
     pub valid_path: Option<Paths>,
     /// Test sentences.
     pub test_path: Option<Paths>,
-    /// Share of the sentences of `path` to validate on, drawn at random but always alike. Default 0.1 without `valid_path`.
+    /// Share of the sentences of `path` to validate on, drawn at random but always the same. Default 0.1
+    /// without `valid_path`.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub valid_fraction: Option<f64>,
     /// Share of the sentences of `path` to test on.
@@ -47,15 +51,16 @@ pub struct TaggedTextConfig {
     pub test_fraction: Option<f64>,
     /// Sentences to train on, drawn at random and the same for every seed. Default: all.
     pub train_items: Option<usize>,
-    /// How files are written. Default: what their names say, and CoNLL where they say nothing.
+    /// Format of the files. Default: according to their file names, and CoNLL if these tell nothing.
     pub format: Option<Format>,
-    /// The words' column. Default 1, in CoNLL-U 2 (FORM), where columns have names `tokens`.
+    /// Column of the words. Default 1; in CoNLL-U 2 (FORM); `tokens` if columns have names.
     pub word: Option<Column>,
-    /// The tags' column. Default 2, in CoNLL-U 4 (UPOS), where columns have names `tags`.
+    /// Column of the tags. Default 2; in CoNLL-U 4 (UPOS); `tags` if columns have names.
     pub tag: Option<Column>,
-    /// Names of the tags in order. Default: those of a Hugging Face table, else the tags of training words, sorted.
+    /// Names of the tags in order. Default: those of a Hugging Face table, else the sorted tags of the
+    /// training words.
     pub classes: Vec<String>,
-    /// Tokens of an example at most.
+    /// Maximum length of an example in tokens.
     pub context: usize,
 }
 
@@ -77,19 +82,19 @@ impl Default for TaggedTextConfig {
     }
 }
 
-/// A sentence and its file.
+/// A sentence with its file.
 type Filed = (PathBuf, Sentence);
 
 parted!(TaggedTextConfig);
 
 impl TaggedTextConfig {
-    /// The same with every path as `place` gives it.
+    /// Returns the same configuration with every path replaced by `place(path)`.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         self.placed(place)
     }
 
-    /// Where things are in a file.
+    /// Returns the format and the columns of a file.
     fn layout(&self, path: &Path) -> Layout {
         let format = self.format.unwrap_or_else(|| Format::of(path));
         let named = format == Format::Jsonl || columnar::is_columnar(path);
@@ -119,7 +124,7 @@ impl TaggedTextConfig {
         }
         let layout = self.layout(first);
         let named = layout.format == Format::Jsonl || columnar;
-        // The files of a folder say themselves how they are written.
+        // In a folder, each file tells its own format.
         let said = self.format.is_some() || columnar || Format::said_by(first);
         for (key, column) in [("word", &layout.word), ("tag", &layout.tag)] {
             match column {
@@ -140,7 +145,7 @@ impl TaggedTextConfig {
         faults
     }
 
-    /// The sentences of each split, and the names of tags that are given or that a table says.
+    /// Reads the sentences of each split, and the tag names that are given or that a table stores.
     fn sentences(&self, request: &Request) -> Result<(PerSplit<Vec<Filed>>, Vec<String>)> {
         let mut names = self.classes.clone();
         let read = |_: Split, path: &Path| {
@@ -161,7 +166,7 @@ impl TaggedTextConfig {
         Ok((parts, names))
     }
 
-    /// The tags of the run, or those of the training words.
+    /// Returns the tags of the run, or those of the training words.
     fn tags(&self, request: &Request, train: &[Filed], given: &[String]) -> Result<Labels> {
         let written = || {
             train
@@ -180,7 +185,7 @@ impl TaggedTextConfig {
         Labels::new(written(), given)
     }
 
-    /// The examples of a split.
+    /// Builds the source of a split.
     fn source(
         &self,
         sentences: &[Filed],
@@ -208,7 +213,7 @@ impl TaggedTextConfig {
         let items = sentences.par_iter().map(|(path, one)| {
             item(one).map_err(|e| Error::run(format!("{}:{}: {e}", path.display(), one.line)))
         });
-        // The first fault of the file, whichever thread found one first.
+        // The first fault in the order of the file, independent of threads.
         let items: Vec<Result<(TextItem, TaggedWords)>> = items.collect();
         let both = items.into_iter().collect::<Result<Vec<_>>>()?;
         let (items, words) = both.into_iter().unzip();

@@ -1,9 +1,10 @@
-//! Files of tagged sentences: CoNLL, CoNLL-U, JSON lines, Parquet and Arrow.
+//! Reads files of tagged sentences: CoNLL, CoNLL-U, JSON lines, Parquet and Arrow.
 //!
-//! CoNLL (Tjong Kim Sang and De Meulder 2003): a line is a word with its columns between tabs, or between blanks where a
-//! line has no tab; a blank line ends a sentence, and lines of `-DOCSTART-` are skipped. CoNLL-U (universaldependencies.org):
-//! lines that begin with `#` are comments, and lines of several words (`3-4`) or of none (`3.1`) are passed over.
-//! Tables have two lists a row. Not here: what tags mean.
+//! CoNLL (Tjong Kim Sang and De Meulder 2003): a line is a word with its columns, separated by tabs, or by
+//! blanks if a line has no tab. A blank line ends a sentence, and `-DOCSTART-` lines are skipped. CoNLL-U
+//! (universaldependencies.org): lines that begin with `#` are comments, and lines of several words (`3-4`) or
+//! of empty nodes (`3.1`) are skipped. Tables have two lists per row. The meaning of tags is handled
+//! elsewhere.
 
 use crate::data::files::columnar::{self, Cell, Features};
 use crate::data::files::{json_line, packed};
@@ -14,19 +15,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
 
-/// How files of tagged sentences are written.
+/// Format of files of tagged sentences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
-    /// A word with its columns a line, an empty line behind a sentence.
+    /// One word with its columns per line, and an empty line after each sentence.
     Conll,
-    /// The same with the ten columns of Universal Dependencies.
+    /// CoNLL with the ten columns of Universal Dependencies.
     Conllu,
-    /// A JSON object a line, with a list of words and one of tags.
+    /// One JSON object per line, with a list of words and one of tags.
     Jsonl,
 }
 
-/// Where things are in a file.
+/// The format of a file and its columns.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) format: Format,
@@ -34,7 +35,7 @@ pub(super) struct Layout {
     pub(super) tag: Column,
 }
 
-/// The words of a sentence with their tags, as many, and its first line.
+/// The words of a sentence, a tag for each, and the sentence's first line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sentence {
     pub(super) words: Vec<String>,
@@ -43,12 +44,12 @@ pub(super) struct Sentence {
 }
 
 impl Format {
-    /// The format that a file's name stands for; CoNLL where it stands for none.
+    /// Returns the format for a file name; CoNLL if the name tells none.
     pub(super) fn of(path: &Path) -> Self {
         Self::named(path).unwrap_or(Self::Conll)
     }
 
-    /// Whether a file's name stands for a format.
+    /// Whether a file's name tells a format.
     pub(super) fn said_by(path: &Path) -> bool {
         Self::named(path).is_some()
     }
@@ -64,10 +65,11 @@ impl Format {
     }
 }
 
-/// The sentences of a file, and the names that the numbers of tags stand for, where it says them.
+/// Reads the sentences of a file, and the names that tag numbers stand for, if the file has them.
 ///
 /// # Errors
-/// A file that cannot be read, is not UTF-8 or has no sentences; a column that a line lacks, lists of two lengths.
+/// If the file cannot be read, is not UTF-8 or has no sentences, a line lacks a column, or the lists of a row
+/// differ in length.
 pub(super) fn read(path: &Path, layout: &Layout) -> Result<(Vec<Sentence>, Option<Vec<String>>)> {
     let (sentences, names) = match columnar::is_columnar(path) {
         true => columns(path, layout)?,
@@ -218,10 +220,10 @@ fn columns(path: &Path, layout: &Layout) -> Result<(Vec<Sentence>, Option<Vec<St
     Ok((sentences, names))
 }
 
-/// Puts names in the place of the numbers of tags that stand for them.
+/// Replaces tag numbers by tag names.
 ///
 /// # Errors
-/// A number that stands for none.
+/// If a number stands for no tag.
 pub(super) fn name(sentences: &mut [Sentence], names: &[String], path: &Path) -> Result<()> {
     for sentence in sentences {
         for tag in &mut sentence.tags {

@@ -1,22 +1,22 @@
-//! Words as a model reads them.
+//! Encodes words as a model reads them.
 
 use crate::data::labelled::examples::{Labelled, framed};
 use crate::data::{Item, Source, Split, TextItem};
 use crate::error::Result;
 use crate::tokenizer::Tokenizer;
 
-/// The words of a sentence as its file has them.
+/// The words of a sentence as in its file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaggedWords {
-    /// All of them, in order.
+    /// All words, in order.
     pub words: Vec<String>,
-    /// The number of each word's tag.
+    /// Tag number of each word.
     pub tags: Vec<i32>,
-    /// Whether the model reads each of them.
+    /// Whether the model reads each word.
     pub read: Vec<bool>,
 }
 
-/// Encoded sentences with their words.
+/// A source of encoded sentences with their words.
 pub(super) struct Tagged {
     pub(super) items: Labelled,
     pub(super) words: Vec<TaggedWords>,
@@ -44,11 +44,11 @@ impl Source for Tagged {
     }
 }
 
-/// Words side by side, cut to `context` tokens, and the place of the first token of each: none of a word that the
-/// tokenizer leaves nothing of, or that lies beyond the context.
+/// Encodes words one after the other, cut to `context` tokens; also returns the position of the first token
+/// of each word, `None` for a word that has no token or lies beyond the context.
 ///
 /// # Errors
-/// A word that the tokenizer cannot encode; words of which nothing is left.
+/// If the tokenizer cannot encode a word, or the words have no token at all.
 pub fn read<T: AsRef<str>>(
     words: &[T],
     context: usize,

@@ -1,14 +1,14 @@
-//! Token ids on disk, read where they are needed: encoded once, used by every run.
+//! Token ids on disk, read on demand: a text is encoded once and used by every run.
 //!
-//! `magic · bytes per id · tokens · documents · bytes of text · SHA-256 of the rest · ids ·
-//! document starts`, little-endian. A file is written aside and renamed into place, and believed
-//! only when its length and checksum are right; otherwise it is made again.
+//! `magic · bytes per id · tokens · documents · bytes of text · SHA-256 of the rest · ids · document starts`,
+//! little-endian. A file is written under another name and renamed into place. It is only used if its length
+//! and checksum are right; otherwise it is made again.
 //!
-//! Files are read and not mapped: a mapped file that another process cuts short, or that a server takes away, ends the
-//! process with SIGBUS, and nothing that this program can do beforehand rules that out. Read, it is an error. A file
-//! that is replaced stays readable, on a local file system and mostly over NFS; one that is written to is noticed by its
-//! length and by its time of change, and then by its checksum. What changes within one tick of the file system's clock
-//! goes unnoticed, but no id beyond those that were there at opening is ever handed out.
+//! Files are read and not memory-mapped: if another process truncates a mapped file, or a server takes it
+//! away, the process dies with SIGBUS, and this program could not prevent that. With reads it is an error. A
+//! file that is replaced stays readable, on a local file system and mostly over NFS. A file that is written
+//! to is noticed by its length and modification time, and then by its checksum. Changes within one tick of
+//! the file system's clock go unnoticed, but ids beyond those that were there at opening are never returned.
 
 mod writer;
 
@@ -29,29 +29,29 @@ use crate::files;
 const MAGIC: &[u8; 8] = b"FWTOKEN1";
 const HEADER: usize = 72;
 
-/// Bytes that are read at one time; whole ids and whole starts.
+/// Number of bytes read at a time; a multiple of the size of an id and of a start.
 const BLOCK: usize = 1 << 20;
 
-/// How long one process waits for another that encodes the same text before it does so too.
+/// How long a process waits for another one that encodes the same text before it does so itself.
 const PATIENCE: Duration = Duration::from_secs(6 * 3600);
 
-/// An open cache.
+/// An open token cache.
 pub struct Tokens {
     file: File,
     path: PathBuf,
-    /// As the file was when its checksum was last right.
+    /// Stamp of the file when its checksum was last verified.
     stamp: Mutex<Stamp>,
     sum: [u8; 32],
     wide: bool,
     len: usize,
-    /// Where each document begins.
+    /// Position of the first token of each document.
     starts: Vec<u64>,
     text_bytes: u64,
-    /// The highest id.
+    /// Highest id in the cache.
     highest: u32,
 }
 
-/// What shows that a file was written to.
+/// File metadata that reveals whether a file was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     bytes: u64,
@@ -71,7 +71,7 @@ impl Tokens {
     /// Opens a cache file.
     ///
     /// # Errors
-    /// A damaged or foreign file; the caller makes it again.
+    /// If the file is damaged or not a cache; the caller makes it again.
     pub fn open(path: &Path) -> Result<Self> {
         files::require_ordinary(path)?;
         let mut file = File::open(path).map_err(Error::io("read", path))?;
@@ -136,11 +136,11 @@ impl Tokens {
         })
     }
 
-    /// The cache at `path`, if its ids are all below `vocab_size`; else what `make` writes there. One process makes it
-    /// while others that want the same wait.
+    /// Opens the cache at `path` if all its ids are below `vocab_size`; otherwise calls `make` to write it
+    /// first. One process makes it while others that need the same wait.
     ///
     /// # Errors
-    /// What `make` returns.
+    /// As for `make`; also if the file that it wrote cannot be opened.
     pub fn open_or_make(
         path: &Path,
         vocab_size: usize,
@@ -154,7 +154,7 @@ impl Tokens {
         if let Some(tokens) = found() {
             return Ok(tokens);
         }
-        // Where there are no locks two processes may make the same file; the one that is done last replaces it.
+        // Without locks, two processes may make the same file; the later one replaces it.
         let lock = path
             .parent()
             .and_then(|folder| std::fs::create_dir_all(folder).ok())
@@ -169,22 +169,22 @@ impl Tokens {
         Self::open(path)
     }
 
-    /// Tokens in all.
+    /// Returns the number of tokens.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no token.
+    /// Whether there are no tokens.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Documents in all.
+    /// Returns the number of documents.
     pub fn documents(&self) -> usize {
         self.starts.len()
     }
 
-    /// Where the tokens of a document are.
+    /// Returns the token range of a document.
     pub fn span(&self, document: usize) -> std::ops::Range<usize> {
         let start = |document: usize| self.starts.get(document).map(|start| *start as usize);
         let Some(first) = start(document) else {
@@ -193,20 +193,20 @@ impl Tokens {
         first..start(document + 1).unwrap_or(self.len)
     }
 
-    /// The sum of its content, in hexadecimal.
+    /// Returns the checksum of the content, in hexadecimal.
     pub fn fingerprint(&self) -> String {
         digest::hex(&self.sum)
     }
 
-    /// Bytes of the text that was encoded.
+    /// Returns the number of bytes of the encoded text.
     pub fn text_bytes(&self) -> u64 {
         self.text_bytes
     }
 
-    /// Tokens `from..from + count`.
+    /// Returns tokens `from..from + count`.
     ///
     /// # Errors
-    /// A file that can no longer be read, or that was changed.
+    /// If the file can no longer be read or has changed.
     pub fn window(&self, from: usize, count: usize) -> Result<Vec<i32>> {
         let inside = from.checked_add(count).is_some_and(|end| end <= self.len);
         assert!(inside, "{count} tokens from {from} of {}", self.len);
@@ -223,13 +223,13 @@ impl Tokens {
         .collect()
     }
 
-    /// The number of the document that token `at` belongs to.
+    /// Returns the index of the document that token `at` belongs to.
     pub fn document(&self, at: usize) -> usize {
         let begun = self.starts.partition_point(|start| *start <= at as u64);
         begun.saturating_sub(1)
     }
 
-    /// An error when the file is not what it was.
+    /// Returns an error if the file has changed since it was opened.
     fn require_unchanged(&self) -> Result<()> {
         let about = self
             .file
@@ -247,7 +247,7 @@ impl Tokens {
         if now.bytes != known.bytes || hash.finalize().as_slice() != self.sum {
             return Err(self.changed("its content is another"));
         }
-        // Only its time of change is.
+        // Only its modification time has changed.
         *known = now;
         Ok(())
     }
@@ -261,7 +261,7 @@ impl Tokens {
     }
 }
 
-/// Calls `each` for `len` bytes from `at`, block by block.
+/// Calls `each` for `len` bytes from position `at`, block by block.
 fn in_blocks(file: &File, mut at: u64, len: u64, mut each: impl FnMut(&[u8])) -> io::Result<()> {
     let mut block = vec![0; len.min(BLOCK as u64) as usize];
     let end = at + len;
@@ -290,7 +290,7 @@ fn read_at(file: &File, mut bytes: &mut [u8], mut at: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// An id of two or four bytes.
+/// Decodes an id of two or four bytes.
 fn id_of(bytes: &[u8]) -> u32 {
     bytes
         .iter()

@@ -1,9 +1,9 @@
-//! From the files of `kind = "text"` to windows of token ids.
+//! Turns the files of `kind = "text"` into windows of token ids.
 //!
 //! Files are read as documents (`documents`), split (`split`), encoded once into caches (`texts`, `cache`)
-//! keyed by the SHA-256 of the files and of the tokenizer, and cut into windows (`windows`).
-//! Documents are followed by the tokenizer's end-of-text token; without one, by a line break where
-//! they lack it. A single document stands alone. Training reads only the cache.
+//! keyed by the SHA-256 of the files and of the tokenizer, and cut into windows (`windows`). Each document is
+//! followed by the tokenizer's end-of-text token or, if there is none, by a line break if it lacks one. A
+//! single document is not followed by anything. Training reads only the cache.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
         if !corpora.iter().any(|texts| texts.has(split)) {
             continue;
         }
-        // Corpora are drawn from apart; held-out texts follow each other.
+        // Training corpora are drawn from separately; held-out texts are joined.
         let corpora_in_all = corpora.len();
         let size = if split == Split::Train {
             1
@@ -113,7 +113,7 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
     })
 }
 
-/// A text whose chunks have neighbours in a database.
+/// A text with a database in which its chunks have neighbours.
 struct Retrieval<'a> {
     config: &'a TextConfig,
     of: &'a DatabaseConfig,
@@ -122,7 +122,7 @@ struct Retrieval<'a> {
 }
 
 impl<'a> Retrieval<'a> {
-    /// That of a text with a database, for a model that reads neighbours.
+    /// Returns the retrieval of a text with a database, for a model that reads neighbours.
     fn of(config: &'a TextConfig, request: &'a Request<'a>) -> Option<Self> {
         Some(Self {
             config,
@@ -132,7 +132,8 @@ impl<'a> Retrieval<'a> {
         })
     }
 
-    /// The database: the files that its keys name, read as the text's own, or else the training text.
+    /// Builds the database from the files that its keys name, read in the same way as the text, or else from
+    /// the training text.
     fn database(
         &self,
         train: &Arc<dyn Ids>,
@@ -161,7 +162,7 @@ impl<'a> Retrieval<'a> {
     }
 }
 
-/// Which windows of a split are read.
+/// Returns which windows of a split are read.
 fn layout(config: &TextConfig, split: Split, seed: u64) -> Layout {
     match (split, config.windows) {
         (Split::Valid | Split::Test, _) => match config.eval_stride {
@@ -173,8 +174,8 @@ fn layout(config: &TextConfig, split: Split, seed: u64) -> Layout {
     }
 }
 
-/// Bytes of text behind the scored tokens, over their number: nothing precedes the first token of a split, or that of
-/// a document where attention is blocked between documents, so that neither is scored (`windows`).
+/// Returns the bytes of text per scored token. The first token of a split is not scored, nor is that of a
+/// document if attention is blocked between documents, since nothing precedes it (`windows`).
 fn bytes_per_scored_token(
     tokens: &Tokens,
     tokenizer: &Tokenizer,
@@ -201,7 +202,7 @@ fn bytes_per_scored_token(
 }
 
 fn long_enough(tokens: &Tokens, config: &TextConfig, split: Split) -> Result<()> {
-    // Evaluation fills up a partial window; training takes whole ones only.
+    // Evaluation pads a partial window; training takes only whole ones.
     let least = if split == Split::Train {
         config.context + 1
     } else {

@@ -1,7 +1,7 @@
-//! The files of a text: found at their paths, told from files beside them that are no text, and summed.
+//! The files of a text: finds them, separates them from files that are not text, and computes their key.
 //!
-//! A folder from a hub has a card and descriptions (`README.md`, `dataset_infos.json`) beside its tables. Where a folder
-//! holds files of rows, its other files are left out, and a note names them.
+//! A folder from a hub has a card and descriptions (`README.md`, `dataset_infos.json`) beside its tables. If
+//! a folder holds files of rows, its other files are left out, and a note names them.
 
 use std::path::{Path, PathBuf};
 
@@ -16,19 +16,19 @@ use crate::data::{Paths, PerSplit, Request, Split, TextConfig};
 use crate::digest::hex;
 use crate::error::{Error, Result};
 
-/// Files that a note names.
+/// Maximum number of files that a note names.
 const NAMED: usize = 4;
 
-/// The files of the splits, and messages about those that are left out.
+/// The files of the splits, and notes about files that are left out.
 pub(super) struct Found {
     pub(super) files: PerSplit<Vec<PathBuf>>,
     pub(super) notes: Vec<String>,
 }
 
-/// The files of `train`, which stand under a key of their own, and of the keys for held-out text.
+/// Finds the training files `train`, given under some key, and the files of the keys for held-out text.
 ///
 /// # Errors
-/// A path at which nothing lies, a folder that cannot be read, holds no file or those of several splits.
+/// If there is nothing at a path, or a folder cannot be read, holds no file or holds those of several splits.
 pub(super) fn find(
     config: &TextConfig,
     (key, train): (&str, &Paths),
@@ -59,7 +59,7 @@ pub(super) fn find(
     Ok(Found { files, notes })
 }
 
-/// The files of a place that are its text, and those that are not.
+/// Separates the files of a path that are its text from other ones.
 fn told_apart(place: &Path, files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
     match place.is_dir() && files.iter().any(|file| documents::has_rows(file)) {
         true => files
@@ -84,10 +84,11 @@ fn note(folder: &Path, others: &[PathBuf]) -> Option<String> {
     })
 }
 
-/// An error where keys of a new run say how plain text becomes documents, and no file is plain text.
+/// Returns an error if a new run sets keys that divide plain text into documents although no file is plain
+/// text.
 ///
 /// # Errors
-/// `document_separator` or `documents` beside files of rows alone.
+/// If `document_separator` or `documents` is set and there are only files of rows.
 pub(in crate::data) fn require_plain(
     config: &TextConfig,
     request: &Request,
@@ -99,7 +100,7 @@ pub(in crate::data) fn require_plain(
         (None, None) => return Ok(()),
     };
     let of = |texts: &Texts| Split::ALL.iter().all(|s| rows_alone(texts.files.get(*s)));
-    // An evaluation may read other files than the run's.
+    // An evaluation may read other files than those of the run.
     if request.run.is_some() || !corpora.iter().all(of) {
         return Ok(());
     }
@@ -113,7 +114,7 @@ fn rows_alone(files: &[PathBuf]) -> bool {
     files.iter().all(|file| documents::has_rows(file))
 }
 
-/// The sum of files and of the way they are read.
+/// Returns the hash of the files and of the way they are read.
 pub(super) fn key(
     config: &TextConfig,
     files: &PerSplit<Vec<PathBuf>>,

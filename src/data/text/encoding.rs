@@ -1,4 +1,4 @@
-//! Documents into the entries of a token cache: whole, or sentence by sentence.
+//! Encodes documents into the entries of a token cache: whole, or sentence by sentence.
 
 use std::path::Path;
 
@@ -10,10 +10,11 @@ use crate::data::files::documents;
 use crate::error::Result;
 use crate::tokenizer::{Tokenizer, utf8};
 
-/// The entries of a token cache.
+/// The kind of entries in a token cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::data) enum Entries {
-    /// Documents; several of them are each followed by this token, without one by a line break where they lack it.
+    /// Documents. If there are several, each is followed by this token or, without one, by a line break if it
+    /// lacks one.
     Documents(Option<u32>),
     /// Documents with nothing between them.
     Joined,
@@ -21,37 +22,38 @@ pub(in crate::data) enum Entries {
     Sentences,
 }
 
-/// Bytes of documents that are encoded at once, on all threads: text and ids in memory stay few.
+/// Size in bytes of the documents that are encoded at once, on all threads, to bound the text and ids in
+/// memory.
 const GROUP: usize = 64 << 20;
 
-/// A cache that documents are written to as they come.
+/// Writes documents to a token cache as they come.
 pub(super) struct Encoding<'a> {
     writer: Writer,
     tokenizer: &'a Tokenizer,
     entries: Entries,
-    /// Whether documents are ended even when there is only one.
+    /// Whether a document end is written even if there is only one document.
     separated: bool,
     group: Vec<Vec<u8>>,
     bytes: usize,
-    /// A document that comes in parts.
+    /// The document that currently comes in parts.
     long: Option<Long>,
 }
 
-/// What of a document in parts is not written yet.
+/// The part of a document that is not written yet.
 #[derive(Default)]
 struct Long {
     text: Vec<u8>,
-    /// Whether its beginning is written.
+    /// Whether the beginning of the document is already written.
     begun: bool,
-    /// Whether nothing of it is to come.
+    /// Whether the last part of the document has been added.
     ended: bool,
 }
 
 impl<'a> Encoding<'a> {
-    /// Begins the cache at `path`; `separated` puts what ends a document after a single one, too.
+    /// Begins the cache at `path`; with `separated` a document end is written even after a single document.
     ///
     /// # Errors
-    /// The disk's.
+    /// If the disk cannot be written to.
     pub(super) fn new(
         path: &Path,
         tokenizer: &'a Tokenizer,
@@ -69,14 +71,14 @@ impl<'a> Encoding<'a> {
         })
     }
 
-    /// Adds a document, or a part of one that `ends` it or not. A long one is encoded as it comes, in the pieces that it
-    /// would be encoded in as a whole.
+    /// Adds a document, or a part of one; `ends` tells whether it ends the document. A long document is
+    /// encoded as it comes, in the same pieces as if it were encoded as a whole.
     ///
     /// # Errors
-    /// The disk's, and text that the tokenizer cannot encode.
+    /// If the disk cannot be written to, or the tokenizer cannot encode the text.
     pub(super) fn add(&mut self, part: Vec<u8>, ends: bool) -> Result<()> {
         if self.long.as_ref().is_some_and(|long| long.ended) {
-            // A second document ends the first.
+            // A second document: the first one needs its end.
             self.separated = true;
             self.end_long()?;
         }
@@ -93,7 +95,7 @@ impl<'a> Encoding<'a> {
         long.ended = ends;
         match self.entries {
             Entries::Sentences if ends => return self.add_whole(long.text),
-            // A sentence may lie in two parts.
+            // A sentence may span two parts.
             Entries::Sentences => {}
             Entries::Documents(_) | Entries::Joined => self.write_begun(&mut long)?,
         }
@@ -101,7 +103,7 @@ impl<'a> Encoding<'a> {
         Ok(())
     }
 
-    /// Writes what of a long document can be encoded whatever follows.
+    /// Writes the part of a long document whose encoding does not depend on what follows.
     fn write_begun(&mut self, long: &mut Long) -> Result<()> {
         let (ids, bytes) = self.tokenizer.encode_begun(&long.text)?;
         if bytes == 0 {
@@ -119,7 +121,7 @@ impl<'a> Encoding<'a> {
         }
     }
 
-    /// Writes the end of a long document, with what separates it from another one.
+    /// Writes the rest of a long document, with what separates it from the next one.
     fn end_long(&mut self) -> Result<()> {
         let Some(mut long) = self.long.take() else {
             return Ok(());
@@ -127,7 +129,7 @@ impl<'a> Encoding<'a> {
         let (ids, bytes) = match self.entries {
             Entries::Documents(end) => whole(&long.text, self.tokenizer, end, self.separated)?,
             Entries::Joined => whole(&long.text, self.tokenizer, None, false)?,
-            // Of these no document is left open.
+            // In this mode no document is left open.
             Entries::Sentences => return Ok(()),
         };
         self.write_part(&mut long, &ids, bytes)
@@ -135,7 +137,7 @@ impl<'a> Encoding<'a> {
 
     fn add_whole(&mut self, document: Vec<u8>) -> Result<()> {
         let full = self.bytes + document.len() > GROUP;
-        // A second document ends the first.
+        // A second document: the first one needs its end.
         self.separated |= !self.group.is_empty();
         if full {
             self.encode()?;
@@ -162,10 +164,10 @@ impl<'a> Encoding<'a> {
         Ok(())
     }
 
-    /// Encodes the rest and puts the cache into its place.
+    /// Encodes the rest and moves the cache into place.
     ///
     /// # Errors
-    /// As [`Self::add`].
+    /// As for [`Self::add`].
     pub(super) fn finish(mut self) -> Result<()> {
         self.encode()?;
         self.end_long()?;
@@ -173,7 +175,7 @@ impl<'a> Encoding<'a> {
     }
 }
 
-/// A document's ids with what ends it, and its bytes.
+/// Returns the ids of a document, including its end, and the bytes that they encode.
 fn whole(
     document: &[u8],
     tokenizer: &Tokenizer,
@@ -195,7 +197,7 @@ fn whole(
     }
 }
 
-/// The ids of each sentence of a document, and an empty entry that ends it.
+/// Returns the ids of each sentence of a document, and an empty entry that ends it.
 fn by_sentence(document: &[u8], tokenizer: &Tokenizer) -> Result<Vec<(Vec<u32>, usize)>> {
     let mut entries = sentences::cut(utf8(document)?)
         .into_iter()

@@ -1,4 +1,4 @@
-//! Faults of keys of `kind = "text"` that need more than one of them.
+//! Faults that involve several keys of `kind = "text"`.
 
 use super::{TextConfig, Windows};
 

@@ -1,4 +1,4 @@
-//! Token ids by their place, wherever they lie: in a cache, or in memory.
+//! Access to token ids by position, in a cache or in memory.
 
 use std::ops::Range;
 
@@ -8,32 +8,32 @@ use super::cache::Tokens;
 use crate::digest::hex;
 use crate::error::Result;
 
-/// A stream of token ids, cut into documents.
+/// A stream of token ids, divided into documents.
 pub trait Ids: Send + Sync {
-    /// Tokens in all.
+    /// Returns the number of tokens.
     fn len(&self) -> usize;
 
-    /// Whether there is no token.
+    /// Whether there are no tokens.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Tokens `from..from + count`.
+    /// Returns tokens `from..from + count`.
     ///
     /// # Errors
-    /// A file that can no longer be read, or that was changed.
+    /// If a file can no longer be read or has changed.
     fn window(&self, from: usize, count: usize) -> Result<Vec<i32>>;
 
-    /// The number of the document that token `at` belongs to.
+    /// Returns the index of the document that token `at` belongs to.
     fn document(&self, at: usize) -> usize;
 
-    /// Documents in all.
+    /// Returns the number of documents.
     fn documents(&self) -> usize;
 
-    /// Where the tokens of a document are.
+    /// Returns the token range of a document.
     fn span(&self, document: usize) -> Range<usize>;
 
-    /// Changes with every id and with every beginning of a document.
+    /// Returns a hash that changes with every id and every beginning of a document.
     fn fingerprint(&self) -> String;
 }
 
@@ -66,9 +66,9 @@ impl Ids for Tokens {
 /// Ids in memory, of generated texts.
 #[derive(Clone, Debug, Default)]
 pub struct Held {
-    /// All of them.
+    /// Ids of all documents.
     pub ids: Vec<i32>,
-    /// Where each document begins.
+    /// Position of the first token of each document.
     pub starts: Vec<usize>,
 }
 

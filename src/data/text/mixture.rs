@@ -1,12 +1,12 @@
-//! Windows of several corpora, each drawn as often as its weight says.
+//! Windows of several corpora, each drawn in proportion to its weight.
 
 use super::windows::TextSource;
 use crate::data::{Item, Source, Split};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
-/// A window's corpus is drawn from (seed, sample), then its place in the corpus, so that a run that goes on draws what it
-/// would have drawn.
+/// A source that draws a window's corpus from (seed, sample) and then its position in the corpus, so that a
+/// resumed run draws the same windows.
 pub(super) struct Mixture {
     corpora: Vec<TextSource>,
     /// Sums of the weights up to each corpus, over the sum of all.
@@ -15,7 +15,7 @@ pub(super) struct Mixture {
 }
 
 impl Mixture {
-    /// Corpora of drawn windows, with a positive weight for each.
+    /// Builds the mixture of corpora with drawn windows, with a positive weight for each.
     pub(super) fn new(corpora: Vec<TextSource>, weights: &[f64], seed: u64) -> Self {
         assert_eq!(corpora.len(), weights.len(), "a weight for each corpus");
         let total: f64 = weights.iter().sum();
@@ -31,18 +31,18 @@ impl Mixture {
         }
     }
 
-    /// The number of the corpus that a sample is drawn from.
+    /// Returns the index of the corpus that a sample is drawn from.
     fn corpus(&self, sample: u64) -> usize {
         let mut draws = Stream::new(self.seed, Purpose::Window, (sample, 1, 0));
         let at = f64::from(draws.uniform());
         let corpus = self.bounds.partition_point(|bound| *bound <= at);
-        // The last bound may be a rounding below 1.
+        // The last bound may be below 1 by a rounding error.
         corpus.min(self.corpora.len() - 1)
     }
 }
 
 impl Source for Mixture {
-    /// As many windows as all corpora have.
+    /// The number of windows in all corpora together.
     fn len(&self) -> usize {
         self.corpora.iter().map(Source::len).sum()
     }

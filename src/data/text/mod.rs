@@ -1,4 +1,4 @@
-//! `kind = "text"`: the keys of text from files. `corpus` does what they say.
+//! `kind = "text"`: the configuration of text from files. `corpus` carries it out.
 
 pub mod cache;
 pub(super) mod corpus;
@@ -31,8 +31,8 @@ pub struct TextConfig {
     /// A file, a folder or a pattern (`corpus/*.parquet`), or a list of them: text, JSONL, Parquet or Arrow; text and
     /// JSONL plain or packed with gzip or Zstandard.
     pub path: Paths,
-    /// How often a window is drawn from each entry of `path`, in proportion to the others (`windows = "random"`). Default:
-    /// in proportion to their lengths.
+    /// Relative frequency with which windows are drawn from each entry of `path` (`windows = "random"`). Default: in proportion
+    /// to their lengths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub weights: Vec<f64>,
     /// Validation text, instead of a fraction of `path`.
@@ -46,22 +46,22 @@ pub struct TextConfig {
     /// Share of the text, after the validation part, to test on.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub test_fraction: Option<f64>,
-    /// Tokens in a window.
+    /// Length of a window in tokens.
     pub context: usize,
     /// Windows to train on; evaluation covers its split, each token once.
     pub windows: Windows,
-    /// Tokens between the beginnings of two windows of an evaluation, of which each but the first is scored on as many at
-    /// its end; `context` when absent: side by side.
+    /// Number of tokens between the beginnings of two evaluation windows; each window but the first is scored on that many
+    /// tokens at its end. `context` when absent: windows do not overlap.
     pub eval_stride: Option<usize>,
     /// Whether attention may cross documents (`windows = "documents"` only). Default true.
     pub across_documents: Option<bool>,
-    /// The field of a JSON line, or the column of a Parquet or Arrow table, that holds its text. Default `text`.
+    /// Field of a JSON line, or column of a Parquet or Arrow table, that holds the text. Default `text`.
     pub field: Option<String>,
-    /// The separator of the documents of a plain file.
+    /// Separator between the documents of a plain file.
     pub document_separator: Option<String>,
-    /// Where the documents of a plain file begin, when nothing separates them. Default: a file is one.
+    /// Where the documents of a plain file begin, if there is no separator. Default: a file is one document.
     pub documents: Option<Beginnings>,
-    /// The database in which neighbours of its chunks are found, for a model with `[model.retrieval]`.
+    /// Database in which the neighbours of the text's chunks are found, for a model with `[model.retrieval]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retrieval: Option<DatabaseConfig>,
 }
@@ -88,7 +88,7 @@ impl Default for TextConfig {
 }
 
 impl TextConfig {
-    /// The same with every path as `place` gives it.
+    /// Returns the same configuration with every path replaced by `place(path)`.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         let all = |paths: &Paths| paths.placed(&place);
@@ -109,14 +109,14 @@ pub enum Windows {
     /// Anywhere in the text, drawn for each example.
     #[default]
     Random,
-    /// Side by side, in a new order each epoch.
+    /// Consecutive windows, in a new order each epoch.
     Contiguous,
-    /// Side by side over packed documents, each followed by the end-of-text token.
+    /// Consecutive windows over packed documents, each followed by the end-of-text token.
     Documents,
 }
 
 impl TextConfig {
-    /// Shares of `path` for validation and test.
+    /// Returns the shares of `path` for validation and test.
     pub(in crate::data) fn fractions(&self) -> (f64, f64) {
         let valid = if self.valid_path.is_some() { 0.0 } else { 0.1 };
         (
@@ -130,7 +130,7 @@ impl TextConfig {
         self.across_documents == Some(false)
     }
 
-    /// How its files become documents; `any_bytes` for the byte tokenizer.
+    /// Returns how files are divided into documents; `any_bytes` is for the byte tokenizer.
     pub(in crate::data) fn reading(&self, any_bytes: bool) -> Reading {
         Reading {
             field: self.field.clone(),

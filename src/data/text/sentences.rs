@@ -1,11 +1,12 @@
-//! Documents into sentences, and where the sentences of encoded documents lie.
+//! Splits documents into sentences, and locates the sentences of encoded documents.
 //!
-//! A line break ends a sentence. Within a line a sentence ends after a word that ends in `.`, `!` or `?` (or in one
-//! of these and closing quotes or brackets) when the next word does not begin with a small letter; after an
-//! abbreviation (`Mr.`, `e.g.`, a single letter) it continues. A `.`, `!` or `?` that stands alone, as in tokenized
-//! text, ends a sentence whatever follows, and quotes that were open close with it. `。！？` end one anywhere. A
-//! sentence keeps the blanks before it, so that sentences put together are the text again. Rules only, no model:
-//! about what Punkt gives on news and encyclopedias; text without capitals or marks is cut at its lines.
+//! A line break ends a sentence. Within a line, a sentence ends after a word that ends in `.`, `!` or `?`
+//! (possibly followed by closing quotes or brackets) if the next word does not begin with a lower-case
+//! letter. After an abbreviation (`Mr.`, `e.g.`, a single letter) it continues. A separate `.`, `!` or `?`,
+//! as in tokenized text, ends a sentence whatever follows, and open quotes close with it. `。！？` end a
+//! sentence anywhere. A sentence keeps the blanks before it, so that the concatenated sentences are the text
+//! again. There are only rules, no model: about as good as Punkt on news and encyclopedias; text without
+//! capitals or punctuation is split at its lines.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use super::cache::Tokens;
 use super::ids::Ids;
 use crate::error::Result;
 
-/// Words with a dot that do not end a sentence.
+/// Abbreviations whose dot does not end a sentence.
 const ABBREVIATIONS: &[&str] = &[
     "mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr", "vs", "etc", "vol", "fig", "inc", "ltd",
     "co", "corp", "gen", "col", "capt", "lt", "sgt", "rev", "hon", "gov", "sen", "rep", "mt", "ft",
@@ -24,8 +25,8 @@ const ABBREVIATIONS: &[&str] = &[
 const CLOSERS: &[char] = &['"', '\'', ')', ']', '}', '”', '’', '»'];
 const OPENERS: &[char] = &['"', '\'', '(', '[', '{', '“', '‘', '«'];
 
-/// The sentences of a text, in order; put together they are the text. Blanks alone belong to the sentence before
-/// them.
+/// Returns the sentences of a text in order; concatenated, they are the text. White space on its own belongs
+/// to the sentence before it.
 pub fn cut(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     let mut from = 0;
@@ -35,7 +36,7 @@ pub fn cut(text: &str) -> Vec<&str> {
             end += length;
             let blank = text[end - length..end].trim().is_empty();
             match sentences.last_mut() {
-                // A stretch of blanks is no sentence.
+                // White space alone is not a sentence.
                 Some(last) if blank => *last = &text[from..end],
                 _ if blank => {}
                 _ => {
@@ -53,7 +54,7 @@ pub fn cut(text: &str) -> Vec<&str> {
     sentences
 }
 
-/// Bytes of each sentence of a line.
+/// Returns the length in bytes of each sentence of a line.
 fn lengths(line: &str) -> Vec<usize> {
     let words = words(line);
     let mut lengths = Vec::new();
@@ -65,7 +66,7 @@ fn lengths(line: &str) -> Vec<usize> {
         quotes += word.matches('"').count();
         let next = words.get(i + 1).map(|next| &line[next.clone()]);
         if ends(word, next) {
-            // A mark that stands alone takes the closing quotes and brackets after it along.
+            // A separate punctuation mark takes the closing quotes and brackets after it along.
             while let Some(next) = words.get(i + 1) {
                 let next = &line[next.clone()];
                 let closes = matches!(next, "''" | ")" | "]") || next == "\"" && quotes % 2 == 1;
@@ -87,7 +88,7 @@ fn lengths(line: &str) -> Vec<usize> {
     lengths
 }
 
-/// The runs of characters between blanks; marks of Chinese and Japanese end a word.
+/// Returns the runs of characters between blanks; Chinese and Japanese punctuation ends a word.
 fn words(line: &str) -> Vec<Range<usize>> {
     let mut words = Vec::new();
     let mut start = None;
@@ -130,17 +131,18 @@ fn ends(word: &str, next: Option<&str>) -> bool {
     core.ends_with(['!', '?']) || !abbreviated
 }
 
-/// Encoded documents, sentence by sentence.
+/// The sentences of encoded documents.
 pub struct Sentences {
     ids: Arc<dyn Ids>,
-    /// Where each sentence begins, and the end of the last.
+    /// Position of the first token of each sentence, and the end of the last one.
     starts: Vec<u64>,
-    /// The first sentence of each document, and the end of the last.
+    /// Index of the first sentence of each document, and the end of the last one.
     documents: Vec<u32>,
 }
 
 impl Sentences {
-    /// Of a cache with an entry for each sentence and an empty one after each document.
+    /// Builds the sentences of a cache that has an entry for each sentence and an empty one after each
+    /// document.
     pub fn of_cache(tokens: Arc<Tokens>) -> Self {
         let mut starts = Vec::new();
         let mut documents = vec![0];
@@ -161,7 +163,7 @@ impl Sentences {
         }
     }
 
-    /// Of ids with the start of each sentence and the first sentence of each document.
+    /// Builds the sentences of ids from the start of each sentence and the first sentence of each document.
     pub fn new(ids: Arc<dyn Ids>, mut starts: Vec<u64>, mut documents: Vec<u32>) -> Self {
         documents.push(starts.len() as u32);
         starts.push(ids.len() as u64);
@@ -172,25 +174,25 @@ impl Sentences {
         }
     }
 
-    /// Documents with a sentence or more.
+    /// Returns the number of documents that have at least one sentence.
     pub fn documents(&self) -> usize {
         self.documents.len() - 1
     }
 
-    /// The sentences of a document.
+    /// Returns the range of sentences of a document.
     pub fn of_document(&self, document: usize) -> Range<usize> {
         self.documents[document] as usize..self.documents[document + 1] as usize
     }
 
-    /// The places of the tokens of some consecutive sentences.
+    /// Returns the token range of some consecutive sentences.
     pub fn tokens(&self, sentences: Range<usize>) -> Range<usize> {
         self.starts[sentences.start] as usize..self.starts[sentences.end] as usize
     }
 
-    /// The ids at some places.
+    /// Returns the ids in a token range.
     ///
     /// # Errors
-    /// Those of [`Ids::window`].
+    /// As for [`Ids::window`].
     pub fn ids(&self, places: Range<usize>) -> Result<Vec<i32>> {
         self.ids.window(places.start, places.len())
     }

@@ -1,8 +1,8 @@
-//! The text of an experiment's files, document after document.
+//! The text of an experiment's files, one document after the other.
 //!
-//! Files are read each time that something must be made of them, so that a corpus may be larger than memory: once to count
-//! where fractions cut them, once for a tokenizer, once for the tokens of each split. A file that is one document comes in
-//! parts; a tokenizer that is trained has whole documents, up to `MOST_TO_LEARN_FROM` bytes of them, in memory.
+//! Files are read each time they are needed, so that a corpus may be larger than memory: once to count where fractions cut
+//! them, once for a tokenizer, once for the tokens of each split. A file that is one document comes in parts. A tokenizer that
+//! is trained has whole documents in memory, up to `MOST_TO_LEARN_FROM` bytes of them.
 
 use std::path::{Path, PathBuf};
 
@@ -19,26 +19,26 @@ use crate::digest::hex;
 use crate::error::{Error, Result};
 use crate::tokenizer::{Tokenizer, TokenizerConfig, utf8};
 
-/// Bytes of text that a tokenizer is trained on at most; of a larger corpus every second document, or every fourth, and
-/// so on.
+/// Maximum number of bytes of text that a tokenizer is trained on; of a larger corpus only every second document is used, or
+/// every fourth, and so on.
 const MOST_TO_LEARN_FROM: usize = 1 << 30;
 
-/// The files of an experiment, read when something must be made of them.
+/// The files of an experiment, read when they are needed.
 pub(in crate::data) struct Texts<'a> {
     config: &'a TextConfig,
     unit: Unit,
     reading: Reading,
     pub(super) files: PerSplit<Vec<PathBuf>>,
-    /// Messages about files that are left out.
+    /// Notes about files that are left out.
     pub(in crate::data) notes: Vec<String>,
-    /// Changes with every byte of every file and with how it is read and split.
+    /// Hash that changes with every byte of every file and with how files are read and split.
     key: String,
-    /// Where the files to train on are cut, once they were counted.
+    /// Where the training files are cut, once they have been counted.
     cut: Option<Cut>,
 }
 
 impl<'a> Texts<'a> {
-    /// Looks for the files. Fractions count whole documents when `whole` says so.
+    /// Finds the files. Fractions count whole documents if `whole`.
     pub(in crate::data) fn find(
         config: &'a TextConfig,
         request: &Request,
@@ -47,7 +47,7 @@ impl<'a> Texts<'a> {
         Self::of_paths(config, ("path", &config.path), request, whole)
     }
 
-    /// The corpora that `weights` weigh, or all paths as one. Files to validate and test on are those of the first.
+    /// Finds the corpora that have `weights`, or all paths as one corpus. Validation and test files belong to the first one.
     pub(super) fn each(
         config: &'a TextConfig,
         request: &Request,
@@ -70,7 +70,7 @@ impl<'a> Texts<'a> {
             .collect()
     }
 
-    /// [`Texts::find`] of the paths to train on that stand under some key of `[data]`.
+    /// Like [`Texts::find`], with training paths under a given key of `[data]`.
     pub(super) fn of_paths(
         config: &'a TextConfig,
         train: (&str, &Paths),
@@ -100,7 +100,7 @@ impl<'a> Texts<'a> {
         })
     }
 
-    /// Where the files to train on are cut into splits; they are read and counted at first use.
+    /// Returns where the training files are cut into splits; the files are read and counted at first use.
     fn cut(&mut self) -> Result<Cut> {
         if let Some(cut) = self.cut {
             return Ok(cut);
@@ -130,7 +130,7 @@ impl<'a> Texts<'a> {
         })
     }
 
-    /// Calls `each` for the parts of the documents of a split, with whether the document ends there.
+    /// Calls `each` for the parts of the documents of a split, and tells it whether the part ends its document.
     fn parts(
         &mut self,
         split: Split,
@@ -166,7 +166,7 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// The files that a split is cut from or made of, in the order in which they are read, and how they are read.
+    /// Returns the files that a split is cut from or consists of, in reading order, and how they are read.
     pub(super) fn files_of(&self, split: Split) -> (Vec<PathBuf>, &Reading) {
         let (valid, test) = self.config.fractions();
         let cut = match split {
@@ -184,7 +184,7 @@ impl<'a> Texts<'a> {
         (files, &self.reading)
     }
 
-    /// The documents of a split, all in memory.
+    /// Returns the documents of a split, all in memory.
     pub(in crate::data) fn documents(&mut self, split: Split) -> Result<Vec<Vec<u8>>> {
         let mut all = Vec::new();
         self.visit(split, |document| {
@@ -203,8 +203,8 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// The tokenizer of the run, or one that is made as `config` turns `[tokenizer]`; one that is trained is kept
-    /// beside the token caches, for it may take longer than encoding.
+    /// Returns the tokenizer of the run, or one built from `[tokenizer]` as changed by `config`. A trained tokenizer is kept
+    /// beside the token caches, since training may take longer than encoding.
     pub(in crate::data) fn tokenizer(
         &mut self,
         request: &Request,
@@ -213,7 +213,7 @@ impl<'a> Texts<'a> {
         tokenizer(std::slice::from_mut(self), request, config)
     }
 
-    /// The tokens of a split, from its cache or into it.
+    /// Returns the tokens of a split from their cache, creating it if necessary.
     pub(in crate::data) fn encoded(
         &mut self,
         tokenizer: &Tokenizer,
@@ -225,7 +225,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// The messages about the files of corpora, each once.
+/// Returns the notes about the files of corpora, each once.
 pub(super) fn notes(corpora: &[Texts]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for note in corpora.iter().flat_map(|texts| &texts.notes) {
@@ -236,7 +236,7 @@ pub(super) fn notes(corpora: &[Texts]) -> Vec<String> {
     all
 }
 
-/// The keys of all corpora as one.
+/// Joins the keys of all corpora.
 fn keys(corpora: &[Texts]) -> String {
     let keys: Vec<&str> = corpora.iter().map(|texts| texts.key.as_str()).collect();
     keys.join(" ")
@@ -271,7 +271,7 @@ pub(super) fn tokenizer(
     let train = learned_from(corpora, MOST_TO_LEARN_FROM)?;
     let mut train = train.iter().map(|d| utf8(d)).collect::<Result<Vec<_>>>()?;
     if train.len() > 1 && config.separates_by_line() {
-        // What will separate the documents.
+        // The text that will separate the documents.
         train.push("\n");
     }
     let tokenizer = Tokenizer::build(&config, &train)?;
@@ -282,7 +282,7 @@ pub(super) fn tokenizer(
     Ok(tokenizer)
 }
 
-/// The documents to train a tokenizer on: all, or every 2ᵏ-th where all have more than `most` bytes.
+/// Returns the documents to train a tokenizer on: all of them, or every 2ᵏ-th if together they have more than `most` bytes.
 fn learned_from(corpora: &mut [Texts], most: usize) -> Result<Vec<Vec<u8>>> {
     let mut kept: Vec<(usize, Vec<u8>)> = Vec::new();
     let (mut every, mut number, mut bytes) = (1, 0, 0);
@@ -332,7 +332,7 @@ pub(super) fn encoded(
         let mut encoding = Encoding::new(&path, tokenizer, entries, separated)?;
         let mut encode = || -> Result<()> {
             for texts in corpora.iter_mut() {
-                // What is wrong with a file is told by its name.
+                // Faults of a file itself already name it.
                 texts.parts(split, |part, ends| {
                     encoding
                         .add(part, ends)

@@ -1,7 +1,8 @@
-//! Where the text stands that a tokenizer cannot encode: a character that the vocabulary of `kind = "char"` lacks.
+//! Locates text that a tokenizer cannot encode: a character that the vocabulary of `kind = "char"` lacks.
 //!
-//! Documents are encoded in parts that know no file, so that the files are looked through once more, line by line, when
-//! encoding has failed. The text to train on precedes what is held out of it, so that the first such line is the one.
+//! Documents are encoded in parts that do not know their file. When encoding has failed, the files are
+//! therefore searched once more, line by line. The training text comes before the text held out of it, so the
+//! first such line is the right one.
 
 use super::texts::Texts;
 use crate::data::Split;
@@ -9,17 +10,17 @@ use crate::data::files::documents;
 use crate::error::{Error, Result};
 use crate::tokenizer::{Tokenizer, utf8};
 
-/// How the message of a text that cannot be encoded begins where no file is named.
+/// Returns the beginning of the message about text that cannot be encoded, if no file is named.
 pub fn of(split: Split) -> String {
     format!("the {} text: ", split.name())
 }
 
-/// What stands behind the file and the line.
+/// Returns the words of the message that follow the file and the line.
 pub fn within(split: Split) -> String {
     format!("in the {} text, ", split.name())
 }
 
-/// The error of a text with the name of its split.
+/// Adds the name of the split to the error of a text.
 pub(super) fn told(error: Error, split: Split) -> Error {
     match error {
         Error::Run(message) => Error::Run(format!("{}{message}", of(split))),
@@ -27,7 +28,7 @@ pub(super) fn told(error: Error, split: Split) -> Error {
     }
 }
 
-/// The error of a split with the file and the line that cannot be encoded, where one line cannot be alone.
+/// Adds to the error of a split the file and the line that cannot be encoded, if a single line is the cause.
 pub(super) fn placed(
     error: Error,
     corpora: &[Texts],
@@ -36,7 +37,7 @@ pub(super) fn placed(
 ) -> Error {
     match &error {
         Error::Run(message) if message.starts_with(&of(split)) => {}
-        // The error of a file names it.
+        // The error of a file already names it.
         _ => return error,
     }
     let mut files = corpora.iter().flat_map(|texts| {

@@ -1,11 +1,11 @@
-//! Windows of a token stream: next to each other, or anywhere.
+//! Windows of a token stream: consecutive, or anywhere.
 //!
-//! Window k of the counted kind holds tokens kT … kT+T−1 and is scored on kT+1 … kT+T, so that
-//! every token but the first is scored once (nanoGPT draws the start uniformly instead). Windows that slide by S begin at
-//! kS: the first is scored whole, each later one on its last S targets, so that every token is scored once still, by a
-//! query with at least T − S + 1 keys (S = 1 is how Al-Rfou et al. 2019, section 4, evaluate). With
-//! attention blocked between documents a document's first token, which nothing in its document
-//! precedes, is not scored.
+//! Consecutive window k holds tokens kT … kT+T−1 and is scored on kT+1 … kT+T, so that every token but the
+//! first is scored once (nanoGPT draws the start uniformly instead). Windows that slide by S begin at kS: the
+//! first is scored on all targets, each later one on its last S. Every token is still scored once, by a query
+//! with at least T − S + 1 keys (S = 1 is how Al-Rfou et al. 2019, section 4, evaluate). If attention is
+//! blocked between documents, the first token of a document is not scored, since nothing precedes it in its
+//! document.
 
 use std::sync::Arc;
 
@@ -15,27 +15,27 @@ use crate::data::{Item, NOT_SCORED, Source, Split, TextItem};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
-/// Which windows.
+/// Which windows are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Side by side, whole windows only.
+    /// Consecutive windows, only whole ones.
     Whole,
-    /// Side by side; the last, partial one is filled up with targets that are not scored.
+    /// Consecutive windows; the last, partial one is padded with targets that are not scored.
     Covering,
-    /// Each `stride` tokens after the one before, overlapping, and scored on its last `stride` targets; the first one on
-    /// all. The stride is at most a window.
+    /// Overlapping windows, each `stride` tokens after the one before. Each is scored on its last `stride`
+    /// targets, the first one on all. The stride is at most the length of a window.
     Sliding {
-        /// Tokens between the beginnings of two windows.
+        /// Number of tokens between the beginnings of two windows.
         stride: usize,
     },
-    /// Anywhere: the start is drawn for each sample number from this seed.
+    /// Windows anywhere: the start is drawn for each sample number from this seed.
     Drawn {
-        /// The experiment's seed.
+        /// Seed of the experiment.
         seed: u64,
     },
 }
 
-/// The windows of a split.
+/// A source of the windows of a split.
 pub struct TextSource {
     tokens: Arc<dyn Ids>,
     context: usize,
@@ -46,7 +46,7 @@ pub struct TextSource {
 }
 
 impl TextSource {
-    /// Windows of `context` tokens; `blocked` fills [`Item::documents`].
+    /// Builds windows of `context` tokens; `blocked` sets [`TextItem::documents`].
     pub fn new(
         tokens: Arc<dyn Ids>,
         context: usize,
@@ -64,12 +64,13 @@ impl TextSource {
         }
     }
 
-    /// The same windows with the neighbours of their chunks, where there are some. Windows begin with a chunk of the stream.
+    /// Returns the same windows with the neighbours of their chunks, if given. Windows must begin with a
+    /// chunk of the stream.
     pub fn with(self, retrieving: Option<Retrieving>) -> Self {
         Self { retrieving, ..self }
     }
 
-    /// Tokens that have a token before them.
+    /// Returns the number of tokens that have a token before them.
     fn scored(&self) -> usize {
         self.tokens.len().saturating_sub(1)
     }
@@ -133,7 +134,7 @@ impl Source for TextSource {
                 after = None;
             }
             numbers.truncate(count);
-            // What fills a partial window is a document of its own.
+            // The padding of a partial window is a separate document.
             let filling = numbers.last().map_or(0, |n| n + 1);
             numbers.resize(self.context, filling);
             numbers

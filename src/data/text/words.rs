@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::tokenizer::Tokenizer;
 
-/// The places of the tokens of each word of a text, special tokens left out.
+/// Returns the token ranges of the words of a text, without special tokens.
 pub(in crate::data) fn words(ids: &[i32], tokenizer: &Tokenizer) -> Vec<Range<usize>> {
     let mut words: Vec<Range<usize>> = Vec::new();
     let mut before = None;

@@ -1,4 +1,4 @@
-//! The sense of `[ablation]`, as far as it shows without making its arms.
+//! Checks `[ablation]`, as far as possible without expanding its arms.
 
 use super::Sense;
 use crate::experiment::Origin;
@@ -6,13 +6,13 @@ use crate::experiment::ablation::{AblationConfig, Matched};
 use std::collections::BTreeSet;
 use toml::{Table, Value};
 
-/// More arms or seeds than this are a slip of the pen.
+/// Maximum number of arms or seeds; more are assumed to be a typing mistake.
 const MOST: u64 = 10_000;
-/// The largest number of an experiment file.
+/// The largest integer that an experiment file can hold.
 const MOST_SEED: u64 = i64::MAX as u64;
-/// Keys that a sweep gives to its runs itself.
+/// Keys that a sweep sets for its runs itself.
 const OURS: [&str; 3] = ["seed", "name", "ablation"];
-/// Keys of the use of a trained run, which no evaluation of training reads, and the reason.
+/// Keys that affect only the use of a trained run and not the evaluations during training, each with the reason.
 const OF_USE: [(&str, &str); 4] = [
     (
         "decode.search.beam",
@@ -80,7 +80,7 @@ pub(super) fn check(sense: &mut Sense) {
     }
 }
 
-/// What shows of the rungs without the arms; `crate::ablation::halving` holds them against each.
+/// Checks the rungs as far as possible without the arms; `crate::ablation::halving` checks them against each arm.
 fn halving(sense: &mut Sense, ablation: &AblationConfig) {
     let Some(halving) = &ablation.halving else {
         return;
@@ -107,14 +107,14 @@ fn halving(sense: &mut Sense, ablation: &AblationConfig) {
     }
 }
 
-/// Two lists that set the same key, or a key of which another is a part: one would win in silence.
+/// Reports two lists that set the same key, or a key and its parent: one would override the other silently.
 fn overlaps(sense: &mut Sense, ablation: &AblationConfig) {
     let arms: BTreeSet<&String> = ablation
         .arms
         .iter()
         .flat_map(|arm| arm.set.keys())
         .collect();
-    // Where a list has a key; of arms the first that sets it.
+    // Where a list sets a key; for `arms`, the first arm that sets it.
     let place = |list: &str, key: &str| match list {
         "axes" => format!("ablation.axes.{key}"),
         "random" => format!("ablation.random.ranges.{key}"),
@@ -124,7 +124,7 @@ fn overlaps(sense: &mut Sense, ablation: &AblationConfig) {
             format!("ablation.arms.{}.set.{key}", number.unwrap_or(0))
         }
     };
-    // A table is no axis, and a fault of its own.
+    // A table is not an axis and is reported separately.
     let axes = ablation.axes.iter().filter(|(_, value)| !value.is_table());
     let mut all: Vec<(&str, &String)> = axes.map(|(key, _)| ("axes", key)).collect();
     all.extend(arms.into_iter().map(|key| ("arms", key)));
@@ -135,7 +135,7 @@ fn overlaps(sense: &mut Sense, ablation: &AblationConfig) {
     let mut faults = Vec::new();
     for (i, (list, key)) in all.iter().enumerate() {
         for (other, same) in &all[..i] {
-            // Named arms stand side by side; so may their keys.
+            // Different named arms may set the same key.
             let apart = list == other && *list == "arms";
             if !apart && (within(key, same) || within(same, key)) {
                 let rule = format!("{list} and {other} both set `{key}`; leave it to one of them");
@@ -157,7 +157,7 @@ fn overlaps(sense: &mut Sense, ablation: &AblationConfig) {
     }
 }
 
-/// A bound on the number of arms.
+/// Limits the number of arms.
 fn size(sense: &mut Sense, ablation: &AblationConfig) {
     let axes = ablation
         .axes
@@ -176,7 +176,7 @@ fn size(sense: &mut Sense, ablation: &AblationConfig) {
     }
 }
 
-/// A key that the sweep sets itself is no axis.
+/// Reports a key that the sweep sets itself.
 fn own_key(sense: &mut Sense, table: &str, key: &str) {
     let first = key.split('.').next().unwrap_or(key);
     if OURS.contains(&first) {
@@ -191,7 +191,7 @@ fn own_key(sense: &mut Sense, table: &str, key: &str) {
     }
 }
 
-/// A key that nothing which a sweep measures depends on.
+/// Reports a key that affects nothing a sweep measures.
 fn key_of_use(sense: &mut Sense, table: &str, key: &str) {
     if let Some(why) = of_use(key) {
         let rule = format!("`{key}` has no effect on what a sweep measures: {why}");
@@ -199,7 +199,7 @@ fn key_of_use(sense: &mut Sense, table: &str, key: &str) {
     }
 }
 
-/// The reason why a key has no effect on what a sweep measures, if it has none.
+/// Why a key has no effect on what a sweep measures; `None` if it has an effect.
 fn of_use(key: &str) -> Option<&'static str> {
     let mut all = OF_USE.into_iter();
     let found = all.find(|(known, _)| {
@@ -255,7 +255,7 @@ fn arms(sense: &mut Sense, ablation: &AblationConfig) {
         for key in arm.set.keys() {
             own_key(sense, &format!("{table}.set"), key);
         }
-        // Beside others such a key is for the use of the arm's runs.
+        // If an arm sets other keys as well, such a key is allowed: it is for the later use of the arm's runs.
         if let Some(key) = arm.set.keys().next()
             && arm.set.keys().all(|key| of_use(key).is_some())
         {

@@ -1,9 +1,9 @@
-//! The sense of averages of the weights: `[train] ema`, and an optimizer's own average.
+//! Checks averages of the weights: `[train] ema`, and an optimizer's own average.
 
 use super::Sense;
 use crate::train::config::Dtype;
 
-/// Faults of keys beside an optimizer that has an average of its own.
+/// Checks the keys that conflict with an average of the optimizer's own or with a teacher average.
 pub(super) fn check(sense: &mut Sense) {
     teaching(sense);
     let experiment = &sense.loaded.experiment;
@@ -25,7 +25,7 @@ pub(super) fn check(sense: &mut Sense) {
     }
 }
 
-/// Faults of another average beside the one that teaches a task.
+/// Reports another average beside the teacher average of a task.
 fn teaching(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
     if experiment.task.facts().teacher_momentum().is_none() {
@@ -46,7 +46,7 @@ fn teaching(sense: &mut Sense) {
     }
 }
 
-/// A fault of training alone: such a run can still be used.
+/// Reports 16-bit weights that are averaged. Only training is affected: such a run can still be used.
 pub(super) fn of_training(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
     let halves = match experiment.train.dtype {

@@ -1,4 +1,4 @@
-//! The sense of `[data]` and `[tokenizer]`, and whether their files are there.
+//! Checks `[data]` and `[tokenizer]`, and whether their files exist.
 
 use super::{For, Sense};
 use crate::data::DataConfig;
@@ -9,7 +9,7 @@ use crate::tokenizer::TokenizerConfig;
 use crate::train::run_dir;
 use std::path::Path;
 
-/// All faults of the data; the length of its inputs, when there are none.
+/// Reports everything wrong with the data; returns the length of its inputs if there are no errors.
 pub(super) fn check(sense: &mut Sense, what: For) -> Option<usize> {
     let experiment = &sense.loaded.experiment;
     let (data, tokenizer) = (&experiment.data, experiment.tokenizer.as_ref());
@@ -51,7 +51,7 @@ pub(super) fn check(sense: &mut Sense, what: For) -> Option<usize> {
         );
         return None;
     }
-    // A run that is resumed may have moved; its files are looked for by their content.
+    // A resumed run may have been moved; its files are then found by their content.
     if what.begins() {
         paths(sense, data, tokenizer);
         let places = sense.loaded.places();
@@ -62,7 +62,7 @@ pub(super) fn check(sense: &mut Sense, what: For) -> Option<usize> {
     Some(context)
 }
 
-/// A run that another one needs and that is not there; of an experiment the command that makes it.
+/// Reports a required run that does not exist; if it is named by an experiment file, with the command that trains it.
 pub(super) fn other_run(sense: &mut Sense, key: &str, error: Option<Error>, what: For) {
     let Some(error) = error else {
         return;

@@ -1,4 +1,4 @@
-//! The sense of `[diagnostics]`: something is measured, some time, of something that is there.
+//! Checks `[diagnostics]`: something must be measured within the run's steps, and the model must have what is measured.
 
 use super::Sense;
 

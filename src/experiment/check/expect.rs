@@ -1,4 +1,4 @@
-//! The sense of `[expect]` and of `[train] best_by`: metrics that are measured.
+//! Checks `[expect]` and `[train] best_by`: their metrics must be measured.
 
 use super::Sense;
 use crate::data::Split;
@@ -19,13 +19,13 @@ pub(super) fn check(sense: &mut Sense) {
     }
 }
 
-/// The metrics of an evaluation.
+/// Returns the names of the metrics of an evaluation.
 pub fn measured(experiment: &Experiment) -> Vec<&'static str> {
     let task = &experiment.task;
     let of_task = task.facts().metrics(experiment.data.set());
     let named = std::iter::once(LOSS).chain(of_task).map(|m| m.name);
     let mut metrics: Vec<&str> = named.collect();
-    // Texts that are written are compared with those of the data.
+    // Generated texts are compared with those of the data.
     if task.compares_texts() {
         metrics.extend(experiment.decode.measured());
     }

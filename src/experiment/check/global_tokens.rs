@@ -1,10 +1,10 @@
-//! The sense of global tokens: a task marks them, and attention sees them.
+//! Checks global tokens: the task must mark them, and an attention layer must use them.
 
 use super::Sense;
 use crate::model::{GlobalTokens, Use};
 use crate::task::facts::Marks;
 
-/// Faults of a task that marks tokens for a model without attention to them, and of such attention without marks.
+/// Reports a task that marks global tokens for a model that does not use them, and a model that uses them without marks.
 pub(super) fn check(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
     let task = &experiment.task;

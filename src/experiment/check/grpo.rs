@@ -1,5 +1,5 @@
-//! The sense of completions that a model writes itself and learns from: data with answers, room for them, and steps that know what their
-//! loss is divided by.
+//! Checks GRPO, in which a model learns from its own completions: the data needs answers, the context needs room for
+//! completions, and the denominator of each step's loss must be known.
 
 use super::{For, Sense};
 use crate::data::Gives;
@@ -16,7 +16,7 @@ pub(super) fn check(sense: &mut Sense, what: For) {
     }
 }
 
-/// The prompts, and the room behind them.
+/// Checks the prompts, and the room for completions after them.
 fn texts(sense: &mut Sense, config: &GrpoConfig) {
     let experiment = &sense.loaded.experiment;
     let data = &experiment.data;
@@ -54,7 +54,7 @@ fn texts(sense: &mut Sense, config: &GrpoConfig) {
     }
 }
 
-/// The steps that learn from what is written.
+/// Checks the training steps on completions.
 fn steps(sense: &mut Sense, config: &GrpoConfig) {
     let c = &sense.loaded.experiment.train;
     let micro = c.micro_batch_size.filter(|rows| *rows < c.batch_size);

@@ -1,10 +1,10 @@
-//! The sense of positions on a grid, and along a line.
+//! Checks two-dimensional and one-dimensional position schemes.
 
 use super::Sense;
 use crate::model::ItemOf;
 use crate::nn::position::PositionConfig;
 
-/// Faults of positions on a grid in texts, and along a line in images.
+/// Reports two-dimensional position schemes for text, and one-dimensional ones for images.
 pub(super) fn positions(sense: &mut Sense, position: &PositionConfig, d_model: usize) {
     let model = sense.model();
     let of_images = model.item() == ItemOf::Image;
@@ -19,7 +19,7 @@ pub(super) fn positions(sense: &mut Sense, position: &PositionConfig, d_model: u
             );
             sense.fault(&["model.position.kind"], rule);
         }
-        // Registers have no place beside any that acts in the blocks.
+        // Not for networks with register tokens: these have no position, so no other scheme that acts in the blocks suits either.
         (_, Some(other)) if of_images && model.facts().unplaced() == 0 => {
             let rule = format!(
                 "kind = \"{kind}\" goes by distances along a line, and patches stand in rows and columns: use \"{}\"",

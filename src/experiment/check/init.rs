@@ -1,9 +1,9 @@
-//! The sense of `[init]` and `[lora]`: what a model begins from, and what of it learns.
+//! Checks `[init]` and `[lora]`: the initial weights, and which parameters are trained.
 
 use super::Sense;
 use regex::Regex;
 
-/// Faults of both tables.
+/// Checks both tables.
 pub(super) fn check(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
     for fault in experiment.init.faults() {

@@ -1,4 +1,5 @@
-//! The sense of what training keeps of its activations: reversible stacks, `[train] recompute`, feed-forward layers in chunks.
+//! Checks settings about which activations are kept for the backward pass: reversible stacks, `[train] recompute`, chunked
+//! feed-forward layers.
 
 use super::Sense;
 use crate::model::{Demand, Transformer};
@@ -6,7 +7,7 @@ use crate::nn::position::Acts;
 
 const REVERSIBLE: &str = "model.reversible";
 
-/// Faults of a transformer for inputs of `context` positions, when that is known.
+/// Checks a transformer for inputs of `context` positions, if that is known.
 pub(super) fn check(
     sense: &mut Sense,
     model: &Transformer,
@@ -20,7 +21,7 @@ pub(super) fn check(
     chunks(sense, model, context);
 }
 
-/// Keys of the stack itself.
+/// Checks a reversible stack's own keys.
 fn reversible(sense: &mut Sense, model: &Transformer) {
     let c = model.stack;
     let placement = c.norm_placement;
@@ -57,7 +58,7 @@ fn reversible(sense: &mut Sense, model: &Transformer) {
     }
 }
 
-/// Keys of what stands around it.
+/// Checks the settings around a reversible stack.
 fn surroundings(sense: &mut Sense, model: &Transformer, demand: &Demand) {
     let c = model.stack;
     let attentions = model.sorts().filter_map(|block| block.attention);
@@ -92,7 +93,7 @@ fn surroundings(sense: &mut Sense, model: &Transformer, demand: &Demand) {
     }
 }
 
-/// `[train] recompute` of a network that has no blocks.
+/// Reports `[train] recompute` for a network without blocks.
 pub(super) fn recompute(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
     let c = &experiment.train;
@@ -106,7 +107,7 @@ pub(super) fn recompute(sense: &mut Sense) {
     }
 }
 
-/// Feed-forward layers that have no more positions than one chunk.
+/// Reports a feed-forward chunk that is not smaller than the context.
 fn chunks(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
     let Some(context) = context else { return };
     let mut found = Vec::new();

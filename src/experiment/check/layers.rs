@@ -1,4 +1,4 @@
-//! The sense of a transformer's blocks: how many there are, alike or in groups, and the layers of each.
+//! Checks a transformer's blocks: their number, their groups, and the layers of each.
 
 use super::{Sense, surroundings};
 use crate::faults::header;
@@ -8,11 +8,11 @@ use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::position::{Known, PositionConfig};
 use crate::stack::{Depth, LayerGroup};
 
-/// Layers of a network, as many as the deepest transformers have (DeepNet, Wang et al. 2022): the optimizer's file holds
-/// 100,000 tensors at most, some fifty to a hundred for each layer.
+/// Maximum number of layers, that of the deepest published transformers (DeepNet, Wang et al. 2022): the optimizer's file holds
+/// at most 100,000 tensors, some fifty to a hundred for each layer.
 pub(super) const MOST_LAYERS: usize = 1_000;
 
-/// Faults of the depth of one stack.
+/// Checks the depth and the groups of one stack.
 pub(super) fn check(sense: &mut Sense, model: &Transformer, depth: &Depth) {
     let (key, groups) = (format!("model.{}", depth.key), depth.groups_key);
     sense.count(&key, depth.blocks(), MOST_LAYERS);
@@ -69,7 +69,7 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer, depth: &Depth) {
     }
 }
 
-/// Faults of what mixes the positions of a group.
+/// Checks the layer that mixes the positions of a group.
 fn mixing(sense: &mut Sense, table: &str, group: &LayerGroup, both_ways: bool) {
     let [attention, mixer] = ["attention", "mixer"].map(|key| format!("{table}.{key}"));
     match (&group.attention, &group.mixer) {
@@ -93,7 +93,7 @@ fn mixing(sense: &mut Sense, table: &str, group: &LayerGroup, both_ways: bool) {
     }
 }
 
-/// Faults of a feed-forward layer in a stack that reads from left to right or both ways.
+/// Checks a feed-forward layer in a causal or bidirectional stack.
 fn feeding(sense: &mut Sense, table: &str, c: &FeedForwardConfig, both_ways: bool) {
     sense.told(table, |at| c.faults(at));
     if both_ways && c.looks_back() {
@@ -105,7 +105,7 @@ fn feeding(sense: &mut Sense, table: &str, c: &FeedForwardConfig, both_ways: boo
     }
 }
 
-/// Faults of keys that act in attention alone, in a model whose layers have none.
+/// Reports keys that act only in attention, for a model whose layers have none.
 pub(super) fn without_attention(sense: &mut Sense, model: &Transformer, whole_source: bool) {
     let mut blocks = model.sorts().peekable();
     if blocks.peek().is_none() || blocks.any(|b| b.attention.is_some() || b.cross.is_some()) {
@@ -127,7 +127,7 @@ pub(super) fn without_attention(sense: &mut Sense, model: &Transformer, whole_so
     }
 }
 
-/// Faults of a group's cross-attention, in a stack that has a memory or none.
+/// Reports cross-attention of a group in a stack without encoder memory.
 fn crossing(sense: &mut Sense, table: &str, group: &LayerGroup, has_memory: bool) {
     if group.cross.is_some() && !has_memory {
         let rule = "cross has no effect: the stack has no memory to look at; leave it out";
@@ -135,7 +135,7 @@ fn crossing(sense: &mut Sense, table: &str, group: &LayerGroup, has_memory: bool
     }
 }
 
-/// Faults of the layers of all blocks; the width of the heads of the first attention, when it has one.
+/// Checks the layers of all blocks. Returns the head width of the first attention layer, if there is one.
 pub(super) fn all(
     sense: &mut Sense,
     model: &Transformer,

@@ -1,9 +1,9 @@
-//! Whether task, model and data belong together.
+//! Checks that task, model and data fit together.
 
 use super::Sense;
 use crate::data::{DataConfig, Gives};
 
-/// The remedy where a table of labelled texts has its answers under the key of another task.
+/// The remedy if a table of labelled texts has its answers under the key of another task.
 fn other_column(wanted: Gives, data: &DataConfig) -> String {
     if data.kind() != "labelled_text" {
         return String::new();
@@ -93,7 +93,7 @@ pub(super) fn check(sense: &mut Sense) {
     compared_rows(sense);
 }
 
-/// Images whose classes are mixed, for a task that reads no classes.
+/// Reports mixed classes of images for a task that reads no classes.
 fn mixed_classes(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
     let task = &experiment.task;
@@ -109,7 +109,7 @@ fn mixed_classes(sense: &mut Sense) {
     }
 }
 
-/// Images that a task looks at by views, which it changes itself.
+/// Checks the images of a task that augments views of them itself.
 fn views(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
     let (task, data) = (&experiment.task, experiment.data.set());
@@ -130,8 +130,8 @@ fn views(sense: &mut Sense) {
     }
 }
 
-/// Rows that a loss compares with each other must be in one batch, and as many of them in training as in evaluation: the loss
-/// of one among few is another measure than that of one among many.
+/// Checks a loss that compares rows with each other. All compared rows must be in one batch, and their number must be the same
+/// in training and evaluation: a loss among few rows is not comparable with one among many.
 fn compared_rows(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
     let (c, imported) = (&experiment.train, experiment.data.is_imported());

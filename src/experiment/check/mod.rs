@@ -1,9 +1,9 @@
-//! Whether an experiment makes sense: every fault at once, each with its line and the remedy.
+//! Checks whether an experiment makes sense, and reports all errors at once, each with its line and a remedy.
 //!
-//! Rules look at values alone, never at whether a key was written, so that a resolved experiment, in which every
-//! key is written, passes exactly when the file it came from does. Two rules alone look at where a key stands: the placeholders of
-//! an imported run are nothing that an experiment says, and a key that a preset or a file that is extended needs may be
-//! passed over by a task, where the experiment's own may not.
+//! Rules depend on values, not on whether a key was written. Hence a resolved experiment, in which every key is written, passes
+//! exactly if the file it came from does. Two rules are exceptions and depend on where a key was set. The placeholders of an
+//! imported run do not count as settings of an experiment. A key set by a preset or an extended file may be ignored by a task,
+//! whereas one that the experiment itself sets may not.
 
 mod ablation;
 mod averaged;
@@ -39,15 +39,15 @@ use crate::error::{Error, Fault, Result};
 use crate::faults::{self, Faults, TableFaults};
 use crate::model::ModelConfig;
 
-/// Everything that is wrong with an experiment, data files that cannot be found included.
+/// Reports everything that is wrong with an experiment, including data files that cannot be found.
 ///
 /// # Errors
-/// [`Error::Invalid`] with all faults, in the order of their lines.
+/// [`Error::Invalid`] with all errors, in the order of their lines.
 pub fn check(loaded: &Loaded) -> Result<()> {
     run(loaded, For::Beginning)
 }
 
-/// [`check`] of an experiment whose prerequisites are trained before it: their runs need not be there yet.
+/// As [`check`], for an experiment whose prerequisites will be trained before it: their runs need not exist yet.
 ///
 /// # Errors
 /// As [`check`].
@@ -55,7 +55,7 @@ pub fn check_with_prerequisites(loaded: &Loaded) -> Result<()> {
     run(loaded, For::Later)
 }
 
-/// [`check`] of a run that is resumed: the run in `[init] from` need not exist any more.
+/// As [`check`], for a run that is resumed: the run in `[init] from` need not exist any more.
 ///
 /// # Errors
 /// As [`check`].
@@ -63,7 +63,7 @@ pub fn check_to_go_on(loaded: &Loaded) -> Result<()> {
     run(loaded, For::GoingOn)
 }
 
-/// [`check`] of an experiment whose learning rate is looked for: the rate, the number of steps and the schedule are not used.
+/// As [`check`], for a learning-rate search: the learning rate, the number of steps and the schedule are not used.
 ///
 /// # Errors
 /// As [`check`].
@@ -71,30 +71,30 @@ pub fn check_for_rates(loaded: &Loaded) -> Result<()> {
     run(loaded, For::Rates)
 }
 
-/// The use that an experiment is checked for.
+/// The purpose that an experiment is checked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum For {
     Beginning,
-    /// As `Beginning`, at rates and for steps of another one's choice.
+    /// As `Beginning`, with the learning rates and steps of a learning-rate search.
     Rates,
-    /// As `Beginning`, once the runs of its prerequisites are there.
+    /// As `Beginning`, before the runs of its prerequisites exist.
     Later,
     GoingOn,
-    /// Without training and without data.
+    /// Inference, without training and without data.
     Use,
 }
 
 impl For {
-    /// Whether it is for a new run.
+    /// Whether the purpose is a new run.
     fn begins(self) -> bool {
         matches!(self, Self::Beginning | Self::Rates | Self::Later)
     }
 }
 
-/// [`check`] without looking for data files: what can be said on a machine that has none.
+/// As [`check`], without searching for data files: what can be said on a machine that has none.
 ///
 /// # Errors
-/// [`Error::Invalid`] with all faults, in the order of their lines.
+/// [`Error::Invalid`] with all errors, in the order of their lines.
 pub fn check_without_files(loaded: &Loaded) -> Result<()> {
     run(loaded, For::Use)
 }
@@ -133,8 +133,8 @@ fn run(loaded: &Loaded, what: For) -> Result<()> {
     }
 }
 
-/// An error that data, model or optimizer end in once a checked experiment is taken up, with the places of the keys that
-/// its faults name: `[data] windows = …` stands at the line of `windows`. Faults that have a place keep it.
+/// Adds locations to an error that data, model or optimizer return for a checked experiment: `[data] windows = …` is located at
+/// the line of `windows`. Errors that have a location keep it.
 pub fn located(loaded: &Loaded, error: Error) -> Error {
     let Error::Invalid(found) = error else {
         return error;
@@ -150,11 +150,12 @@ pub fn located(loaded: &Loaded, error: Error) -> Error {
     Error::Invalid(sense.faults)
 }
 
-/// Gathers faults and finds their places.
+/// Collects errors and finds their locations.
 struct Sense<'a> {
     loaded: &'a Loaded,
     faults: Vec<Fault>,
-    /// The one of a model's two networks that is looked at, with the key that holds it: keys of `model` are then its own.
+    /// Of a model with two networks, the one being checked, with the key that holds it: keys of `model` then mean that
+    /// network's.
     part: Option<(&'static str, &'a ModelConfig)>,
 }
 
@@ -167,13 +168,13 @@ impl<'a> Sense<'a> {
         }
     }
 
-    /// The network that is looked at.
+    /// The network being checked.
     fn model(&self) -> &'a ModelConfig {
         let whole = &self.loaded.experiment.model;
         self.part.map_or(whole, |(_, part)| part)
     }
 
-    /// A key where it stands: one of `model` may be a part's.
+    /// The full name of a key: one of `model` may belong to the part being checked.
     fn standing(&self, key: &str) -> String {
         let Some((name, _)) = self.part else {
             return key.to_owned();
@@ -186,8 +187,8 @@ impl<'a> Sense<'a> {
         }
     }
 
-    /// A fault about dotted keys. It is named by the first one's table; its place is the first key that a `--set`
-    /// or, failing that, a file holds.
+    /// Adds an error about dotted keys. The first key's table names it. It is located at the first key that a `--set` or,
+    /// failing that, a file sets.
     fn fault(&mut self, keys: &[&str], rule: impl AsRef<str>) {
         let keys: Vec<String> = keys.iter().map(|key| self.standing(key)).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
@@ -198,7 +199,7 @@ impl<'a> Sense<'a> {
         self.faults.push(fault);
     }
 
-    /// A fault that is named by a key's table and stands at another key, where a file or a `--set` has that one.
+    /// Adds an error that is named by a key's table but located at another key, if a file or a `--set` sets that one.
     fn fault_at(&mut self, key: &str, place: &str, rule: impl AsRef<str>) {
         let table = key.rsplit_once('.').map_or("", |(table, _)| table);
         let origin = self.place(&[place, key]);
@@ -207,7 +208,7 @@ impl<'a> Sense<'a> {
         self.faults.push(fault);
     }
 
-    /// A rule with the remedy for a key of a file that this one extends.
+    /// Extends a rule by the way to unset a key of an extended file.
     fn remedied(&self, keys: &[&str], origin: &Origin, rule: &str) -> String {
         let mut rule = rule.to_owned();
         if let Origin::File { path, .. } = origin
@@ -221,7 +222,7 @@ impl<'a> Sense<'a> {
         rule
     }
 
-    /// The faults that a part says of its own table; what it says beside them.
+    /// Collects the errors that a component reports about its own table, and returns the closure's result.
     fn told<T>(&mut self, table: &str, say: impl FnOnce(&mut TableFaults) -> T) -> T {
         let mut faults = Faults::default();
         let said = say(&mut faults.of(table));
@@ -245,13 +246,13 @@ impl<'a> Sense<'a> {
         found.cloned().unwrap_or_default()
     }
 
-    /// A fault that a lower floor words: `[table] key = …`, or a sentence about keys of `table`.
+    /// Adds an error worded by a lower layer: `[table] key = …`, or a sentence about keys of `table`.
     fn sentence(&mut self, table: &str, text: &str) {
         let (table, text) = text
             .strip_prefix('[')
             .and_then(|t| t.split_once("] "))
             .unwrap_or((table, text));
-        // The parts of a path are no keys.
+        // The parts of a path are not keys.
         let said = text.split_whitespace().filter(|said| !said.contains('/'));
         let words =
             said.flat_map(|said| said.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')));
@@ -263,12 +264,12 @@ impl<'a> Sense<'a> {
         self.fault(&[&key], text);
     }
 
-    /// A number of things: from 1 to `most`. Returns whether it is.
+    /// Checks that a count is between 1 and `most`; returns whether it is.
     fn count(&mut self, key: &str, value: usize, most: usize) -> bool {
         self.told("", |at| at.count(key, value, most))
     }
 
-    /// The key of a table that holds the first value in backticks, alone or in a list.
+    /// The key of a table whose value, or an element of whose list, is the first text in backticks.
     fn holding(&self, table: &str, text: &str) -> Option<String> {
         let value = text.split('`').nth(1).filter(|value| !value.is_empty())?;
         let of_table = |name: &str| {
@@ -286,7 +287,7 @@ impl<'a> Sense<'a> {
         found.map(|(name, _)| name.clone())
     }
 
-    /// A number of steps or items that may be absent: 1 or more.
+    /// Checks that an optional number of steps or items is at least 1.
     fn some(&mut self, key: &str, value: Option<u64>) {
         if value == Some(0) {
             let name = last(key);
@@ -297,7 +298,7 @@ impl<'a> Sense<'a> {
         }
     }
 
-    /// A probability below 1.
+    /// Checks that a value is a probability below 1.
     fn probability(&mut self, key: &str, value: f64) {
         self.told("", |at| at.probability(key, value));
     }

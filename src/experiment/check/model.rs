@@ -1,4 +1,4 @@
-//! The sense of `[model]`.
+//! Checks `[model]`.
 
 use super::{For, Sense, images, kept, layers, mup, own_positions, segments, sharing};
 use crate::experiment::Experiment;
@@ -7,7 +7,7 @@ use crate::model::{Demand, ItemOf, ModelConfig, Transformer};
 use crate::nn::position::Known;
 use crate::stack::Depth;
 
-/// All faults of `[model]`, for inputs of `context` tokens when that is known.
+/// Checks all of `[model]`, for inputs of `context` tokens if that is known.
 pub(super) fn check(sense: &mut Sense, context: Option<usize>, what: For) {
     let experiment = &sense.loaded.experiment;
     let (model, data) = (&experiment.model, experiment.data.set());
@@ -33,7 +33,8 @@ pub(super) fn check(sense: &mut Sense, context: Option<usize>, what: For) {
     }
 }
 
-/// Skips of both networks that would be measured on different examples: a run sends the same ones through both.
+/// Reports residual scales of both networks that would be measured on different examples: a run sends the same ones through
+/// both.
 fn profiles(sense: &mut Sense, parts: [(&'static str, &ModelConfig); 2]) {
     let measured = parts.map(|(_, part)| part.transformer()?.stack.residual_scale.measured_on());
     let ([Some(first), Some(second)], [(one, _), (other, _)]) = (measured, parts) else {
@@ -50,7 +51,7 @@ fn profiles(sense: &mut Sense, parts: [(&'static str, &ModelConfig); 2]) {
     }
 }
 
-/// All faults of the network that is looked at.
+/// Checks the current network.
 fn network(sense: &mut Sense, demand: &Demand, what: For) {
     let model = sense.model();
     let positions = sense.told("model", |at| model.faults(demand, at));
@@ -66,7 +67,7 @@ fn network(sense: &mut Sense, demand: &Demand, what: For) {
     }
 }
 
-/// Tokens of the longest text that is written, where the data says it.
+/// Maximum length in tokens of the generated text, if the data determines it.
 fn written(experiment: &Experiment, context: Option<usize>) -> Option<usize> {
     let data = &experiment.data;
     let said = data.set().longest_target();
@@ -74,7 +75,7 @@ fn written(experiment: &Experiment, context: Option<usize>) -> Option<usize> {
     said.or_else(|| (!data.is_imported()).then(by_task).flatten())
 }
 
-/// The keys that all transformers have.
+/// Checks the keys that all transformers have.
 fn transformer(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
     let c = model.stack;
     for depth in model.depths() {
@@ -102,7 +103,7 @@ fn transformer(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
     own_positions::check(sense, model);
 }
 
-/// Initial weights that are scaled with the depth twice.
+/// Reports initial weights that would be scaled with the depth twice.
 fn weights(sense: &mut Sense, model: &Transformer) {
     let c = model.stack;
     if c.norm_placement.scales_weights() && c.init().scheme.scales_with_depth() {
@@ -121,7 +122,7 @@ fn weights(sense: &mut Sense, model: &Transformer) {
     }
 }
 
-/// Norms that contradict their place.
+/// Checks norms against their placement.
 fn placement(sense: &mut Sense, model: &Transformer) {
     let c = model.stack;
     let placement = c.norm_placement;
@@ -165,7 +166,8 @@ fn placement(sense: &mut Sense, model: &Transformer) {
     }
 }
 
-/// Scales of skips where no norm stands behind the sum, or where layers that share parameters would need several.
+/// Reports residual scales of kind "admin" if no norm follows the sum, or if layers that share parameters would need different
+/// scales.
 fn skips(sense: &mut Sense, model: &Transformer) {
     let (c, kind) = (model.stack, "model.residual_scale.kind");
     if !c.residual_scale.scales_skips() {
@@ -190,7 +192,7 @@ fn skips(sense: &mut Sense, model: &Transformer) {
     }
 }
 
-/// A norm before the first layer that is said to stand or not to stand where there is none, or where other layers have it, too.
+/// Checks `first_norm`: there must be norms, with one before each layer's input, and the first layer must not share its norm.
 fn first_norm(sense: &mut Sense, model: &Transformer) {
     let c = model.stack;
     let Some(first) = c.first_norm else { return };

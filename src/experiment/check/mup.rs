@@ -1,4 +1,4 @@
-//! The sense of `[model.mup]`: rates and weights that are scaled with the width, and parts whose scaling is not known.
+//! Checks `[model.mup]`: the learning rates and initial weights that scale with the width, and layers whose scaling is unknown.
 
 use super::Sense;
 use crate::faults::WIDEST;
@@ -9,7 +9,7 @@ use crate::stack::BlockConfig;
 
 const TABLE: &str = "model.mup";
 
-/// The kinds of attention whose learned parts are projections of heads alone.
+/// Attention kinds whose only learned parameters are the projections of heads.
 const ATTENTIONS: [&str; 6] = [
     multi_head::KIND.kind,
     sliding_window::KIND.kind,
@@ -19,10 +19,10 @@ const ATTENTIONS: [&str; 6] = [
     fixed::KIND.kind,
 ];
 
-/// The feed-forward layers of matrices alone.
+/// Feed-forward kinds that consist only of matrices.
 const FEED_FORWARDS: [&str; 2] = [dense::KIND.kind, gated::KIND.kind];
 
-/// Faults of a model that takes over learning rates and initial weights of a narrower one.
+/// Checks a model that takes over the learning rates and initial weights of a narrower one.
 pub(super) fn check(sense: &mut Sense, model: &Transformer, demand: &Demand) {
     let Some(mup) = model.stack.mup else { return };
     sense.told(TABLE, |at| {
@@ -59,7 +59,7 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer, demand: &Demand) {
     }
 }
 
-/// Faults of what trains it.
+/// Checks the settings of its training.
 fn training(sense: &mut Sense, demand: &Demand) {
     let experiment = &sense.loaded.experiment;
     let optimizer = &experiment.optimizer;
@@ -97,7 +97,7 @@ fn training(sense: &mut Sense, demand: &Demand) {
     }
 }
 
-/// Faults of layers whose parameters it cannot tell apart, each at its key.
+/// Reports layers whose parameters have no known scaling, each at its key.
 fn layers(sense: &mut Sense, model: &Transformer) {
     let depths: Vec<_> = model.depths().collect();
     for depth in depths {
@@ -111,7 +111,7 @@ fn layers(sense: &mut Sense, model: &Transformer) {
     }
 }
 
-/// Faults of the layers of a block whose keys stand in this table.
+/// Checks the layers of a block whose keys are in this table.
 fn layer(sense: &mut Sense, table: &str, block: &BlockConfig) {
     let other = |kind: Option<&'static str>, suited: &[&str]| kind.filter(|k| !suited.contains(k));
     let attention = other(block.attention.map(|a| a.kind()), &ATTENTIONS);
@@ -137,7 +137,7 @@ fn layer(sense: &mut Sense, table: &str, block: &BlockConfig) {
     }
 }
 
-/// Names in quotation marks, one of which is to be chosen.
+/// Joins names in quotation marks with "or".
 fn either(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
     quoted.join(" or ")

@@ -1,5 +1,5 @@
-//! `[model] head_bias` beside a task with a head of its own. A preset, an imported model and a file that is extended say how
-//! they score a vocabulary, and a task that scores none passes over it; an experiment that says so itself means the bias of
+//! Checks `[model] head_bias` for a task with its own output head. A preset, an imported model or an extended file sets how the
+//! model scores a vocabulary, and a task that scores none ignores it. An experiment that sets the key itself means the bias of
 //! the task's head, which is another key.
 
 use super::{For, Sense};
@@ -11,7 +11,7 @@ const KEY: &str = "model.head_bias";
 pub(super) fn check(sense: &mut Sense, what: For) {
     let loaded = sense.loaded;
     let experiment = &loaded.experiment;
-    // Recurrent cells and towers say so themselves.
+    // Recurrent cells and towers report this themselves.
     let ignores = experiment.model.facts().transformer().is_some();
     if !what.begins() || !ignores || experiment.task.uses().scores_tokens() || !is_own(sense) {
         return;
@@ -26,7 +26,7 @@ pub(super) fn check(sense: &mut Sense, what: For) {
     );
 }
 
-/// Whether the experiment itself writes the key; a resolved file has all keys.
+/// Whether the experiment itself sets the key; a resolved file, which has all keys, does not count.
 fn is_own(sense: &Sense) -> bool {
     match sense.loaded.origin(KEY) {
         Origin::File { path, .. } => *path == sense.loaded.path && !path.ends_with(RESOLVED),

@@ -1,10 +1,10 @@
-//! The sense of a position scheme that a group of blocks has in place of the model's.
+//! Checks position schemes that groups of blocks use in place of the model's.
 
 use super::Sense;
 use crate::model::{ItemOf, Transformer};
 use crate::stack::LayerGroup;
 
-/// Faults of the schemes of all groups but those of their own keys.
+/// Checks the schemes of all groups, except for their own keys.
 pub(super) fn check(sense: &mut Sense, model: &Transformer) {
     let mut own = Vec::new();
     for depth in model.depths() {

@@ -1,5 +1,5 @@
-//! Training keys of an imported model. No folder of Hugging Face's says how its model is to learn: the run's `lr` and `steps` are
-//! placeholders, and an experiment that extends it says its own.
+//! Checks the training keys of an imported model. A Hugging Face folder does not say how its model is to be trained: the run's
+//! `lr` and `steps` are placeholders, and an experiment that extends it has to set its own.
 
 use super::{For, Sense};
 use crate::experiment::Origin;
@@ -23,7 +23,7 @@ pub(super) fn check(sense: &mut Sense, what: For) {
         );
         sense.fault(&[LR], rule);
     }
-    // Epochs take the place of steps.
+    // Epochs replace steps.
     if is_placeholder(sense, STEPS) && !loaded.origins.contains_key(EPOCHS) {
         let rule = format!(
             "steps = {} is a placeholder: an imported model does not say how long it is to learn; set steps or epochs in the file that \

@@ -1,4 +1,4 @@
-//! The sense of `[train] replay`: steps that a GPU records and replays.
+//! Checks `[train] replay`: training steps that a GPU records and replays.
 
 use super::Sense;
 use crate::device::DeviceName;

@@ -1,8 +1,8 @@
-//! The sense of neighbours: a model that reads them needs a database, and a database a model that reads what is found in it.
+//! Checks retrieval: a model that reads neighbours needs a database, and a database needs a model that reads neighbours.
 
 use super::Sense;
 
-/// Faults of `[model.retrieval]` and `[data.retrieval]` beside each other.
+/// Checks `[model.retrieval]` and `[data.retrieval]` against each other.
 pub(super) fn check(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
     let (data, database) = (&experiment.data, experiment.data.set().retrieval());

@@ -1,11 +1,11 @@
-//! The sense of `[schedule]`: its own keys, and the room that a run has for its warm-up and its decay.
+//! Checks `[schedule]`: its own keys, and whether the run is long enough for its warmup and decay.
 
 use super::Sense;
 use crate::experiment::{Origin, epochs};
 
 pub(super) fn check(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
-    // Steps of a length in epochs are 0 until the data is read.
+    // If the length is given in epochs, the steps are 0 until the data is read.
     let (steps, lr) = (experiment.train.steps, experiment.optimizer.lr());
     if steps == 0 || !(lr > 0.0 && lr.is_finite()) {
         return;
@@ -16,8 +16,8 @@ pub(super) fn check(sense: &mut Sense) {
     room(sense, steps);
 }
 
-/// A warm-up, or a warm-up with a decay, that a run of so many steps has no room for: the places of the keys that the fault does
-/// not stand at, and what makes room.
+/// Reports a warmup and decay that do not fit into this number of steps, with the locations of the other keys involved and the
+/// settings that would fit.
 fn room(sense: &mut Sense, steps: u64) {
     let loaded = sense.loaded;
     let schedule = &loaded.experiment.schedule;

@@ -1,11 +1,11 @@
-//! The sense of layers that remember earlier segments: rows must continue from step to step, and positions must tell earlier
-//! segments from this one.
+//! Checks layers with a memory of earlier segments: rows must continue from step to step, and positions must distinguish
+//! earlier segments from the current one.
 
 use super::Sense;
 use crate::model::{Transformer, Use};
 use crate::nn::attention::AttentionConfig;
 
-/// Faults of attention that remembers earlier segments.
+/// Checks attention with a memory of earlier segments.
 pub(super) fn check(sense: &mut Sense, model: &Transformer) {
     let mut found = Vec::new();
     let mut own = false;
@@ -54,7 +54,7 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer) {
     sense.fault(&["model.position.kind", &format!("{table}.memory")], rule);
 }
 
-/// Faults of one attention that remembers.
+/// Checks one such attention layer.
 fn one(sense: &mut Sense, [memory, at_evaluation]: &[String; 2], causal: bool) {
     let experiment = &sense.loaded.experiment;
     let task = experiment.task.kind();
@@ -84,7 +84,7 @@ fn one(sense: &mut Sense, [memory, at_evaluation]: &[String; 2], causal: bool) {
     }
 }
 
-/// Faults of how much of a row is remembered.
+/// Checks how much of a row is kept in memory.
 fn of_rows(sense: &mut Sense, reused: usize, nothing_remembers: bool) {
     let context = sense.loaded.experiment.data.context();
     if nothing_remembers {

@@ -1,4 +1,4 @@
-//! The sense of `[model] share_layers`: layers that compute with the same parameters are alike, and there are some.
+//! Checks `[model] share_layers`: layers that share parameters must be alike, and some layers must share.
 
 use super::Sense;
 use super::layers::MOST_LAYERS;
@@ -9,7 +9,7 @@ const TABLE: &str = "model.share_layers";
 const GROUPS: &str = "model.share_layers.groups";
 const KIND: &str = "model.share_layers.kind";
 
-/// Faults of layers that share parameters.
+/// Checks layers that share parameters.
 pub(super) fn check(sense: &mut Sense, model: &Transformer) {
     let share = model.stack.share_layers;
     let Some(by) = share.by() else { return };
@@ -32,7 +32,8 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer) {
         );
         sense.fault(&[GROUPS, KIND, &format!("model.{}", depth.key)], rule);
     }
-    // ALBERT's files name the layers of an encoder by a longer cycle, its `inner_group_num`, with or without an effect.
+    // ALBERT's config files set a longer cycle for the layers of an encoder (`inner_group_num`), whether or not it has an
+    // effect.
     let names = by.cycle > 1 && share.is_of_whole_blocks() && sense.model().guessing().is_some();
     if !names && counts().all(|blocks| blocks <= own) {
         let most = counts().max().unwrap_or(0);
@@ -58,7 +59,7 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer) {
     }
 }
 
-/// A fault of two layers that share what they have differently.
+/// Reports two layers that would share parameters although their configurations differ.
 fn alike(sense: &mut Sense, model: &Transformer, depth: &Depth) {
     let (stack, blocks) = (model.stack, depth.blocks());
     let owners = stack.share_layers.owners(blocks);

@@ -1,4 +1,4 @@
-//! The sense of a kind of attention, and of a mixer that reads both ways, where it stands: the order in which its stack reads, positions,
+//! Checks a kind of attention, or a bidirectional mixer, against its surroundings: the reading order of its stack, positions,
 //! documents, prefixes.
 
 use super::Sense;
@@ -8,8 +8,8 @@ use crate::nn::attention::{AttentionConfig, Reads};
 use crate::nn::position::{Acts, Means, PositionConfig};
 use crate::nn::recurrent::MixerConfig;
 
-/// Faults of an attention in a stack that reads from left to right or both ways; `position` is the scheme that its group has
-/// in place of the model's.
+/// Checks an attention layer in a causal or bidirectional stack; `position` is the scheme that its group has in place of the
+/// model's.
 pub(super) fn check(
     sense: &mut Sense,
     table: &str,
@@ -65,7 +65,7 @@ pub(super) fn check(
     }
 }
 
-/// Faults of a mixer that reads both ways, in a stack that reads from left to right or both ways; `key` is the group's.
+/// Checks a bidirectional mixer in a causal or bidirectional stack; `key` is that of its group.
 pub(super) fn mixer(sense: &mut Sense, key: &str, mixer: &MixerConfig, causal: bool) {
     let kind = mixer.kind();
     if causal {
@@ -80,13 +80,13 @@ pub(super) fn mixer(sense: &mut Sense, key: &str, mixer: &MixerConfig, causal: b
     }
 }
 
-/// Whether documents of a row are hidden from each other. Texts that are read alone stand in rows of their own.
+/// Whether documents in a row are hidden from each other. Texts that are read alone have a row each.
 fn hides_documents(sense: &Sense) -> bool {
     let experiment = &sense.loaded.experiment;
     experiment.task.view() != View::Alone && experiment.data.set().hides_documents()
 }
 
-/// The fault of a kind that shows documents of a row to each other, where the data asks for the contrary; `of` is its family.
+/// Reports a kind that cannot hide documents in a row from each other although the data asks for it; `of` is its family.
 fn documents(sense: &mut Sense, kind: &str, own: &str, of: &str) {
     let data = &sense.loaded.experiment.data;
     let (key, asks, remedy) = match data.set().hides_documents_by() {
@@ -107,7 +107,7 @@ fn documents(sense: &mut Sense, kind: &str, own: &str, of: &str) {
     sense.fault(&[own, &key], rule);
 }
 
-/// Faults of positions that a kind cannot carry.
+/// Reports position schemes that an attention kind cannot carry.
 fn positions(
     sense: &mut Sense,
     table: &str,
@@ -135,7 +135,7 @@ fn positions(
         );
         return sense.fault(&[&format!("{of}.kind"), "task.bidirectional_source"], rule);
     }
-    // An error of images says by itself that these need a scheme of theirs.
+    // For images, another error already says that they need a two-dimensional scheme.
     let of_images = sense.model().facts().of_images().is_some();
     if position.causal_alone() && !causal && !of_images {
         let rule = format!(
@@ -175,7 +175,8 @@ fn positions(
     sense.fault(&[&format!("{of}.kind"), &kind], rule);
 }
 
-/// Faults of positions that tell segments apart, where a stack has none or a kind cannot carry them; `of` is their table.
+/// Reports positions that distinguish segments if the stack has no segments or the attention kind cannot carry them; `of` is
+/// the table of the positions.
 fn segments(
     sense: &mut Sense,
     of: &str,

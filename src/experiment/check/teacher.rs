@@ -1,9 +1,9 @@
-//! The sense of a run that stands frozen beside another one, a teacher or a reference: that run, and what both have in common.
+//! Checks the frozen run beside one that trains, a teacher or a reference: whether it exists, and whether both fit together.
 
 use super::{For, Sense, data};
 use crate::experiment::teacher;
 
-/// All faults of the run that `[task]` has beside the one that trains.
+/// Checks the frozen run that `[task]` uses.
 pub(super) fn check(sense: &mut Sense, what: For) {
     let experiment = &sense.loaded.experiment;
     if experiment.task.frozen_run().is_none() {
@@ -33,7 +33,7 @@ pub(super) fn check(sense: &mut Sense, what: For) {
     if !what.begins() {
         return;
     }
-    // A beginning is looked at where the data is.
+    // The run that training starts from is checked together with the data.
     if !named.is_beginning() {
         let found = named.folder(&sense.loaded.places());
         data::other_run(sense, named.key, found.err(), what);

@@ -1,4 +1,4 @@
-//! The sense of everything but the model and the data: name, task, optimizer, `[train]`, `[expect]`.
+//! Checks everything except the model and the data: name, task, `[init]`, `[decode]`, optimizer, `[train]`.
 
 use super::{Sense, init};
 use crate::data::{DataConfig, Gives, Pairs, Split, View};
@@ -10,9 +10,9 @@ use crate::train::TrainConfig;
 
 const MOST_ITEMS: usize = 1 << 24;
 
-/// Passes over the data that a run may be long.
+/// Maximum length of a run in passes over the data.
 const MOST_EPOCHS: f64 = 1e6;
-/// Longer names do not fit in paths.
+/// Maximum length of a name in bytes; longer names do not fit in paths.
 const LONGEST_NAME: usize = 100;
 
 pub(super) fn check(sense: &mut Sense) {
@@ -70,7 +70,7 @@ pub(super) fn check(sense: &mut Sense) {
     train(sense, &experiment.train, &experiment.data);
 }
 
-/// Keys of texts that are spelled frame by frame, for which nothing is searched.
+/// Checks `[decode]` for CTC, which takes the best character of each frame without a search.
 fn spelled(sense: &mut Sense, decode: &DecodeConfig) {
     let usual = DecodeConfig::default();
     let rest = DecodeConfig {
@@ -94,7 +94,7 @@ fn spelled(sense: &mut Sense, decode: &DecodeConfig) {
     }
 }
 
-/// Keys of texts that are continued, which have none of those of texts for texts.
+/// Checks `[decode]` for text continuation, in which keys of text-to-text generation have no effect.
 fn continued(sense: &mut Sense, decode: &DecodeConfig) {
     for fault in decode.continuation_faults() {
         sense.sentence("decode", &fault);
@@ -114,7 +114,7 @@ fn continued(sense: &mut Sense, decode: &DecodeConfig) {
     }
 }
 
-/// A search for continuations, where no text is continued.
+/// Reports a beam search for continuations if no text is continued.
 fn unsearched(sense: &mut Sense, of: &str, decode: &DecodeConfig) {
     if decode.beam_search.is_some() {
         let rule = format!(
@@ -125,7 +125,7 @@ fn unsearched(sense: &mut Sense, of: &str, decode: &DecodeConfig) {
     }
 }
 
-/// Keys about texts that evaluations write and compare with those of pairs.
+/// Reports keys about generated texts if evaluations generate none.
 fn compared(sense: &mut Sense, decode: &DecodeConfig) {
     let task = &sense.loaded.experiment.task;
     if task.compares_texts() {
@@ -148,7 +148,7 @@ fn compared(sense: &mut Sense, decode: &DecodeConfig) {
     }
 }
 
-/// A name is a folder's name.
+/// Checks that the name can be a folder's name.
 fn name(sense: &mut Sense, name: &str) {
     let allowed = |c: char| c.is_alphanumeric() || "-_.+".contains(c);
     let reason = if name.is_empty() {
@@ -247,12 +247,12 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
     evaluations(sense, c, data);
 }
 
-/// Carried state needs rows that continue from step to step.
+/// Checks carried state, which needs rows that continue from step to step.
 fn carried(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
     if !c.carry_state {
         return;
     }
-    // Masked text lies side by side whatever its keys say, but for segments that are drawn.
+    // Masked text is laid out contiguously whatever its keys say, except for randomly drawn segment pairs.
     let side_by_side = match sense.loaded.experiment.task.view() {
         View::Masked(view) => view.pairs == Pairs::None && data.set().can_be_masked(),
         View::AsItIs | View::Alone | View::Aligned | View::Corrupted(_) => data.set().goes_on(),
@@ -279,7 +279,7 @@ fn carried(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
     }
 }
 
-/// Keys about evaluations that never happen.
+/// Reports keys about evaluations that never happen, and checks `sample`.
 fn evaluations(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
     if !data.set().has(Split::Valid) && c.eval_every.is_some() {
         sense.fault(

@@ -1,4 +1,5 @@
-//! Files of vectors: safetensors, NumPy's format, JSON lines. Each is written beside its place and put there whole.
+//! Writes files of embeddings: safetensors, NumPy arrays, JSON lines. Each is written to a temporary file beside its target and
+//! moved there when complete.
 
 use super::Vectors;
 use crate::error::{Error, Result, suggestion};
@@ -10,29 +11,29 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The beginning of NumPy's files of version 1.0.
+/// Magic bytes of NumPy files of version 1.0.
 const NUMPY: &[u8] = b"\x93NUMPY\x01\x00";
-/// The numbers behind NumPy's header begin at a multiple of this.
+/// Alignment in bytes of the data that follows NumPy's header.
 const NUMPY_ALIGNMENT: usize = 64;
-/// Those of safetensors at a multiple of this.
+/// Alignment in bytes of the data in safetensors files.
 const ALIGNMENT: usize = 8;
 
-/// The format of a file of vectors.
+/// The format of a file of embeddings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// `embeddings`, and `lengths` where there is a vector for each position.
+    /// A tensor `embeddings`, and a tensor `lengths` if there is a vector for each position.
     Safetensors,
-    /// One array.
+    /// A single array.
     Numpy,
-    /// An object a line.
+    /// One JSON object per line.
     JsonLines,
 }
 
 impl Format {
-    /// By the ending of a file's name.
+    /// Returns the format for a file name's extension.
     ///
     /// # Errors
-    /// Another ending.
+    /// If the extension is unknown.
     pub fn of(path: &Path) -> Result<Self> {
         let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
         match ending {
@@ -48,23 +49,23 @@ impl Format {
     }
 }
 
-/// A file of vectors in the making; dropped before it is placed, it leaves nothing.
+/// A file of embeddings being written; if it is dropped before [`place`](Self::place), nothing is left on disk.
 #[derive(Debug)]
 pub struct VectorsFile {
     path: PathBuf,
     file: io::BufWriter<Partial>,
     format: Format,
-    /// Vectors of each input, where there is one for each position; the longest fills the array.
+    /// Number of vectors of each input, if there is one per position. Shorter inputs are padded with zeros to the longest.
     lengths: Option<Vec<usize>>,
     inputs: usize,
     begun: bool,
 }
 
 impl VectorsFile {
-    /// Begins a file for so many inputs, of which each has one vector, or as many as `lengths` say.
+    /// Starts a file for `inputs` inputs, each of which has one vector, or as many as `lengths` says.
     ///
     /// # Errors
-    /// A folder, or a place that cannot be written to.
+    /// If the path is a folder or cannot be written to.
     pub fn create(
         path: &Path,
         format: Format,
@@ -89,10 +90,10 @@ impl VectorsFile {
         })
     }
 
-    /// Adds the vectors of the next input.
+    /// Appends the vectors of the next input.
     ///
     /// # Errors
-    /// The disk's.
+    /// If writing fails.
     pub fn add(&mut self, input: &str, vectors: &Vectors) -> Result<()> {
         let written = match self.format {
             Format::JsonLines => self.line(input, vectors),
@@ -129,13 +130,13 @@ impl VectorsFile {
         Ok(())
     }
 
-    /// Vectors of the longest input.
+    /// Number of vectors of the longest input.
     fn longest(&self) -> usize {
         let lengths = self.lengths.as_ref();
         lengths.map_or(1, |lengths| lengths.iter().copied().max().unwrap_or(0))
     }
 
-    /// `[inputs, width]`, or `[inputs, positions, width]`.
+    /// Shape of the array: `[inputs, width]`, or `[inputs, positions, width]`.
     fn shape(&self, width: usize) -> Vec<usize> {
         match &self.lengths {
             None => vec![self.inputs, width],
@@ -170,7 +171,7 @@ impl VectorsFile {
 
     fn begin_safetensors(&mut self, shape: Vec<usize>) -> io::Result<()> {
         let end = shape.iter().product::<usize>() * size_of::<f32>();
-        // Whole numbers of 8 bytes come first, so that both lie at multiples of their size.
+        // The 8-byte lengths come first, so that both arrays are aligned to their element size.
         let ahead = self
             .lengths
             .as_ref()
@@ -201,10 +202,10 @@ impl VectorsFile {
         Ok(())
     }
 
-    /// Brings the file to its place.
+    /// Moves the complete file to its path.
     ///
     /// # Errors
-    /// The disk's.
+    /// If writing fails.
     pub fn place(self) -> Result<()> {
         let file = self
             .file
@@ -215,7 +216,7 @@ impl VectorsFile {
     }
 }
 
-/// A number as JSON, as short as it tells it from others of 32 bits.
+/// Converts a number to JSON with the shortest decimal that identifies it as a 32-bit float.
 pub fn number(number: f32) -> Value {
     let short = number.to_string().parse::<f64>();
     short.map_or(Value::Null, Into::into)

@@ -1,4 +1,4 @@
-//! `encode`: vectors of texts or images from the hidden states of a run.
+//! `encode`: computes embeddings of texts or images from the hidden states of a run.
 
 mod file;
 
@@ -16,48 +16,48 @@ use std::ops::Range;
 
 pub use file::{Format, VectorsFile, number};
 
-/// What stands for an input.
+/// How the hidden states of an input are reduced to its embedding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
-    /// The state of the token that begins every input.
+    /// The hidden state of the class token, which begins every input.
     Class,
-    /// The mean of the states of all tokens, or of all patches.
+    /// The mean over all tokens, or over all patches.
     Mean,
-    /// The largest of each number over them.
+    /// The element-wise maximum over all tokens or patches.
     Max,
-    /// The state of the last token.
+    /// The hidden state of the last token.
     Last,
-    /// Each of its states.
+    /// All hidden states, one vector per position.
     None,
-    /// The vector that the run was trained to make.
+    /// The embedding that the run was trained to produce.
     Trained,
 }
 
-/// The vectors that are asked for.
+/// Options of the embeddings.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// The number of the hidden states, 0 for the embeddings, then behind each block; those behind the last norm when absent,
-    /// which the last number is, too, in models of texts.
+    /// Index of the hidden states: 0 for the embeddings, then one after each block. When absent, the output of the final norm,
+    /// which in text models equals the last index.
     pub layer: Option<usize>,
-    /// What stands for an input.
+    /// How hidden states are reduced to an embedding.
     pub pool: Pool,
-    /// Whether vectors are made to have length 1.
+    /// Whether vectors are normalised to length 1.
     pub normalize: bool,
-    /// Inputs of a pass.
+    /// Inputs per forward pass.
     pub batch_size: usize,
 }
 
-/// The vectors of an input: one, or one for each of its positions.
+/// The embedding of an input: one vector, or one for each of its positions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vectors {
-    /// Numbers of a vector.
+    /// Width of a vector.
     pub width: usize,
-    /// One vector behind the other.
+    /// The vectors, concatenated.
     pub values: Vec<f32>,
 }
 
-/// The usual way in which a run's states stand for an input: the vector that it was trained to make, the class token of images,
-/// else the mean.
+/// Returns the default pooling of a run: the embedding that it was trained to produce, the class token for images, otherwise
+/// the mean.
 pub fn usual(opened: &Opened, layer: Option<usize>) -> Pool {
     if opened.model.networks().image_text.is_some() {
         return Pool::Trained;
@@ -77,31 +77,31 @@ pub fn usual(opened: &Opened, layer: Option<usize>) -> Pool {
     }
 }
 
-/// Whether the vectors of a run have length 1 where nothing else is said.
+/// Whether the embeddings of a run have length 1 by default.
 pub fn normalizes(opened: &Opened) -> bool {
     let networks = opened.model.networks();
     let embedder = networks.embedder;
     networks.image_text.is_some() || embedder.is_some_and(|embedder| embedder.normalizes())
 }
 
-/// Tokens before the patches of the images that a run reads.
+/// Number of tokens before the patches of an image.
 fn first(opened: &Opened) -> usize {
     let image = opened.shape.image;
     let patches = image.and_then(|[_, h, w]| opened.experiment.model.patches(h, w));
     patches.map_or(0, |(_, first)| first)
 }
 
-/// Whether a class token stands first of them.
+/// Whether the first of these is a class token.
 fn has_class_token(opened: &Opened) -> bool {
     let image = opened.shape.image;
     let patches = image.and_then(|[_, h, w]| opened.experiment.model.patches(h, w));
     patches.is_some_and(|(grid, _)| grid.class_token)
 }
 
-/// An error for a way of pooling, or a layer, that the inputs of a run have no place for.
+/// Checks that a run supports a pooling and a choice of layer.
 ///
 /// # Errors
-/// A class token where none begins an input, a last token of images, states of a run that compares images with texts.
+/// If there is no class token; if an image has no last token; if a run that compares images with texts has no states to give.
 pub fn require(opened: &Opened, pool: Pool, layer: Option<usize>) -> Result<()> {
     let images = opened.shape.image.is_some();
     let networks = opened.model.networks();
@@ -128,7 +128,7 @@ pub fn require(opened: &Opened, pool: Pool, layer: Option<usize>) -> Result<()> 
     }
 }
 
-/// An error for a run that reads its texts beside something else.
+/// Returns an error for a run that reads its texts together with another input.
 fn require_texts(networks: &Networks) -> Result<()> {
     if networks.ctc.is_some() {
         let rule = "a run of ctc makes no vectors: use formwork transcribe, or infer for states";
@@ -144,8 +144,8 @@ fn require_texts(networks: &Networks) -> Result<()> {
     )))
 }
 
-/// Positions of an input; of a pair those of its source, of an image its patches and the tokens before them, or the places of
-/// the feature map.
+/// Returns the number of positions of an input: for a pair those of its source, for an image its patches and the tokens before
+/// them, or the positions of the feature map.
 pub fn positions(opened: &Opened, item: &Item) -> usize {
     let model = &opened.experiment.model;
     match item {
@@ -162,10 +162,10 @@ pub fn positions(opened: &Opened, item: &Item) -> usize {
     }
 }
 
-/// The vectors of each input, in their order.
+/// Computes the embedding of each input and passes it to `each`, in order.
 ///
 /// # Errors
-/// A layer that the run has not; those of `each`.
+/// If the run has no such layer; the errors of `each`.
 pub fn encode(
     opened: &Opened,
     items: &[Item],
@@ -181,7 +181,7 @@ pub fn encode(
         )));
     };
     let size = request.batch_size.max(1);
-    // A pass reads images, or texts.
+    // All inputs of a pass are images, or all are texts.
     let alike = |a: &Item, b: &Item| discriminant(a) == discriminant(b);
     let mut number = 0;
     for batch in items.chunk_by(alike).flat_map(|some| some.chunks(size)) {
@@ -191,7 +191,7 @@ pub fn encode(
         };
         for (row, item) in batch.iter().enumerate() {
             let places = match item {
-                // Feature maps of early layers have more places than the last one.
+                // Feature maps of early layers have more positions than the last one.
                 Item::Image(_) => 0..states.positions,
                 Item::Text(_) | Item::Pair(_) | Item::Captioned(_) | Item::Spoken(_) => {
                     0..positions(opened, item)
@@ -213,7 +213,7 @@ struct States {
 }
 
 impl States {
-    /// The vectors that a run was trained to make, one for each input.
+    /// The embeddings that a run was trained to produce, one for each input.
     fn trained(network: &dyn Infers, batch: &[Item]) -> Self {
         let inferred = network.infer(&Given::of(batch), &Pass::evaluation());
         let found = arrays(inferred, Recorded::default(), false);
@@ -261,7 +261,7 @@ impl States {
         Ok(Self::in_rows(data))
     }
 
-    /// States as rows of positions; feature maps `[rows, width, height, width of the map]` place by place.
+    /// Arranges states as rows of positions; flattens feature maps `[rows, width, map_height, map_width]` into positions.
     fn in_rows(data: &TensorData) -> Self {
         let values: Vec<f32> = data.iter().collect();
         match data.shape()[..] {
@@ -315,7 +315,7 @@ impl States {
         largest
     }
 
-    /// What stands for a row whose positions are `places`, of which the first `before` are no patches.
+    /// Pools a row whose positions are `places`, the first `before` of which are not patches.
     fn pooled(
         &self,
         row: usize,

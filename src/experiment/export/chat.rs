@@ -1,4 +1,4 @@
-//! The chat template of a run in a folder, and the token that ends its answers.
+//! Writes the chat template of a run to a folder, and the token that ends its answers.
 
 use crate::error::Result;
 use crate::experiment::open::Opened;
@@ -8,10 +8,10 @@ use crate::tokenizer::{ChatTemplate, hf};
 use serde_json::Value;
 use std::path::Path;
 
-/// Puts a template beside a tokenizer, with the tokens that it writes by their roles.
+/// Writes a chat template beside a tokenizer, with its special tokens by their roles.
 ///
 /// # Errors
-/// The disk's.
+/// If writing fails.
 pub(super) fn write(dir: &Path, template: &ChatTemplate) -> Result<()> {
     hf::write_chat_template(dir, template)?;
     let roles = template.tokens().iter();
@@ -19,7 +19,8 @@ pub(super) fn write(dir: &Path, template: &ChatTemplate) -> Result<()> {
     hf::restore(dir, &roles.collect())
 }
 
-/// How texts are continued, up to the token that ends an answer, too, where the run writes conversations.
+/// The sampling settings for the folder. If the run writes conversations, generation also stops at the token that ends an
+/// answer.
 pub(super) fn ended(
     sampling: &SamplingConfig,
     opened: &Opened,

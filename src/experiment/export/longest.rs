@@ -1,4 +1,4 @@
-//! The longest texts that an exported model reads: those of the run that it began from, as far as its own tables go.
+//! The maximum text length of an exported model: that of the run it began from, as far as its own position tables allow.
 
 use super::super::Experiment;
 use super::super::assemble;
@@ -10,10 +10,11 @@ use crate::error::Result;
 use crate::train::parameters;
 use std::path::Path;
 
-/// Settles the limit of an opened run: the noted one, cut to the rows of its tables of positions; none where these end with its own texts.
+/// Sets the maximum length of an opened run: the recorded limit, cut to the rows of its position tables; none if these have no
+/// rows beyond the run's own context.
 ///
 /// # Errors
-/// Damaged files of the run.
+/// If files of the run are damaged.
 pub(super) fn settle(run: &Path, opened: &mut Opened) -> Result<()> {
     let noted = limit::noted(run, &opened.experiment, &opened.shape)?;
     opened.shape.limit = noted.and_then(|limit| within(limit, &opened.experiment, &opened.shape));
@@ -36,7 +37,7 @@ fn within(limit: Limit, experiment: &Experiment, shape: &Shape) -> Option<Limit>
     })
 }
 
-/// Whether a model for texts of so many tokens has the parameters of the run's.
+/// Whether a model with a context of `positions` tokens has parameters of the same shapes as the run's.
 fn same_parameters(experiment: &Experiment, shape: &Shape, positions: usize) -> bool {
     let mut plain = experiment.clone();
     (plain.lora, plain.init) = Default::default();
@@ -52,7 +53,7 @@ fn same_parameters(experiment: &Experiment, shape: &Shape, positions: usize) -> 
     shapes(shape.context).is_some_and(|own| shapes(positions) == Some(own))
 }
 
-/// A shape with the positions that the model was made for.
+/// Returns the shape with the number of positions that the model was made for.
 pub(super) fn of_positions(shape: &Shape) -> Shape {
     let positions = shape.limit.map_or(0, |limit| limit.positions);
     Shape {
@@ -61,9 +62,9 @@ pub(super) fn of_positions(shape: &Shape) -> Shape {
     }
 }
 
-/// Tokens that texts are cut to before the model reads them; none of a model that reads no texts.
+/// Length in tokens to which texts are truncated before the model reads them; none for a model that reads no texts.
 pub(super) fn read(opened: &Opened) -> Option<usize> {
-    // An imported run may read less than its table of positions has.
+    // An imported run may read fewer tokens than its position table has rows.
     let own = opened.shape.context.min(opened.experiment.data.context());
     let longest = opened.shape.limit.map_or(own, |limit| limit.read);
     Some(longest).filter(|n| *n > 0)

@@ -1,4 +1,5 @@
-//! Where the table of positions of RoBERTa and its kin begins in a folder: behind the id of padding of the run's vocabulary.
+//! The first used row of the position table of RoBERTa and related models in a folder: the row after the padding id of the
+//! run's vocabulary.
 
 use super::{described, special};
 use crate::error::Error;
@@ -10,7 +11,7 @@ use crate::interop::weights::Array;
 use crate::tokenizer::Tokenizer;
 use std::collections::BTreeMap;
 
-/// The row of the first position: the run's, and the folder's.
+/// Row of the first position, in the run's table and in the folder's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FirstRow {
     from: usize,
@@ -18,8 +19,8 @@ pub(super) struct FirstRow {
 }
 
 impl FirstRow {
-    /// The rows of a run that is written as the family `wanted`; `None` where both are the same. An `imported` run keeps those of its
-    /// folder. Without a token of padding no row stands before the first position, as in BERT.
+    /// Returns the rows for a run that is exported as the family `wanted`; `None` if both are the same. An `imported` run keeps
+    /// those of its folder. Without a padding token, the first position is in row 0, as in BERT.
     pub(super) fn of(opened: &Opened, wanted: Option<&str>, imported: bool) -> Option<Self> {
         if imported {
             return None;
@@ -33,24 +34,24 @@ impl FirstRow {
         (to != from).then_some(Self { from, to })
     }
 
-    /// The model with its first position there.
+    /// Sets the first position of the model description to the folder's.
     pub(super) fn put_into(self, shape: &mut HfShape) {
         move_first_position(shape, self.to);
     }
 
-    /// The parameters of the model with its table moved.
+    /// Moves the rows of the position table in the model's parameters.
     pub(super) fn move_table(self, parameters: &mut Parameters) {
         parameters.move_rows(TABLE, self.from, self.to);
     }
 
-    /// The same for numbers that are at hand.
+    /// As [`Self::move_table`], for arrays in memory.
     pub(super) fn move_array(self, arrays: &mut BTreeMap<String, Array>) {
         if let Some(table) = arrays.get_mut(TABLE) {
             table.move_rows(self.from, self.to);
         }
     }
 
-    /// Why no family holds the model, with the reason that lies in the vocabulary.
+    /// Extends the error that no family holds the model by the reason in its vocabulary.
     pub(super) fn explain(self, error: Error) -> Error {
         match self.to {
             0 => Error::usage(format!(
@@ -61,7 +62,7 @@ impl FirstRow {
         }
     }
 
-    /// What a person should know of the rows that no position reads.
+    /// A note about unused rows at the beginning of the table.
     pub(super) fn note(self, shape: &HfShape) -> Option<String> {
         let unread = self.to.checked_sub(1)?;
         (unread > shape.shape.context).then(|| {
@@ -74,7 +75,7 @@ impl FirstRow {
     }
 }
 
-/// The token that fills rows up, as the folder's tokenizer says it.
+/// The padding token, as the folder's tokenizer names it.
 fn padding(opened: &Opened) -> Option<u32> {
     let tokenizer = opened.tokenizers.text.as_ref();
     let marked = special::marks(opened).pad;

@@ -1,4 +1,4 @@
-//! `generation_config.json` of a folder.
+//! Writes the `generation_config.json` of a folder.
 
 use super::super::open::Opened;
 use crate::error::Result;
@@ -8,7 +8,8 @@ use crate::model::Use;
 use crate::train::run_dir;
 use std::path::Path;
 
-/// How texts are written: as the run was imported, or by its own settings with the marks of its tokenizer.
+/// Writes the generation settings: those that the run was imported with, or its own settings with the special tokens of its
+/// tokenizer.
 pub(super) fn write(
     dir: &Path,
     run: &Path,
@@ -18,7 +19,7 @@ pub(super) fn write(
     let decode = &opened.experiment.decode;
     let sampling = super::chat::ended(&decode.sampling, opened, notes);
     let search = BeamConfig {
-        // A recording has no tokens.
+        // A recording has no token count that a length could be relative to.
         max_len_a: 0.0,
         ..decode.search.clone()
     };
@@ -45,7 +46,7 @@ pub(super) fn write(
     };
     let mut kept = generation::read_kept(&run.join(run_dir::HF_GENERATION), of)?;
     if let Some(kept) = &mut kept {
-        // As the import did.
+        // The import leaves these out as well.
         kept.leave_out_beyond(opened.shape.vocab_size);
     }
     let writer = opened.tokenizers.of_targets();

@@ -1,4 +1,4 @@
-//! The ids of special tokens in the config.json of an exported folder.
+//! Sets the ids of special tokens in the config.json of an exported folder.
 
 use crate::data::speech;
 use crate::experiment::open::Opened;
@@ -7,7 +7,8 @@ use crate::model::Use;
 use crate::tokenizer::{TextMarks, Tokenizer};
 use serde_json::Value;
 
-/// The config.json of a decoder that tells classes, with the token that fills rows up: its class finds the end of a text by it.
+/// Adds the padding token to the config.json of a decoder for classification or regression: its class finds the end of a text
+/// by it.
 pub(super) fn padded(mut config: Value, opened: &Opened, notes: &mut Vec<String>) -> Value {
     let of_texts = [Use::TextClasses, Use::TextNumbers].contains(&opened.experiment.task.uses());
     let decoder = opened.experiment.model.kind() == "decoder";
@@ -24,11 +25,12 @@ pub(super) fn padded(mut config: Value, opened: &Opened, notes: &mut Vec<String>
     config
 }
 
-/// The families of encoders whose class has an id of its own for the token after a text.
+/// Encoder families whose class has a separate id for the token after a text.
 const SEPARATED: [&str; 3] = ["big_bird", "longformer", "modernbert"];
 
-/// The config.json of a model of texts, with the marks of its texts. A model that was imported without a tokenizer
-/// keeps its folder's; so do an encoder with one, and an encoder-decoder beside the token that its decoder begins with.
+/// Adds the special tokens to the config.json of a text model. A model that was imported without a tokenizer keeps the ids of
+/// its folder, and so does an imported encoder with a tokenizer. An imported encoder-decoder keeps them except for the
+/// decoder's start token.
 pub(super) fn marked(mut config: Value, opened: &Opened, imported: bool) -> Value {
     if opened.tokenizers.text.is_none() && imported {
         return config;
@@ -58,10 +60,10 @@ pub(super) fn marked(mut config: Value, opened: &Opened, imported: bool) -> Valu
     config
 }
 
-/// The families whose classes fill texts up to whole chunks or windows by themselves, with an id that no token of a text sees.
+/// Families whose classes pad texts to whole chunks or windows themselves; the padding id they use is masked from all tokens.
 const FILLING: [&str; 2] = ["led", "reformer"];
 
-/// Adds an id to fill texts up with where there is none and the class fails without.
+/// Adds a padding id if there is none and the class fails without one.
 fn add_filling(config: &mut Value) {
     let family = config["model_type"].as_str().unwrap_or_default();
     if FILLING.contains(&family) && config["pad_token_id"].is_null() {
@@ -69,7 +71,7 @@ fn add_filling(config: &mut Value) {
     }
 }
 
-/// The config.json of a run that was not imported, by which no layer is skipped: the class of M2M-100 skips some where it says nothing.
+/// Turns off layer dropping in the config.json of a run that was not imported: the class of M2M-100 skips layers by default.
 pub(super) fn whole(mut config: Value) -> Value {
     if config["model_type"] == "m2m_100" {
         for key in ["encoder_layerdrop", "decoder_layerdrop"] {
@@ -79,7 +81,7 @@ pub(super) fn whole(mut config: Value) -> Value {
     config
 }
 
-/// A note where the class of M2M-100 counts positions from another id of padding on than the one that the vocabulary has.
+/// A note if the class of M2M-100 derives positions from another padding id than the vocabulary's.
 pub(super) fn counted(config: &Value, opened: &Opened) -> Option<String> {
     let from = config["pad_token_id"].as_u64();
     let from = from.filter(|_| config["model_type"] == "m2m_100")?;
@@ -91,7 +93,7 @@ pub(super) fn counted(config: &Value, opened: &Opened) -> Option<String> {
     ))
 }
 
-/// Adds the tokens around a text to the config.json of an encoder whose class has ids of its own for them.
+/// Adds the tokens around a text to the config.json of an encoder whose class has separate ids for them.
 fn add_frame(config: &mut Value, opened: &Opened) {
     let family = config["model_type"].as_str().unwrap_or_default();
     let begins = family == "modernbert";
@@ -105,7 +107,7 @@ fn add_frame(config: &mut Value, opened: &Opened) {
     }
 }
 
-/// The tokens that a text of a recording begins with; none of other runs.
+/// The tokens that a transcript begins with; empty for other runs.
 pub(super) fn opening(opened: &Opened) -> Vec<u32> {
     let edges = opened.tokenizers.text.as_ref().map(speech::marks);
     match edges {
@@ -116,7 +118,7 @@ pub(super) fn opening(opened: &Opened) -> Vec<u32> {
     }
 }
 
-/// The marks of the texts that a run writes.
+/// The special tokens of the texts that a run generates.
 pub(super) fn marks(opened: &Opened) -> TextMarks {
     let Some(writer) = opened.tokenizers.of_targets() else {
         return TextMarks::default();
@@ -137,7 +139,7 @@ pub(super) fn marks(opened: &Opened) -> TextMarks {
     let marks = writer.marks().map(TextMarks::from).unwrap_or_default();
     match opened.experiment.model.kind() {
         "encoder_decoder" => TextMarks {
-            // The mark stands first; targets of BART go on with the token that begins a text.
+            // Decoder inputs begin with the end token; targets of BART continue with the token that begins a text.
             opening: writer
                 .target_opening()
                 .ok()
@@ -149,8 +151,9 @@ pub(super) fn marks(opened: &Opened) -> TextMarks {
     }
 }
 
-/// The config.json of a model that compares images with texts, with the tokens around a text, by whose end its class finds that
-/// of the text. Of texts that are filled up to one length config.json says with what, and no end is looked for.
+/// Adds the tokens around a text to the config.json of a model that compares images with texts: its class finds the end of a
+/// text by the end token. If texts are padded to one length, the config.json names the padding token and the end token is not
+/// needed.
 pub(super) fn ended(mut config: Value, opened: &Opened, notes: &mut Vec<String>) -> Value {
     if opened.experiment.task.uses() != Use::ImageText {
         return config;
@@ -161,7 +164,7 @@ pub(super) fn ended(mut config: Value, opened: &Opened, notes: &mut Vec<String>)
         return config;
     }
     let frame = tokenizer.and_then(Tokenizer::frame);
-    // Ids of the vocabulary: the class's own are those of CLIP's.
+    // Ids of the run's vocabulary replace the class's defaults, which are CLIP's.
     for (key, id) in [
         ("bos_token_id", frame.map(|frame| frame.begin)),
         ("pad_token_id", tokenizer.and_then(Tokenizer::pad)),
@@ -174,7 +177,7 @@ pub(super) fn ended(mut config: Value, opened: &Opened, notes: &mut Vec<String>)
         return config;
     }
     match frame.map(|frame| frame.end) {
-        // By this id the class knows files of its first versions, in which the end is the largest id.
+        // The class treats an end id of 2 as a sign of CLIP's first files, in which the largest id of a text marks its end.
         Some(2) => notes.push(
             "the token that ends a text has the id 2, for which transformers' class takes the largest id of a text; its vectors \
              of texts are other ones"
@@ -189,7 +192,7 @@ pub(super) fn ended(mut config: Value, opened: &Opened, notes: &mut Vec<String>)
     config
 }
 
-/// A note where a tokenizer fills rows up with another token than the one that texts are read with.
+/// A note if the tokenizer pads with another token than the texts were padded with in training.
 fn filled(fill: u64, pad: Option<u32>) -> Option<String> {
     let other = pad.filter(|pad| u64::from(*pad) != fill)?;
     Some(format!(

@@ -1,9 +1,9 @@
-//! Keys that say one thing in different ways, as a fraction and a file of validation text: what a file says in one of them
-//! stands in place of what the file that it extends says in another. Two in one file stay, for the check to refuse.
+//! Alternative keys for one setting, such as a fraction or a file for validation text. A setting in one form replaces an
+//! extended file's setting in another form. Two forms in one file are kept, so that the check refuses them.
 
 use super::tree::{Node, Table};
 
-/// Tables, and the ways to say a thing in them, each with its keys.
+/// Tables with the alternative forms of a setting, each form with its keys.
 const SAME: &[(&str, &[&[&str]])] = &[
     (
         "data",
@@ -27,7 +27,7 @@ const SAME: &[(&str, &[&[&str]])] = &[
     ("schedule", &[&["decay_steps"], &["decay_fraction"]]),
 ];
 
-/// Takes out of `below` what `layer`, which is laid on it, says in another way.
+/// Removes from `below` the settings that `layer`, which is merged over it, states in another form.
 pub(super) fn make_room(below: &mut Table, layer: &Table) {
     for (table, ways) in SAME {
         let over = layer.get(table).and_then(Node::table);
@@ -54,7 +54,7 @@ mod tests {
 
     const BASE: &str = include_str!("../../../experiments/quickstart.toml");
 
-    /// The smallest experiments have a schedule with `final_fraction`.
+    /// The quickstart experiment, whose schedule has `final_fraction`.
     fn loaded(sets: &[&str]) -> Experiment {
         let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
         let loaded = load_text(Path::new("quickstart.toml"), BASE.into(), &sets);

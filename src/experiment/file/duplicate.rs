@@ -1,4 +1,5 @@
-//! A key or a table that a TOML document has twice, with the name of the table and the line of the first one.
+//! The message about a key or a table that occurs twice in a TOML document, with the name of the table and the line of the
+//! first occurrence.
 
 use crate::faults;
 use std::ops::Range;
@@ -6,7 +7,7 @@ use toml::de::DeTable;
 
 const QUOTES: [char; 2] = ['"', '\''];
 
-/// The fault of the key at `span`, the second of its name.
+/// Returns the message about the key at `span`, the second one of its name.
 pub(super) fn told(text: &str, span: Range<usize>) -> String {
     let begin = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
     let before = text[begin..span.start].trim_start();
@@ -17,12 +18,12 @@ pub(super) fn told(text: &str, span: Range<usize>) -> String {
         let parents = parents.trim_start_matches('[').trim_start();
         return format!("there are two tables [{parents}{found}]");
     }
-    // Within a value on several lines the key may be of any table.
+    // Inside a multi-line value, the table of the key is unknown.
     if DeTable::parse(&text[..begin]).is_err() {
         return format!("duplicate key `{found}`");
     }
     let mut header = Header::above(text, begin);
-    // The key of an inline table, and the first parts of a dotted one.
+    // Inline tables and the first parts of dotted keys also belong to the table's name.
     if let Some((key, _)) = before.split_once('=') {
         header.table.push(key.trim().to_owned());
     }
@@ -43,17 +44,17 @@ pub(super) fn told(text: &str, span: Range<usize>) -> String {
     faults::about(&header.table.join("."), &message)
 }
 
-/// The table that a line stands in.
+/// The table header that a line belongs to.
 #[derive(Default)]
 struct Header {
     table: Vec<String>,
-    /// The byte behind its line.
+    /// Byte offset of the line after the header.
     behind: usize,
 }
 
 impl Header {
-    /// The last header of a table before a line that begins at byte `end`. A line inside of a list looks like one, too, but the
-    /// document does not end before it.
+    /// Finds the last table header before the line that begins at byte `end`. A line inside a list can look like a header, but
+    /// the text before it is then not a complete document.
     fn above(text: &str, end: usize) -> Self {
         let mut at = 0;
         let mut headers: Vec<(usize, usize, &str)> = Vec::new();
@@ -81,7 +82,7 @@ impl Header {
         Self { table, behind }
     }
 
-    /// The line, from 1, on which the table has a key before byte `end`.
+    /// The line, counted from 1, that sets a key of the table before byte `end`.
     fn first(&self, text: &str, end: usize, key: &str) -> Option<usize> {
         let before = text[..self.behind].matches('\n').count();
         let mut lines = text[self.behind..end].lines();

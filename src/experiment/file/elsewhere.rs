@@ -1,8 +1,8 @@
-//! Where the keys stand that people look for in other tables, or under the names of other programs.
+//! Where to find keys that users look for in other tables, or under the names of other programs.
 
 use crate::experiment::schema::sections;
 
-/// A key as it is written, the table that has it, and its name there.
+/// A key as users write it, the table that has it, and its name there.
 const PLACES: &[(&str, &str, &str)] = &[
     ("name", "", "name"),
     ("seed", "", "seed"),
@@ -98,7 +98,7 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("max_new_tokens", "decode.sampling", "tokens"),
 ];
 
-/// Keys of another framework that a table has under a name of its own, other than the one that [`PLACES`] gives.
+/// Keys of other frameworks for which one table has a name of its own, different from the one in [`PLACES`].
 const OWN: &[(&str, &str, &str)] = &[
     ("lr", "optimizer.groups", "lr_scale"),
     ("learning_rate", "optimizer.groups", "lr_scale"),
@@ -109,7 +109,7 @@ const OWN: &[(&str, &str, &str)] = &[
     ("early_stopping", "decode.search", "done_when"),
 ];
 
-/// The name that a key has in this table itself; items of lists count as their table.
+/// The name that a key has in this table; items of lists count as their table.
 pub(super) fn own(table: &[String], key: &str) -> Option<&'static str> {
     let named = table.iter().filter(|name| name.parse::<usize>().is_err());
     let (table, lower) = (
@@ -122,8 +122,8 @@ pub(super) fn own(table: &[String], key: &str) -> Option<&'static str> {
     found.next().map(|(.., ours)| *ours)
 }
 
-/// The one table of those in a table that has a key of this name, by its dotted path; none where kinds of a table decide, and of
-/// keys that have their place elsewhere, unless they are about decoding.
+/// The dotted path of the only subtable that has a key of this name. None if the key belongs to a table with kinds, or if
+/// [`PLACES`] has it and the table is not `[decode]`.
 pub(super) fn inside(table: &[String], key: &str, allowed: &[&str]) -> Option<&'static str> {
     if place(key).is_some() && table != ["decode"] {
         return None;
@@ -141,14 +141,14 @@ pub(super) fn inside(table: &[String], key: &str, allowed: &[&str]) -> Option<&'
     has.next().is_none().then_some(one.path.as_str())
 }
 
-/// The table that has a key, with its name there; `None` of any other key.
+/// The table that has a key, with its name there; `None` for an unknown key.
 pub(super) fn place(key: &str) -> Option<(&'static str, &'static str)> {
     let lower = key.to_lowercase();
     let found = PLACES.iter().find(|(word, ..)| *word == lower);
     found.map(|(_, table, ours)| (*table, *ours))
 }
 
-/// The key that a word of another program stands for, by its dotted path: `learning_rate` is `optimizer.lr`.
+/// Returns the dotted key that a name from another program stands for: `learning_rate` is `optimizer.lr`.
 pub fn key_of(word: &str) -> Option<String> {
     place(word).map(|(table, ours)| match table {
         "" => ours.to_string(),
@@ -156,7 +156,7 @@ pub fn key_of(word: &str) -> Option<String> {
     })
 }
 
-/// What reads the tokenizer that is called so elsewhere, where a kind of tokenizers is wanted.
+/// Advice for a tokenizer kind that another program has, if a tokenizer kind is expected here.
 pub(super) fn tokenizer(word: &str, kinds: &[&str]) -> Option<&'static str> {
     if !kinds.contains(&"pretrained") {
         return None;
@@ -177,7 +177,7 @@ pub(super) fn tokenizer(word: &str, kinds: &[&str]) -> Option<&'static str> {
     }
 }
 
-/// What is said of a list where one value is wanted, with the way to what it was meant for.
+/// The message about a list where a single value is expected, with a hint at what was probably meant.
 pub(super) fn not_a_list(path: &[String]) -> String {
     let seeds = match path == ["ablation", "seeds"] {
         true => {
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn every_place_is_a_key_of_experiments() {
         let sections = sections();
-        // Groups are a list of tables, which has a path of another form.
+        // The path of a list of tables, such as groups, has another form.
         let own = OWN
             .iter()
             .filter(|(_, table, _)| *table != "optimizer.groups");

@@ -1,6 +1,6 @@
-//! Texts on one line: strings as TOML quotes them, and the text of a message.
+//! Escapes texts to one line: strings in TOML syntax, and messages.
 
-/// A one-line string: TOML's own writer breaks lines where the text does.
+/// A TOML string on one line; TOML's own writer breaks lines where the text does.
 pub(super) fn basic(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -17,7 +17,7 @@ pub(super) fn basic(text: &str) -> String {
     out + "\""
 }
 
-/// Control characters escaped: a fault is one line.
+/// Escapes control characters, since a message must be one line.
 pub(super) fn one_line(text: &str) -> String {
     let escaped = text.chars().map(|c| match c {
         c if c.is_control() => c.escape_default().to_string(),

@@ -1,4 +1,4 @@
-//! Faults of form in words: what is wrong, what is allowed, the nearest valid thing.
+//! Builds the messages about errors of syntax and type: what is wrong, what is allowed, and the closest valid alternative.
 
 use super::elsewhere;
 use super::escape::one_line;
@@ -12,7 +12,7 @@ use crate::faults;
 use crate::model::preset;
 use std::path::Path;
 
-/// The fault at a path of a tree that is no experiment.
+/// Builds the error for the node at `path` of a tree that is not a valid experiment.
 pub(super) fn fault(file: &Path, root: &Node, path: &[String], reason: &Reason) -> Fault {
     if let Some(table) = repeated(root, path) {
         let message = format!(
@@ -53,7 +53,7 @@ pub(super) fn fault(file: &Path, root: &Node, path: &[String], reason: &Reason) 
     placed(file, origin(root, path), message)
 }
 
-/// A fault at the place that an origin names.
+/// Locates an error at an origin.
 pub(in crate::experiment) fn placed(
     file: &Path,
     origin: Option<&Origin>,
@@ -74,8 +74,8 @@ pub(in crate::experiment) fn placed(
     }
 }
 
-/// `[model.position] theta`, `[[model.layers]] 2 attention: kind`, or the key alone at the top of the file. Plain items
-/// of lists go by their list's name.
+/// The name of a key: `[model.position] theta`, `[[model.layers]] 2 attention: kind`, or the bare key at the top of the file.
+/// List items that are not tables are named by their list.
 fn name(root: &Node, path: &[String]) -> String {
     let Some((key, table)) = path.split_last() else {
         return "the file".into();
@@ -98,7 +98,7 @@ fn is_item(root: &Node, path: &[String]) -> bool {
     list.is_some_and(|node| matches!(node.value, Value::Array(_)))
 }
 
-/// The dotted name of a table. A number among its keys that is no item of a list stands in quotes.
+/// The dotted name of a table. A numeric key that is not the index of a list item is quoted.
 fn dotted(root: &Node, table: &[String]) -> String {
     let keys = (1..=table.len()).map(|end| {
         let key = &table[end - 1];
@@ -111,8 +111,8 @@ fn dotted(root: &Node, table: &[String]) -> String {
     keys.collect::<Vec<_>>().join(".")
 }
 
-/// The path of a list of tables, at or above a path, in the place of one table: with its first item alone it is no fault that
-/// it is no list.
+/// The path of a list of tables, at or above `path`, that should be a single table: replaced by its first item, it is no longer
+/// an error of type.
 fn repeated<'p>(root: &Node, path: &'p [String]) -> Option<&'p [String]> {
     let mut above = (1..=path.len()).map(|length| &path[..length]);
     above.find(|table| {
@@ -136,19 +136,19 @@ fn repeated<'p>(root: &Node, path: &'p [String]) -> Option<&'p [String]> {
     })
 }
 
-/// The dotted name of a table without the numbers of items, as its header has it.
+/// The dotted name of a table without the indices of items, as in its header.
 fn names(root: &Node, table: &[String]) -> String {
     let keys = (1..=table.len()).filter(|end| !is_item(root, &table[..*end]));
     let keys: Vec<&str> = keys.map(|end| table[end - 1].as_str()).collect();
     keys.join(".")
 }
 
-/// A table as a reader names it.
+/// The name of a table in messages.
 pub(super) fn header(root: &Node, table: &[String]) -> String {
     faults::header(&dotted(root, table))
 }
 
-/// `[model.position] theta = "big"`; a table by its name alone.
+/// A key with its value: `[model.position] theta = "big"`; a table only by its name.
 fn stated(root: &Node, path: &[String]) -> String {
     match root.at(path) {
         Some(node) if node.table().is_none() && is_item(root, path) => {
@@ -180,13 +180,13 @@ fn unfit(root: &Node, path: &[String], wanted: &str) -> String {
     }
 }
 
-/// Strings as TOML writes them, between commas.
+/// Strings in TOML syntax, joined by commas.
 fn list(names: Names) -> String {
     let names: Vec<String> = names.iter().map(|n| format!("\"{n}\"")).collect();
     names.join(", ")
 }
 
-/// The place of the nearest key at or above a path.
+/// The origin of the nearest key at or above a path.
 fn origin<'a>(root: &'a Node, path: &[String]) -> Option<&'a Origin> {
     (1..=path.len())
         .rev()
@@ -222,7 +222,7 @@ fn missing(root: &Node, path: &[String], key: &str) -> String {
     }
 }
 
-/// The type that serde wants, in plain words.
+/// The type that serde expects, in plain words.
 fn wish(wanted: &str) -> String {
     match wanted {
         "usize" | "u64" | "u32" => "a whole number, 0 or more".into(),
@@ -242,7 +242,7 @@ fn wish(wanted: &str) -> String {
     }
 }
 
-/// `a whole number, 1 or more` of a key for which the reference of all keys has bounds.
+/// The expected range of a key that has bounds in the key reference: `a whole number, 1 or more`.
 fn bounded(root: &Node, path: &[String]) -> Option<String> {
     let (key, table) = path.split_last()?;
     let kind = root.at(table).and_then(Node::table)?.string("kind");
@@ -258,7 +258,7 @@ fn bounded(root: &Node, path: &[String]) -> Option<String> {
     bounded.then(|| format!("a {}", known.wanted))
 }
 
-/// `; write 1000` when a float is wanted as a whole number.
+/// A hint such as `; write 1000` if a float is given where a whole number is expected.
 fn whole(root: &Node, path: &[String], wanted: &str) -> String {
     match root.at(path).map(|n| &n.value) {
         Some(Value::Float(f))

@@ -1,5 +1,5 @@
-//! Files, `extends`, presets and `--set` into one tree, and the tree into an [`Experiment`]. Stops at the first
-//! fault of form.
+//! Combines files, `extends`, presets and `--set` into one tree, and deserialises the tree into an [`Experiment`]. Stops at the
+//! first error of syntax or type.
 
 mod alternatives;
 mod duplicate;
@@ -29,20 +29,20 @@ use std::path::{Path, PathBuf};
 use tree::{Layers, Node, Table, Value};
 pub(super) use unset::UNSET;
 
-/// Files that extend each other make a chain no longer than this.
+/// Maximum length of a chain of files that extend each other.
 const MAX_EXTENDS: usize = 16;
-/// Words of a key: more than any has, and fewer than tables may stand in each other.
+/// Maximum number of parts of a dotted key: more than any key has, and few enough to limit the nesting of tables.
 const MAX_WORDS: usize = 32;
 
-/// Reads an experiment file and what it extends, then lays `sets` (`a.b=c`) over it.
+/// Reads an experiment file and the files it extends, then merges `sets` (`a.b=c`) over it.
 ///
 /// # Errors
-/// [`Error::Invalid`] with the first fault of form: its file and line, or its `--set`.
+/// [`Error::Invalid`] with the first error of syntax or type, located at its file and line, or its `--set`.
 pub fn load(path: &Path, sets: &[String]) -> Result<Loaded> {
     load_from(path, sets, Path::new(RUNS), &[])
 }
 
-/// As [`load`], where the runs of experiments that `[init] from` and a teacher name lie in `runs`.
+/// As [`load`], with the runs of experiments that `[init] from` or a teacher name in the folder `runs`.
 ///
 /// # Errors
 /// As [`load`].
@@ -50,7 +50,7 @@ pub fn load_with_runs(path: &Path, sets: &[String], runs: &Path) -> Result<Loade
     load_from(path, sets, runs, &[])
 }
 
-/// [`load_with_runs`] of a file that those in `seen` led to.
+/// As [`load_with_runs`], for a file that the files in `seen` led to.
 pub(super) fn load_from(
     path: &Path,
     sets: &[String],
@@ -66,7 +66,7 @@ pub(super) fn load_from(
     read_text(path, source, sets)?.with_runs(runs, seen)
 }
 
-/// As [`load`], for a text that stands in the place of the file at `path`.
+/// As [`load`], with `source` in place of the content of the file at `path`.
 ///
 /// # Errors
 /// As [`load`].
@@ -108,7 +108,7 @@ fn invalid(fault: Fault) -> Error {
     Error::Invalid(vec![fault])
 }
 
-/// The files that extend each other, this one last.
+/// Parses the files that extend each other, base first and this file last.
 fn chain(path: &Path, source: &str) -> Result<Vec<Table>, Fault> {
     let mut layers = Vec::new();
     let mut seen = vec![canonical(path)];
@@ -159,7 +159,7 @@ fn chain(path: &Path, source: &str) -> Result<Vec<Table>, Fault> {
     Ok(layers)
 }
 
-/// All `--set a.b=c` as one layer; the last one of a key wins.
+/// Combines all `--set a.b=c` into one layer; the last one of a key wins.
 fn overrides(sets: &[String]) -> Result<Table, Fault> {
     let mut root = Table::default();
     for set in sets {
@@ -189,7 +189,7 @@ fn overrides(sets: &[String]) -> Result<Table, Fault> {
         if let [unset::UNSET] = keys.as_slice()
             && let Some(all) = root.get_mut(unset::UNSET)
         {
-            // Each --unset is one of these.
+            // Each --unset adds to the list.
             all.append(node);
             continue;
         }
@@ -208,14 +208,14 @@ fn overrides(sets: &[String]) -> Result<Table, Fault> {
     Ok(root)
 }
 
-/// A value as TOML reads it, else the text itself.
+/// Parses a value as TOML, or takes the text itself as a string.
 fn value(text: &str, origin: &Origin) -> Result<Node, String> {
     let string = || Node {
         value: Value::String(text.into()),
         origin: origin.clone(),
     };
     let document = format!("value = {text}");
-    // A whole number that is too large for one is no text either.
+    // A whole number that is out of range is an error, not a string.
     let is_value = |text: &str| {
         text.starts_with(['{', '[', '"', '\'']) || text.trim_end().parse::<i128>().is_ok()
     };
@@ -234,8 +234,8 @@ fn value(text: &str, origin: &Origin) -> Result<Node, String> {
     }
 }
 
-/// The layers on each other, the last on top, and the keys that were taken out, in words. A layer that names another preset
-/// than the one below starts `[model]` anew.
+/// Merges the layers, the last one on top, and returns messages about unset keys. A layer that names another preset than the
+/// one below discards the `[model]` below.
 fn stacked(path: &Path, layers: Vec<Table>) -> Result<(Table, Vec<String>), Fault> {
     let (mut merged, mut gone) = (Table::default(), Vec::new());
     let mut current: Option<String> = None;
@@ -244,7 +244,7 @@ fn stacked(path: &Path, layers: Vec<Table>) -> Result<(Table, Vec<String>), Faul
             .into_iter()
             .partition(|unset| unset.key == "model");
         for unset in &whole {
-            // A preset of the same layer begins anew, even the same one.
+            // A preset in the same layer starts afresh, even if it is the same preset.
             gone.push(unset.apply(path, &mut merged)?);
             current = None;
         }
@@ -264,7 +264,7 @@ fn stacked(path: &Path, layers: Vec<Table>) -> Result<(Table, Vec<String>), Faul
     Ok((merged, gone))
 }
 
-/// Removes `preset` from a layer's `[model]`: the name, and the place where it stood.
+/// Removes `preset` from a layer's `[model]`; returns the name and its origin.
 fn take_preset(path: &Path, layer: &mut Table) -> Result<Option<(String, Origin)>, Fault> {
     let Some(Value::Table(table)) = layer.get_mut("model").map(|n| &mut n.value) else {
         return Ok(None);
@@ -288,7 +288,7 @@ fn take_preset(path: &Path, layer: &mut Table) -> Result<Option<(String, Origin)
     }
 }
 
-/// `[model]` of a preset, which is named at a place.
+/// Parses `[model]` of a preset that is named at `by`.
 fn preset_table(name: &str, by: &Origin) -> Result<Table, Fault> {
     let origin = |_| Origin::Preset {
         name: name.into(),

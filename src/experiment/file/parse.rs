@@ -1,4 +1,4 @@
-//! A TOML document as a tree, with the line of every key.
+//! Parses a TOML document into a tree, with the line of every key.
 
 use super::duplicate;
 use super::escape::one_line;
@@ -11,10 +11,10 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Tables inside tables go no deeper than this.
+/// Maximum nesting depth of tables.
 const MAX_DEPTH: usize = 16;
 
-/// Reads one document; `origin` makes the place of a key from its line.
+/// Parses one document; `origin` converts a line number to an origin.
 pub(super) fn parse(
     path: &Path,
     text: &str,
@@ -35,7 +35,7 @@ pub(super) fn parse(
         .map_err(|wrong| Fault::at(path, reader.lines.of(wrong.at), wrong.told()))
 }
 
-/// The fault of a text that is not TOML.
+/// The message about a text that is not TOML.
 fn malformed(text: &str, span: Range<usize>, message: &str) -> String {
     let found = &text[span.clone()];
     match message {
@@ -53,7 +53,7 @@ fn malformed(text: &str, span: Range<usize>, message: &str) -> String {
     }
 }
 
-/// Where lines begin.
+/// Byte offsets of the line breaks.
 struct Lines(Vec<usize>);
 
 impl Lines {
@@ -62,7 +62,7 @@ impl Lines {
         Self(breaks.map(|(at, _)| at).collect())
     }
 
-    /// The line, from 1, of a byte.
+    /// The line number, from 1, of a byte offset.
     fn of(&self, at: usize) -> usize {
         self.0.partition_point(|line_break| *line_break < at) + 1
     }
@@ -73,7 +73,7 @@ struct Reader<'a> {
     origin: &'a dyn Fn(usize) -> Origin,
 }
 
-/// A value that no key takes: its place, its dotted key where that says more than the place, and what is wrong.
+/// A value that no key accepts: its byte offset, its dotted key (unless the offset says enough), and what is wrong.
 struct Misread {
     at: usize,
     key: Option<String>,
@@ -94,7 +94,7 @@ impl Misread {
         Self { key, ..self }
     }
 
-    /// `[optimizer] lr: nan is not a finite number`.
+    /// The message: `[optimizer] lr: nan is not a finite number`.
     fn told(&self) -> String {
         let Some(key) = &self.key else {
             return self.what.clone();

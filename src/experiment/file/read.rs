@@ -1,9 +1,9 @@
-//! Trees into configuration types, through serde, with the place of every fault.
+//! Deserialises trees into configuration types through serde, and locates every error.
 //!
-//! Serde forgets where a value stood as soon as it is inside a tagged enum. The place is found again by a
-//! property of every derived type: keys are read in order and the first fault ends the reading. So the faulty
-//! key is the last one of the shortest prefix of the document that fails in the same way, table by table. It
-//! costs a few more readings, after a fault only, and asks nothing of the types.
+//! Serde loses the location of a value as soon as it is inside a tagged enum. The location is recovered from a property of all
+//! derived types: keys are read in order, and the first error ends the reading. So the faulty key is the last one of the
+//! shortest prefix of the document that fails in the same way, table by table. This takes a few more deserialisations, but only
+//! after an error, and requires nothing of the types.
 
 use super::tree::{Node, Value};
 use crate::experiment::Origin;
@@ -12,29 +12,29 @@ use serde::de::{self, DeserializeOwned, Deserializer, IntoDeserializer, Unexpect
 use serde::forward_to_deserialize_any;
 use std::fmt::{self, Display};
 
-/// Why a tree is not the wanted type.
+/// Why a tree cannot be deserialised.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Reason {
-    /// A key that the table does not have.
+    /// The table has no such key.
     UnknownKey { key: String, allowed: Names },
-    /// A string that is not one of a list.
+    /// The string is not one of a list.
     UnknownValue { allowed: Names },
-    /// A key that the table must have.
+    /// The table lacks a required key.
     Missing(&'static str),
-    /// Another type is wanted, or another range; both as serde says it.
+    /// Another type or range is expected; both texts are serde's.
     Unfit { found: String, wanted: String },
-    /// A list of another length is wanted.
+    /// A list of another length is expected.
     Length { found: usize, wanted: String },
-    /// The message of a type that reads itself.
+    /// The message of a type with its own deserialiser.
     Other(String),
 }
 
-/// Serde's lists of names.
+/// Lists of names in serde's form.
 pub(super) type Names = &'static [&'static str];
 
-/// Reads a tree; a fault comes with the path of its key (of the table, when a key is missing).
+/// Deserialises a tree. An error comes with the path of its key, or of the table if a key is missing.
 ///
-/// A string where a tagged table is wanted is that table's kind: such strings are changed in the tree.
+/// A string in place of a tagged table is that table's kind; such strings are replaced in the tree.
 pub(super) fn read<T: DeserializeOwned>(root: &mut Node) -> Result<T, (Vec<String>, Reason)> {
     loop {
         let reason = match T::deserialize(&*root) {
@@ -50,13 +50,13 @@ pub(super) fn read<T: DeserializeOwned>(root: &mut Node) -> Result<T, (Vec<Strin
     }
 }
 
-/// How serde names a tagged enum when it finds something else.
+/// Serde's name for a tagged enum when it finds another type.
 pub(super) const TAGGED: &str = "internally tagged enum";
 
-/// How serde names the wanted tag.
+/// Serde's name for a missing or wrong tag.
 pub(super) const TAG: &str = "variant identifier";
 
-/// The kinds that a tagged table may have at `path`.
+/// The kinds that the tagged table at `path` can have.
 pub(super) fn kinds<T: DeserializeOwned>(root: &Node, path: &[String]) -> Names {
     let mut root = root.clone();
     let Some((last, parents)) = path.split_last() else {
@@ -77,7 +77,7 @@ pub(super) fn kinds<T: DeserializeOwned>(root: &Node, path: &[String]) -> Names 
     values::<T>(&root, &kind)
 }
 
-/// The strings that may stand at `path`: what serde says to an impossible one. Empty when it is no choice.
+/// The strings that are allowed at `path`, taken from serde's error about an impossible one. Empty if any string is allowed.
 pub(super) fn values<T: DeserializeOwned>(root: &Node, path: &[String]) -> Names {
     let mut root = root.clone();
     if let Some(node) = root.at_mut(path) {
@@ -89,7 +89,7 @@ pub(super) fn values<T: DeserializeOwned>(root: &Node, path: &[String]) -> Names
     }
 }
 
-/// A value that no key takes.
+/// A value that no key accepts.
 fn probe() -> Node {
     Node {
         value: Value::String("\0".into()),
@@ -97,7 +97,7 @@ fn probe() -> Node {
     }
 }
 
-/// The path of the key that `reason` is about; of its table, when a key is missing.
+/// The path of the key that `reason` is about, or of its table if a key is missing.
 fn locate<T: DeserializeOwned>(root: &Node, reason: &Reason) -> Vec<String> {
     let fails = |tree: &Node| T::deserialize(tree).is_err_and(|other| other == *reason);
     let mut tree = root.clone();
@@ -117,7 +117,7 @@ fn locate<T: DeserializeOwned>(root: &Node, reason: &Reason) -> Vec<String> {
             (Value::Array(items), _) => items.len(),
             _ => 0,
         };
-        // The items of a list are read one after the other: all beginnings that hold the first faulty one fail alike.
+        // List items are read one after another, so all prefixes that contain the first faulty item fail alike.
         let first = match node.value {
             Value::Array(_) => bisect(all, |length| fails(&prefix(length))),
             _ => (0..=all).find(|length| fails(&prefix(*length))),
@@ -142,7 +142,7 @@ fn locate<T: DeserializeOwned>(root: &Node, reason: &Reason) -> Vec<String> {
         | Reason::Other(_) => false,
     };
     let table = root.at(&path).and_then(Node::table);
-    // A table that has no kinds refuses the key at once, however few others it has.
+    // A table without kinds refuses the key `kind` at once, however short the prefix is.
     let untagged = matches!(reason, Reason::UnknownKey { key, .. } if key == "kind")
         && table.is_some_and(|table| table.get("kind").is_some());
     if about_kind && table.is_some() || untagged {
@@ -151,7 +151,7 @@ fn locate<T: DeserializeOwned>(root: &Node, reason: &Reason) -> Vec<String> {
     path
 }
 
-/// The smallest number up to `most` for which `holds`, where it holds for all above.
+/// The smallest number up to `most` for which `holds` is true, assuming it is true for all larger ones.
 fn bisect(most: usize, holds: impl Fn(usize) -> bool) -> Option<usize> {
     let (mut low, mut high) = (0, most);
     while low < high {
@@ -164,7 +164,7 @@ fn bisect(most: usize, holds: impl Fn(usize) -> bool) -> Option<usize> {
     holds(low).then_some(low)
 }
 
-/// Whether `key` is missing from this very table: put first, it is not refused as unknown.
+/// Whether `key` is missing from this very table: inserted at the front, it is not refused as unknown.
 fn lacks<T: DeserializeOwned>(tree: &Node, path: &[String], key: &str) -> bool {
     let mut tree = tree.clone();
     if let Some(Node {
@@ -181,8 +181,8 @@ fn lacks<T: DeserializeOwned>(tree: &Node, path: &[String], key: &str) -> bool {
     !T::deserialize(&tree).is_err_and(|reason| refused(&reason))
 }
 
-/// Keeps the first entries of a table or list. A table's `kind` decides what its other keys mean and stays; so does a key
-/// that a table inside of it lacks, without which it would fail in the same way.
+/// Keeps the first `length` entries of a table or list. A table's `kind` is always kept, since it decides what the other keys
+/// mean; so is a key whose absence in a nested table would cause the same error.
 fn shorten(value: &mut Value, length: usize, reason: &Reason) {
     let stays =
         |key: &str| key == "kind" || matches!(reason, Reason::Missing(lost) if *lost == key);
@@ -217,7 +217,7 @@ impl de::Error for Reason {
 
     fn invalid_length(found: usize, wanted: &dyn de::Expected) -> Self {
         let wanted = wanted.to_string();
-        // Serde words it otherwise where there are too many items than where some are missing.
+        // Serde's wording for too many items differs from that for too few.
         let length = wanted.strip_suffix(" elements in sequence");
         let length = length.map(|length| format!("an array of length {length}"));
         Self::Length {

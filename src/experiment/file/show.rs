@@ -1,16 +1,16 @@
-//! An experiment as TOML: complete, loadable, with or without the origin of every value.
+//! Writes an experiment as TOML: complete, loadable, with or without the origin of every value.
 
 use super::escape::{basic, one_line};
 use crate::experiment::{Experiment, Loaded, Origin, epochs};
 use std::fmt::Write;
 use toml::{Table, Value};
 
-/// The whole experiment: every key that has a value. It loads back to the same experiment.
+/// Returns the whole experiment with every key that has a value. It loads back to the same experiment.
 pub fn resolved_toml(experiment: &Experiment) -> String {
     render(&table(experiment), &|_| None)
 }
 
-/// [`resolved_toml`] with a comment on every line that says where the value comes from.
+/// As [`resolved_toml`], with a comment on every line that gives the origin of the value.
 pub fn annotated_toml(loaded: &Loaded) -> String {
     let mut table = table(&loaded.experiment);
     add_switches(&mut table, loaded);
@@ -25,7 +25,7 @@ pub fn annotated_toml(loaded: &Loaded) -> String {
     unset_comment(loaded) + &values
 }
 
-/// A line of comment for each key that was taken out of the files below, for the beginning of a resolved file.
+/// Returns a comment line for each unset key, for the top of a resolved file.
 pub fn unset_comment(loaded: &Loaded) -> String {
     let lines = loaded.unset.iter();
     lines
@@ -47,7 +47,7 @@ fn table(experiment: &Experiment) -> Table {
         .expect("names and plain data make a TOML table: no map has keys that are not strings")
 }
 
-/// Switches that were written as they are anyway, which a resolved file leaves out: `tf32 = true`.
+/// Adds switches that were explicitly set to their defaults, such as `tf32 = true`, which a resolved file leaves out.
 fn add_switches(table: &mut Table, loaded: &Loaded) {
     for (name, value) in loaded.written.iter().filter(|(_, v)| v.is_bool()) {
         let Some((parents, key)) = name.rsplit_once('.') else {
@@ -82,12 +82,12 @@ fn render(table: &Table, comment: &dyn Fn(&str) -> Option<String>) -> String {
     text
 }
 
-/// Comments of longer lines are not aligned.
+/// Maximum width of lines whose comments are aligned.
 const WIDEST: usize = 60;
 
 type Line = (String, Option<String>);
 
-/// The keys of a table, then its tables, each under its header.
+/// Writes the keys of a table, then its subtables, each under its header.
 fn section(
     table: &Table,
     prefix: &str,
@@ -118,7 +118,7 @@ fn section(
     }
 }
 
-/// A key as TOML wants it.
+/// A key in TOML syntax, quoted if necessary.
 fn quoted(key: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !key.is_empty() && key.chars().all(plain) {
@@ -128,7 +128,7 @@ fn quoted(key: &str) -> String {
     }
 }
 
-/// A value on one line.
+/// Returns a value in TOML syntax on one line.
 pub fn inline(value: &Value) -> String {
     match value {
         Value::String(s) => basic(s),

@@ -1,10 +1,10 @@
-//! The text of an experiment file, or why there is none.
+//! Reads the text of an experiment file, or explains why it cannot be read.
 
 use crate::error::nearest;
 use crate::train::run_dir::{self, RESOLVED};
 use std::path::Path;
 
-/// The text of a file, or why there is none.
+/// Reads a file; the error says why it cannot be read.
 pub(super) fn text(path: &Path) -> Result<String, String> {
     if path.is_dir() {
         return Err(format!("it is a folder{}", experiment_in(path)));
@@ -26,7 +26,7 @@ pub(super) fn text(path: &Path) -> Result<String, String> {
     })
 }
 
-/// The experiment of the run that a folder holds, as a clause.
+/// A clause that names the experiment of the run in a folder.
 fn experiment_in(folder: &Path) -> String {
     match run_dir::is_run(folder) {
         true => format!(
@@ -37,7 +37,7 @@ fn experiment_in(folder: &Path) -> String {
     }
 }
 
-/// `; did you mean …?` when a file of the same folder has nearly that name.
+/// `; did you mean …?` if a file in the same folder has a similar name.
 fn neighbour(path: &Path) -> String {
     let run = run_dir::locate(path);
     if run != path {

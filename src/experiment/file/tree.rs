@@ -1,21 +1,21 @@
-//! A document as a tree that remembers, for every key, where it was written; and how trees merge.
+//! A document as a tree that records the origin of every key, and the merging of trees.
 //!
-//! A table over a list whose keys are numbers of its items, from 0, is laid on these (`--set model.layers.0.repeat=2`).
+//! A table of item indices, from 0, that is merged over a list changes these items (`--set model.layers.0.repeat=2`).
 //!
-//! Two rules make "one key changes the scheme" true: a string where the other side has a tagged table is that
-//! table's `kind`, and a table whose `kind` differs from that of the table below replaces it whole.
+//! Two rules make "one key changes the scheme" true: a string merged with a tagged table is that table's `kind`, and a table
+//! with another `kind` than the table below replaces it completely.
 
 use crate::experiment::Origin;
 use std::collections::HashMap;
 
-/// A value and the place of its key.
+/// A value and the origin of its key.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
     pub value: Value,
     pub origin: Origin,
 }
 
-/// A value of TOML.
+/// A TOML value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Table(Table),
@@ -26,7 +26,7 @@ pub(super) enum Value {
     Boolean(bool),
 }
 
-/// Keys in the order of the document.
+/// Entries in the order of the document.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Table {
     pub entries: Vec<(String, Node)>,
@@ -54,7 +54,7 @@ impl Table {
         Some(self.entries.remove(at).1)
     }
 
-    /// Whether its keys are numbers of a list of so many items.
+    /// Whether all keys are indices of a list of `items` items.
     fn numbers(&self, items: usize) -> bool {
         let is_one = |(key, _): &(String, Node)| key.parse::<usize>().is_ok_and(|at| at < items);
         !self.entries.is_empty() && self.entries.iter().all(is_one)
@@ -68,14 +68,14 @@ impl Table {
         }
     }
 
-    /// Lays `over` on this table.
+    /// Merges `over` into this table.
     pub fn merge(&mut self, over: Self, layers: Layers) {
         let (below, above) = (self.string("kind"), over.string("kind"));
         if layers == Layers::Two && below.is_some() && above.is_some() && below != above {
             *self = over;
             return;
         }
-        // A file may have any number of keys, each of which is looked for.
+        // A file may have any number of keys, so they are looked up in a map.
         let names = self.entries.iter().map(|(key, _)| key.clone());
         let places: HashMap<String, usize> = names.zip(0..).collect();
         for (key, node) in over.entries {
@@ -90,9 +90,9 @@ impl Table {
 /// Whether the keys of two tables were written together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layers {
-    /// Together: the table is their union.
+    /// In one layer: the result is the union of both tables.
     One,
-    /// One above the other: a table of another `kind` replaces the one below.
+    /// In two layers: a table of another `kind` replaces the one below.
     Two,
 }
 
@@ -111,7 +111,7 @@ impl Node {
         }
     }
 
-    /// The node at a path of keys; an item of a list goes by its number.
+    /// The node at a path of keys; a list item is named by its index.
     pub fn at(&self, path: &[String]) -> Option<&Self> {
         path.iter().try_fold(self, |node, key| match &node.value {
             Value::Table(table) => table.get(key),
@@ -120,7 +120,7 @@ impl Node {
         })
     }
 
-    /// The node at a path of keys, to change.
+    /// As [`Self::at`], mutable.
     pub fn at_mut(&mut self, path: &[String]) -> Option<&mut Self> {
         path.iter()
             .try_fold(self, |node, key| match &mut node.value {
@@ -130,7 +130,7 @@ impl Node {
             })
     }
 
-    /// Adds the items of another list to this one; what is no list stays for the reader to refuse.
+    /// Appends the items of another list; a value that is not a list is kept, so that the reader refuses it.
     pub fn append(&mut self, other: Self) {
         match (&mut self.value, other.value) {
             (Value::Array(items), Value::Array(more)) => items.extend(more),
@@ -173,7 +173,7 @@ impl Node {
         }
     }
 
-    /// The value as TOML writes it, cut when it is long.
+    /// The value in TOML syntax, truncated if it is long.
     pub fn shown(&self) -> String {
         let text = match &self.value {
             Value::Table(_) => "a table".into(),

@@ -1,4 +1,4 @@
-//! A key that its table does not have, in words: the key that was meant, in this table or in another one.
+//! Builds the message about an unknown key: suggests the key that was probably meant, in this table or in another one.
 
 use super::elsewhere;
 use super::messages::header;
@@ -8,7 +8,7 @@ use crate::error::{nearest, suggestion};
 use crate::experiment::schema::sections;
 use crate::experiment::{Experiment, Origin};
 
-/// The message about a key at a path.
+/// The message about an unknown key at `path`.
 pub(super) fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Names) -> String {
     let table = &path[..path.len().saturating_sub(1)];
     let is_table = root.at(path).is_some_and(|n| n.table().is_some());
@@ -59,7 +59,7 @@ pub(super) fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Name
     format!("{}{kind} has no key `{key}`{remedy}", header(root, table))
 }
 
-/// `section [training]`, or `key `lr``.
+/// A section as `section [training]`, a key as ``key `lr` ``.
 fn shown(key: &str, is_table: bool) -> String {
     match is_table {
         true => format!("section [{key}]"),
@@ -67,7 +67,7 @@ fn shown(key: &str, is_table: bool) -> String {
     }
 }
 
-/// The section whose name a word begins with: `training` is `train`.
+/// The section whose name is the longest prefix of a word: `training` gives `train`.
 fn section(word: &str, allowed: Names) -> Option<&'static str> {
     let begun = allowed
         .iter()
@@ -76,10 +76,10 @@ fn section(word: &str, allowed: Names) -> Option<&'static str> {
     begun.max_by_key(|name| name.len())
 }
 
-/// Places of a key or a table that a message names at most.
+/// Maximum number of places that a message names.
 const MOST_PLACES: usize = 3;
 
-/// The tables that have a key of this name, as `model.norm_placement` or `[model.attention]`; none where there are many.
+/// The tables that have a key of this name, as `model.norm_placement` or `[model.attention]`; none if there are too many.
 fn other_places(key: &str, is_table: bool) -> Option<String> {
     let sections = sections();
     let has = sections.iter().filter(|section| {
@@ -99,7 +99,7 @@ fn other_places(key: &str, is_table: bool) -> Option<String> {
     (named.len() <= MOST_PLACES).then(|| named.join(" or "))
 }
 
-/// `; a key of kind = "moe"` for a key that other kinds of the table have.
+/// `; a key of kind = "moe"` if other kinds of the table have the key.
 fn with_other_kinds(root: &Node, table: &[String], key: &str) -> String {
     let Some(node) = root.at(table).and_then(|t| t.table()?.get(key)) else {
         return String::new();
@@ -132,7 +132,7 @@ fn with_other_kinds(root: &Node, table: &[String], key: &str) -> String {
     }
 }
 
-/// `; did you mean …?` of a key that has its place in another table, or another name in this one.
+/// `; did you mean …?` for a key that belongs to another table, or has another name in this one.
 fn meant(key: &str, table: &[String], allowed: Names) -> String {
     let here = table.join(".");
     let inside = |home: &str| {
@@ -141,9 +141,9 @@ fn meant(key: &str, table: &[String], allowed: Names) -> String {
         below.map(|rest| rest.split('.').next().unwrap_or_default().to_string())
     };
     match elsewhere::place(key) {
-        // This table has it, whichever other one does.
+        // This table has the key, even if another table has it, too.
         Some((_, ours)) if allowed.contains(&ours) => format!("; did you mean `{ours}`?"),
-        // This kind of table has neither the key nor the table that has it.
+        // This kind of table has neither the key nor the subtable that has it.
         Some((home, _)) if home == here => suggestion(key, allowed.iter().copied()),
         Some((home, _)) if inside(home).is_some_and(|child| !allowed.contains(&child.as_str())) => {
             suggestion(key, allowed.iter().copied())

@@ -1,5 +1,5 @@
-//! `unset = ["train.ema"]`: keys of the files below that a file takes out, since TOML has no value for none. They have their
-//! defaults then, or the ones that the same file writes.
+//! `unset = ["train.ema"]`: removes keys that extended files set, since TOML has no null value. The keys then have their
+//! defaults, or the values that the same file gives.
 
 use super::messages::placed;
 use super::tree::{Node, Table, Value};
@@ -7,16 +7,16 @@ use crate::error::{Fault, suggestion};
 use crate::experiment::Origin;
 use std::path::Path;
 
-/// The key at the top of a file.
+/// Name of the key at the top of a file.
 pub(in crate::experiment) const UNSET: &str = "unset";
 
-/// A key that is taken out, and the place that says so.
+/// A key to remove, and where this was requested.
 pub(super) struct Unset {
     pub key: String,
     by: Origin,
 }
 
-/// Removes `unset` from a layer: its keys.
+/// Removes `unset` from a layer and returns the keys it lists.
 pub(super) fn take(path: &Path, layer: &mut Table) -> Result<Vec<Unset>, Fault> {
     let Some(node) = layer.remove(UNSET) else {
         return Ok(Vec::new());
@@ -48,7 +48,7 @@ pub(super) fn take(path: &Path, layer: &mut Table) -> Result<Vec<Unset>, Fault> 
 }
 
 impl Unset {
-    /// Takes the key out of the layers below: the value that is gone and the places of both, in words.
+    /// Removes the key from the layers below; returns a message with the removed value and both locations.
     pub fn apply(&self, path: &Path, below: &mut Table) -> Result<String, Fault> {
         if let Some(gone) = remove(below, &self.key) {
             return Ok(self.told(&gone));

@@ -1,13 +1,13 @@
-//! Values that follow from others where no file says them. The kind of a table that says none is that of the table which stands
-//! there where a file has no such table; the entropy of attention is measured where there is some.
+//! Defaults that depend on other values. A table without a kind takes the kind of the default table in its place. Attention
+//! entropy is only measured if there is attention.
 
 use super::read::{kinds, read};
 use super::tree::{Node, Value};
 use crate::experiment::{Experiment, Origin};
 use std::collections::BTreeMap;
 
-/// Leaves the entropy of attention out of the diagnostics of a model whose attention forms no weights, unless a file or a `--set`
-/// asks for it, which [`crate::experiment::check`] refuses.
+/// Turns off the attention entropy in the diagnostics of a model whose attention forms no weights, unless a file or a `--set`
+/// asks for it, which [`crate::experiment::check`] then refuses.
 pub(super) fn measured(experiment: &mut Experiment, origins: &BTreeMap<String, Origin>) {
     let written = origins.contains_key("diagnostics.attention_entropy");
     if let Some(measured) = &mut experiment.diagnostics
@@ -20,13 +20,13 @@ pub(super) fn measured(experiment: &mut Experiment, origins: &BTreeMap<String, O
     }
 }
 
-/// Gives a table without a kind the one that stands there where the file has no such table; whether there is one.
+/// Gives a table without a kind the kind that the table has by default; returns whether there is one.
 pub(super) fn take_kind(root: &mut Node, at: &[String]) -> bool {
     let mut without = root.clone();
     if !remove(&mut without, at) {
         return false;
     }
-    // Other faulty keys are removed, too: they are reported once all kinds are known.
+    // Other faulty keys are removed as well: they are reported once all kinds are known.
     let experiment = loop {
         match read::<Experiment>(&mut without) {
             Ok(experiment) => break experiment,
@@ -57,7 +57,7 @@ pub(super) fn take_kind(root: &mut Node, at: &[String]) -> bool {
     }
 }
 
-/// The kind that changes nothing where it stands alone: that of a default which is not written out, as `[decode]`.
+/// The kind that changes nothing if it is the only key: that of a default that is not written out, such as `[decode]`.
 fn without_effect(without: &Node, at: &[String], experiment: &Experiment) -> Option<&'static str> {
     let (last, parents) = at.split_last()?;
     let same = |kind: &str| {
@@ -72,7 +72,7 @@ fn without_effect(without: &Node, at: &[String], experiment: &Experiment) -> Opt
     all.iter().copied().find(|kind| same(kind))
 }
 
-/// A kind as a string, which no file holds.
+/// A kind as a string that does not come from any file.
 fn named(kind: &str) -> Node {
     Node {
         value: Value::String(kind.into()),
@@ -80,7 +80,7 @@ fn named(kind: &str) -> Node {
     }
 }
 
-/// Takes a node out of a tree; whether it was there.
+/// Removes a node from a tree; returns whether it existed.
 fn remove(root: &mut Node, place: &[String]) -> bool {
     let Some((last, parents)) = place.split_last() else {
         return false;

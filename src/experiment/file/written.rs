@@ -1,20 +1,20 @@
-//! What a tree holds, by dotted names: the place of every key, and plain values.
+//! Lists the content of a tree by dotted names: the origin of every key, and plain values.
 
 use super::tree::{Node, Value};
 use crate::experiment::Origin;
 use std::collections::BTreeMap;
 
-/// Places and plain values by dotted names.
+/// Origins and plain values by dotted names.
 pub(super) type Found = (BTreeMap<String, Origin>, BTreeMap<String, toml::Value>);
 
-/// The places and values of a whole file.
+/// Collects the origins and values of a whole file.
 pub(super) fn found(root: &Node) -> Found {
     let mut found = Found::default();
     collect(root, "", &mut found);
     found
 }
 
-/// The place of every key, by its dotted name, and its plain value; a table of a list goes by its number from 0.
+/// Collects the origin and plain value of every key; a table in a list is named by its index from 0.
 fn collect(node: &Node, prefix: &str, found: &mut Found) {
     let mut note = |key: &str, child: &Node| {
         let name = match prefix {
@@ -41,7 +41,7 @@ fn collect(node: &Node, prefix: &str, found: &mut Found) {
     }
 }
 
-/// A value without tables and dates.
+/// The value, unless it contains a table.
 fn plain(node: &Node) -> Option<toml::Value> {
     match &node.value {
         Value::String(text) => Some(toml::Value::String(text.clone())),

@@ -1,11 +1,11 @@
-//! The task and the shape of an imported run, where they are not the folder's own.
+//! The task and the shape of an imported run, if they differ from those of the folder.
 
 use crate::data::Shape;
 use crate::error::{Error, Result};
 use crate::interop::HfModel;
 use crate::task::TaskConfig;
 
-/// The task of rewards in place of that of numbers, which has the same parameters.
+/// Replaces a regression task by the reward task, which has the same parameters.
 pub(super) fn rewarding(hf: &HfModel) -> Result<TaskConfig> {
     hf.shape.task.rewarding().ok_or_else(|| {
         Error::usage(format!(
@@ -17,7 +17,7 @@ pub(super) fn rewarding(hf: &HfModel) -> Result<TaskConfig> {
     })
 }
 
-/// The shape of the inputs that are read: sentence-transformers may cut texts before the table of positions ends.
+/// The shape of the inputs: sentence-transformers may truncate texts before the end of the position table.
 pub(super) fn read_shape(hf: &HfModel) -> Shape {
     let shape = &hf.shape.shape;
     let longest = hf.modules.as_ref().and_then(|modules| modules.max_length);

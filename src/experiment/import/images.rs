@@ -1,4 +1,4 @@
-//! Of models that read images: how pixels become inputs, and a classifier that the folder has not.
+//! Imports image models: how pixels become inputs, and a classifier that the folder lacks.
 
 use super::Imported;
 use crate::error::{Error, Result};
@@ -9,10 +9,10 @@ use crate::interop::{HfModel, arrays_of};
 use crate::task::Objective;
 use std::collections::BTreeMap;
 
-/// Puts the folder's settings of images into the shape of the inputs. Where it has none, what is done without them is noted.
+/// Applies the folder's image settings to the input shape. If it has none, adds a note on what is done instead.
 ///
 /// # Errors
-/// A file of settings that is damaged or has a value that cannot be had.
+/// If the settings file is damaged, or has an unsupported value.
 pub(super) fn settings(hf: &mut HfModel, imported: &mut Imported) -> Result<()> {
     match image_processor::read(&hf.dir).map_err(Error::before_running)? {
         Some(processor) => {
@@ -32,7 +32,7 @@ pub(super) fn settings(hf: &mut HfModel, imported: &mut Imported) -> Result<()> 
     Ok(())
 }
 
-/// The note that the settings of images make another size than the network's own, which is the one that the run reads.
+/// The note that the image settings give another size than the network's own, which the run uses.
 fn other_size(of: &HfShape, [rows, columns]: [usize; 2]) -> String {
     let [_, height, width] = of.shape.image.unwrap_or_default();
     let mut networks = of.model.networks().into_iter();
@@ -56,7 +56,7 @@ fn other_size(of: &HfShape, [rows, columns]: [usize; 2]) -> String {
     )
 }
 
-/// The parameters that the folder lacks and that were drawn, by their paths.
+/// The randomly initialised parameters that the folder lacks, by path.
 pub(super) fn drawn(objective: &Objective, paths: &[String]) -> BTreeMap<String, Array> {
     match paths {
         [] => BTreeMap::new(),

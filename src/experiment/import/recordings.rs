@@ -1,4 +1,4 @@
-//! Of models that read recordings: how sound becomes inputs, and the tokens that a text begins with.
+//! Imports speech models: how audio becomes inputs, and the tokens that a transcript begins with.
 
 use super::Imported;
 use crate::data::SpeechShape;
@@ -9,10 +9,10 @@ use crate::interop::image_processor::{NAME, PROCESSOR};
 use crate::interop::{HfModel, feature_extractor, sample_extractor};
 use crate::tokenizer::Tokenizer;
 
-/// Holds the folder's settings of sound against the inputs of the model. Where it has none, what is done without them is noted.
+/// Checks the folder's audio settings against the model's inputs. If it has none, adds a note on what is done instead.
 ///
 /// # Errors
-/// A file of settings that is damaged, or that makes other features than the model reads or than there are.
+/// If the settings file is damaged, or gives features that the model does not read or that are not supported.
 pub(super) fn settings(
     hf: &mut HfModel,
     speech: SpeechShape,
@@ -42,10 +42,10 @@ pub(super) fn settings(
     Ok(())
 }
 
-/// The tokenizer with a file that puts around a text what the folder's generation settings begin one with.
+/// Returns the tokenizer with the tokens that the folder's generation settings put around a text.
 ///
 /// # Errors
-/// Tokens that the vocabulary lacks.
+/// If the vocabulary lacks one of the tokens.
 pub(super) fn opened(
     tokenizer: Tokenizer,
     settings: &Generation,

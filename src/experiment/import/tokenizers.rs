@@ -1,4 +1,4 @@
-//! The tokenizers of a folder as files of a run.
+//! Converts the tokenizers of a folder to files of a run.
 
 use super::{Imported, recordings};
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use crate::tokenizer::hf::HfTokenizer;
 use crate::tokenizer::{MarkNames, Tokenizer, hf};
 use crate::train::run_dir;
 
-/// The token of a language that every text is forced to begin with: a special one that no frame, end or row has.
+/// The forced first token of every text if it is a language token: a special token that is not a begin, end or padding token.
 fn language(tokenizer: &Tokenizer, settings: &Generation) -> Option<String> {
     let id = settings.search.first?;
     let frame = tokenizer.frame().map(|frame| frame.begin);
@@ -20,8 +20,8 @@ fn language(tokenizer: &Tokenizer, settings: &Generation) -> Option<String> {
     tokenizer.token(id).filter(|_| named)
 }
 
-/// The folder's tokenizers by the names of their files in a run, with the marks that its generation config names, and what else the
-/// folder says of them.
+/// Returns the folder's tokenizers by the names of their files in a run, with the special tokens that its generation config
+/// names, and the folder's other tokenizer settings.
 pub(super) fn files(
     hf: &HfModel,
     settings: Option<&Generation>,

@@ -1,4 +1,5 @@
-//! One array of an inputs file: its format and shape, its values by rows, and the values that a model cannot read.
+//! One array of an input file: its format and shape, access to its values by rows, and the check for values that a model cannot
+//! read.
 
 use crate::data::{NOT_SCORED, SpeechShape};
 use crate::task::infer::{Holds, Input};
@@ -7,26 +8,26 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 
-/// An array of the file, and the content that it must have.
+/// An array of the file, and the content it is expected to have.
 #[derive(Clone, Debug)]
 pub(super) struct Array {
-    /// The content that it must have.
+    /// The expected content.
     pub input: Input,
-    /// Its format.
+    /// Element type of the array.
     pub dtype: Dtype,
-    /// Rows first.
+    /// Shape of the array; the first dimension is the rows.
     pub shape: Vec<usize>,
-    /// Where its numbers begin in the file.
+    /// Byte offset of its data in the file.
     pub begin: u64,
 }
 
 impl Array {
-    /// Numbers of a row.
+    /// Number of values in a row.
     pub fn cols(&self) -> usize {
         self.shape[1..].iter().product()
     }
 
-    /// A fault of its format, or of its shape by itself.
+    /// Returns what is wrong with its type or, regardless of other arrays, with its shape.
     pub fn misfit(&self) -> Option<String> {
         let (name, dtype, shape) = (self.input.name, self.dtype, &self.shape);
         let (formats, fits, wanted) = match self.input.holds {
@@ -96,7 +97,7 @@ impl Array {
             .then(|| format!("`{name}` has the shape {shape:?}: it is empty"))
     }
 
-    /// The bytes of some rows.
+    /// Reads the bytes of some rows.
     pub fn read(&self, file: &mut File, rows: &Range<usize>) -> std::io::Result<Vec<u8>> {
         let row = self.cols() * (self.dtype.bitsize() / 8);
         let mut bytes = vec![0; rows.len() * row];
@@ -123,7 +124,7 @@ impl Array {
         }
     }
 
-    /// The first number that is no answer, in rows counted from `first`.
+    /// Describes the first value that is not a valid target; `first` is the number of the first row.
     pub fn faulty_number(&self, values: &[f32], first: usize) -> Option<String> {
         let indicators = matches!(self.input.holds, Holds::Indicators { .. });
         let fine = |x: f32| match indicators {
@@ -139,7 +140,8 @@ impl Array {
         })
     }
 
-    /// The first value that the model cannot read, in rows counted from `first`, of `tokens` tokens each.
+    /// Describes the first value that the model cannot read; `first` is the number of the first row, and each row has `tokens`
+    /// tokens.
     pub fn faulty(
         &self,
         values: &[i64],
@@ -200,7 +202,7 @@ fn ids(below: usize) -> String {
     )
 }
 
-/// The first row of a mask that is not filled up on the right, or has no token.
+/// Describes the first row of a mask that is not padded on the right only, or that has no token.
 fn holed(name: &str, values: &[i64], cols: usize, first: usize) -> Option<String> {
     const RULE: &str = "rows may be filled up on the right alone: 1 at each token, then 0 (padding_side = \"right\")";
     let mut rows = values.chunks(cols).zip(first..);

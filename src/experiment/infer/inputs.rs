@@ -1,4 +1,4 @@
-//! The file that `infer` reads: safetensors, whose arrays are checked against those that the task reads, and read row by row.
+//! The input file of `infer`: safetensors, whose arrays are checked against those that the task expects, and read by rows.
 
 use super::array::Array;
 use crate::data::SpeechShape;
@@ -10,10 +10,10 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Faulty names that are listed.
+/// Maximum number of unknown names that an error lists.
 const LISTED: usize = 8;
 
-/// The arrays of a file.
+/// The arrays of an input file.
 #[derive(Debug)]
 pub struct Inputs {
     path: PathBuf,
@@ -23,13 +23,13 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Opens a file of the arrays that a task asks for; names that begin with `apart` are left out.
+    /// Opens a file with the arrays that a task asks for; names with the prefix `apart` are ignored.
     ///
     /// # Errors
-    /// A file that is missing or damaged; names that the task does not know, arrays that are missing, of a wrong format or
-    /// of a wrong shape: all of them.
+    /// If the file is missing or damaged; if arrays are unknown to the task, missing, or of a wrong type or shape. All of these
+    /// are reported together.
     pub fn open(path: &Path, asked: &[Input], apart: Option<&str>) -> Result<Self> {
-        // Nothing has run yet.
+        // Errors of the file are usage errors here, since nothing has run yet.
         let (begin, header) = header(path).map_err(|error| match error {
             Error::Io { source, doing, .. } => {
                 Error::usage(format!("cannot {doing} {}: {source}", path.display()))
@@ -82,36 +82,36 @@ impl Inputs {
         }
     }
 
-    /// Rows of every array.
+    /// Returns the number of rows, which is equal in all arrays.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Whether an array is given.
+    /// Whether the file has an array.
     pub fn has(&self, name: &str) -> bool {
         self.arrays.contains_key(name)
     }
 
-    /// Tokens of the widest array of token ids.
+    /// Returns the width of the widest array of token ids.
     pub fn tokens(&self) -> usize {
         let ids = self.arrays.values();
         let ids = ids.filter(|array| matches!(array.input.holds, Holds::Tokens { .. }));
         ids.map(|array| array.shape[1]).max().unwrap_or(0)
     }
 
-    /// The arrays of right answers that are given.
+    /// Returns the names of the arrays of labels in the file.
     pub fn labels(&self) -> impl Iterator<Item = &'static str> {
         let labels = self.arrays.values();
         let labels = labels.filter(|array| array.input.holds.is_answers());
         labels.map(|array| array.input.name)
     }
 
-    /// Sets the tokens that a decoder's inputs are made with.
+    /// Sets the special tokens with which decoder inputs are derived from labels.
     pub(super) fn set_start(&mut self, start: Start) {
         self.start = Some(start);
     }
 
-    /// One fault of the file.
+    /// Returns a single error about the file.
     pub fn fault(&self, message: String) -> Error {
         self.faults(vec![message])
     }
@@ -125,7 +125,7 @@ impl Inputs {
         Error::Invalid(messages.into_iter().map(fault).collect())
     }
 
-    /// Faults of names, formats and shapes; finds the number of rows.
+    /// Checks names, types and shapes, and determines the number of rows.
     fn misfits(&mut self, asked: &[Input]) -> Vec<String> {
         let mut faults = Vec::new();
         for input in asked {
@@ -158,7 +158,7 @@ impl Inputs {
         faults
     }
 
-    /// The shape of an array, or of the one that it is made from.
+    /// The shape of an array, or of the array that it is derived from.
     fn shape_of(&self, name: &str, asked: &[Input]) -> Option<&[usize]> {
         if let Some(array) = self.arrays.get(name) {
             return Some(&array.shape);
@@ -170,7 +170,7 @@ impl Inputs {
         }
     }
 
-    /// How the shape of an input does not go with those of others, or with the model.
+    /// Describes how the shape of an input contradicts the shapes of others or the model.
     fn misplaced(&self, input: &Input, asked: &[Input]) -> Option<String> {
         let name = input.name;
         let shape = self.shape_of(name, asked)?;
@@ -218,10 +218,10 @@ impl Inputs {
         }
     }
 
-    /// Reads some rows.
+    /// Reads a range of rows.
     ///
     /// # Errors
-    /// A value that the model cannot read; the file's.
+    /// If a value cannot be read by the model, or the file cannot be read.
     pub fn given(&self, rows: Range<usize>) -> Result<Given> {
         let mut given = Given {
             rows: rows.len(),
@@ -276,7 +276,7 @@ impl Inputs {
         Ok(given)
     }
 
-    /// That positions lie within the tokens of their rows.
+    /// Checks that positions are within the tokens of their rows.
     fn within_rows(&self, given: &Given, first: usize) -> Result<()> {
         let Some(lengths) = given.lengths(ATTENTION_MASK) else {
             return Ok(());

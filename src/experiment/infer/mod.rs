@@ -1,7 +1,7 @@
-//! `infer`: a run as a function from arrays to arrays, under the names of Hugging Face's models.
+//! `infer`: runs a model as a function from arrays to arrays, with the names of Hugging Face models.
 //!
-//! Rows are taken in batches, so that a file may be larger than memory; gradients are summed over them. The task says
-//! which arrays it reads and gives ([`Infers`]).
+//! Rows are processed in batches, so a file may be larger than memory; gradients are summed over the batches. The task
+//! determines which arrays it reads and returns ([`Infers`]).
 
 mod array;
 mod inputs;
@@ -21,36 +21,36 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-/// The name of the mean cross-entropy.
+/// Name of the mean cross-entropy loss.
 pub const LOSS: &str = "loss";
-/// The beginning of the names of gradients.
+/// Prefix of the names of gradients.
 pub const GRADIENT: &str = "grad.";
 
-/// The outputs that are asked for, and the rows of a pass.
+/// The requested outputs, and the batch size.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// Beside the last hidden states.
+    /// Outputs in addition to the last hidden states.
     pub keep: Keep,
-    /// The gradients of the mean cross-entropy against the labels. The run must be opened with
+    /// Whether to return the gradients of the mean cross-entropy against the labels. The run must be opened with
     /// [`open_tracked`](super::open::open_tracked).
     pub gradients: bool,
-    /// Rows of a pass.
+    /// Rows per forward pass.
     pub batch_size: usize,
 }
 
-/// The outputs that are one for all rows.
+/// Outputs that exist once for all rows.
 #[derive(Clone, Debug, Default)]
 pub struct Whole {
-    /// The mean cross-entropy, when labels are given.
+    /// The mean cross-entropy, if labels are given.
     pub loss: Option<f64>,
-    /// By the path of the parameter in checkpoints, frozen ones among them; zeros where the loss does not depend on it.
+    /// Gradients by the parameter's path in checkpoints, including frozen parameters; zeros if the loss does not depend on one.
     pub gradients: BTreeMap<String, TensorData>,
 }
 
 /// The task of a run as a function of arrays.
 ///
 /// # Errors
-/// A task that is none.
+/// If the task has no such function.
 fn task(opened: &Opened) -> Result<&dyn Infers> {
     opened.model.networks().infers.ok_or_else(|| {
         let kind = opened.experiment.task.kind();
@@ -63,7 +63,7 @@ fn task(opened: &Opened) -> Result<&dyn Infers> {
     })
 }
 
-/// Opens a file of arrays for a run; names that begin with `apart` are left out.
+/// Opens a file of arrays for a run; names with the prefix `apart` are ignored.
 ///
 /// # Errors
 /// Those of [`Inputs::open`], [`task`] and [`start`].
@@ -78,10 +78,10 @@ pub fn inputs(opened: &Opened, path: &Path, apart: Option<&str>) -> Result<Input
     Ok(inputs)
 }
 
-/// The tokens by which a decoder's inputs are made from labels: the marks of the run's targets.
+/// The special tokens with which decoder inputs are derived from labels: those of the run's targets.
 ///
 /// # Errors
-/// A run without a tokenizer, or one whose tokenizer marks no beginning.
+/// If the run has no tokenizer, or its tokenizer has no begin token.
 fn start(opened: &Opened) -> Result<Start> {
     let none = "the inputs have no `decoder_input_ids`, and `labels` cannot be shifted right in their place";
     let tokenizer = opened.tokenizers.of_targets().ok_or_else(|| {
@@ -98,11 +98,12 @@ fn start(opened: &Opened) -> Result<Start> {
     })
 }
 
-/// Infers all rows of `inputs`, and gives each batch's arrays to `each`, in their order. All values are checked before
-/// the first pass.
+/// Runs all rows of `inputs` through the model and passes each batch's arrays to `each`, in order. All values are checked
+/// before the first pass.
 ///
 /// # Errors
-/// Values that the model cannot read, labels that score nothing, gradients without labels; those of `each`.
+/// If the model cannot read a value; if all labels are ignored; if gradients are requested without labels; the errors of
+/// `each`.
 pub fn infer(
     opened: &Opened,
     inputs: &Inputs,
@@ -146,7 +147,7 @@ pub fn infer(
     Ok(whole)
 }
 
-/// Counts the answers of some rows that are scored, by the array of labels.
+/// Counts the scored labels in some rows, by array of labels.
 fn count(task: &dyn Infers, inputs: &Inputs, given: &Given, scored: &mut Scored) {
     for name in inputs.labels() {
         if let Some(count) = task.answers(given, name) {
@@ -155,7 +156,7 @@ fn count(task: &dyn Infers, inputs: &Inputs, given: &Given, scored: &mut Scored)
     }
 }
 
-/// The arrays that are one for all rows, by name and shape.
+/// Names and shapes of the outputs that exist once for all rows.
 fn whole_shapes(
     model: &Objective,
     inputs: &Inputs,
@@ -172,10 +173,10 @@ fn whole_shapes(
     all
 }
 
-/// Infers all rows of `inputs` into a file; the names and shapes that it holds.
+/// Runs all rows of `inputs` through the model and writes the outputs to a file.
 ///
 /// # Errors
-/// Those of [`infer`]; a file that cannot be written.
+/// As [`infer`]; if the file cannot be written.
 pub fn infer_into(
     opened: &Opened,
     inputs: &Inputs,

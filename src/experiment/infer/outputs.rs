@@ -1,4 +1,4 @@
-//! The file that `infer` writes: safetensors, filled row by row beside its place and renamed when it is whole.
+//! The output file of `infer`: safetensors, written row by row to a temporary file beside its target and renamed when complete.
 
 use crate::error::{Error, Result};
 use crate::files::Partial;
@@ -10,19 +10,19 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a number.
+/// Size of a value in bytes.
 const WIDTH: usize = size_of::<f32>();
-/// The header's length is a multiple of this, so that numbers behind it are aligned.
+/// Alignment in bytes of the header's length, so that the values after it are aligned.
 const ALIGNMENT: usize = 8;
 
-/// A file of arrays in the making; dropped before it is placed, it leaves nothing.
+/// A file of arrays being written; if it is dropped before [`place`](Self::place), nothing is left on disk.
 #[derive(Debug)]
 pub struct Outputs {
     path: PathBuf,
     file: Partial,
-    /// Arrays that are one for all rows.
+    /// Names and shapes of the arrays that exist once for all rows.
     whole: Vec<(String, Vec<usize>)>,
-    /// Where each array lies, in the order of their names, once the first rows are known.
+    /// Position of each array by name, known once the first rows are.
     places: BTreeMap<String, Place>,
 }
 
@@ -33,10 +33,10 @@ struct Place {
 }
 
 impl Outputs {
-    /// Begins a file whose place will be `path`, links followed.
+    /// Starts a file that will be moved to `path`; links are followed.
     ///
     /// # Errors
-    /// A folder, or a place that cannot be written to.
+    /// If the path is a folder or cannot be written to.
     pub fn create(path: &Path) -> Result<Self> {
         let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         if target.exists() && !target.is_file() {
@@ -53,18 +53,18 @@ impl Outputs {
         })
     }
 
-    /// Names and shapes of the arrays, when rows were written.
+    /// Returns the names and shapes of the arrays, once rows were written.
     pub fn shapes(&self) -> impl Iterator<Item = (&str, &[usize])> {
         let places = self.places.iter();
         places.map(|(name, place)| (name.as_str(), place.shape.as_slice()))
     }
 
-    /// Makes room for arrays that are one for all rows; before the first rows are written.
+    /// Reserves space for arrays that exist once for all rows; must be called before the first rows are written.
     pub(super) fn of_all_rows(&mut self, whole: Vec<(String, Vec<usize>)>) {
         self.whole = whole;
     }
 
-    /// Writes some of all `rows`: the same arrays each time.
+    /// Writes the range `rows` of `all` rows; every call passes the same arrays.
     pub(super) fn write_rows(
         &mut self,
         all: usize,
@@ -87,20 +87,20 @@ impl Outputs {
         Ok(())
     }
 
-    /// Writes an array that is one for all rows.
+    /// Writes an array that exists once for all rows.
     pub(super) fn write_whole(&mut self, name: &str, data: &TensorData) -> Result<()> {
         self.put(name, 0, data)
     }
 
-    /// Brings the file to its place.
+    /// Moves the complete file to its path.
     ///
     /// # Errors
-    /// The disk's.
+    /// If writing fails.
     pub fn place(self) -> Result<()> {
         self.file.place().map_err(Error::io("write", &self.path))
     }
 
-    /// Lays the arrays out and writes the header.
+    /// Assigns each array its position and writes the header.
     fn begin(&mut self, shapes: Vec<(String, Vec<usize>)>) -> io::Result<()> {
         let (mut end, mut infos) = (0, Vec::new());
         let shapes: BTreeMap<String, Vec<usize>> = shapes.into_iter().collect();
@@ -133,7 +133,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Writes numbers of an array from number `first` on.
+    /// Writes values of an array, starting at its value number `first`.
     fn put(&mut self, name: &str, first: usize, data: &TensorData) -> Result<()> {
         let Some(place) = self.places.get(name) else {
             unreachable!("every batch gives the same arrays")

@@ -1,4 +1,4 @@
-//! Lengths of windows, segments and memories that a run is opened at, and the longest windows that it can read.
+//! Lengths of windows, segments and memories that a run is opened with, and the longest windows that it can read.
 
 use super::super::{Experiment, assemble};
 use super::stored;
@@ -8,24 +8,24 @@ use crate::train::parameters::{self, Parameter};
 use burn::tensor::Device;
 use std::path::Path;
 
-/// Lengths that differ from those of a run; its own where they are absent.
+/// Lengths that replace those of a run; absent ones are kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lengths {
-    /// Of windows of text; of segments, where state is carried.
+    /// Length of text windows in tokens, or of segments if state is carried between them.
     pub context: Option<usize>,
-    /// Positions of earlier segments that attention looks at.
+    /// Number of positions of earlier segments that attention sees.
     pub memory: Option<usize>,
-    /// Tokens between the beginnings of two windows of an evaluation: `data.eval_stride`.
+    /// Tokens between the starts of two evaluation windows: `data.eval_stride`.
     pub stride: Option<usize>,
 }
 
 impl Lengths {
-    /// The lengths at which a query of this run sees at most so many keys: windows of as many tokens, or where there is a
-    /// memory, one of what a segment leaves.
+    /// Returns the lengths with which a query of this run sees at most `keys` keys: windows of `keys` tokens or, in a model
+    /// with memory, a memory of `keys` minus the segment length.
     ///
     /// # Errors
-    /// No run in the folder, faults of its experiment, a segment that leaves no memory, a run that carries a state without
-    /// keys.
+    /// If there is no run in the folder or its experiment is invalid; if a segment leaves no room for a memory; if the run
+    /// carries a state without keys.
     pub fn seeing(self, keys: usize, folder: &Path) -> Result<Self> {
         let mut stored = stored(folder)?;
         let imported = stored.data.is_imported();
@@ -65,7 +65,7 @@ impl Lengths {
         }
     }
 
-    /// Each key of `[data]` that a flag stands for: the key, the flag, the value.
+    /// Returns the keys of `[data]` that flags set: the key, the flag, the value.
     pub(super) fn of_data(&self) -> impl Iterator<Item = (&'static str, &'static str, usize)> {
         let all = [
             ("data.context", "--context", self.context),
@@ -75,7 +75,7 @@ impl Lengths {
             .filter_map(|(key, flag, value)| Some((key, flag, value?)))
     }
 
-    /// A failure to open a run at these lengths: the flag was given, and not the key that it stands for.
+    /// Rewords an error from opening a run at these lengths: names the flag that was given instead of the key it sets.
     pub(super) fn told(&self, error: Error) -> Error {
         match (error, self.context) {
             (Error::Run(reason), Some(context)) => Error::usage(format!(
@@ -98,7 +98,7 @@ impl Lengths {
     }
 }
 
-/// A fault of tables that are shorter than windows, with the remedy of a run that is trained.
+/// Rewords the error about position tables that are shorter than the windows, with a remedy that suits a trained run.
 fn of_a_run(fault: &str) -> String {
     const REMEDIES: [(&str, &str); 2] = [
         (
@@ -111,11 +111,11 @@ fn of_a_run(fault: &str) -> String {
     REMEDIES.into_iter().fold(fault.to_owned(), told)
 }
 
-/// An error where windows are longer than parameters that are as long as the windows of training, which were of `trained`
-/// tokens: tables of positions, and maps of whole windows.
+/// Checks that windows are not longer than parameters whose size is the training context of `trained` tokens, such as position
+/// tables and maps of whole windows.
 ///
 /// # Errors
-/// Such a parameter; a model that cannot learn the task.
+/// If there is such a parameter, or the model cannot learn the task.
 pub(super) fn require_rows(
     used: &Experiment,
     built: &Shape,

@@ -1,4 +1,4 @@
-//! Answers to the questions of a split, one for all windows of a context.
+//! Predicts the answers to the questions of a split, one for all windows of a context.
 
 use super::in_batches;
 use crate::data::Source;
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// One JSON object a line for each question: its number and its id, all right answers, the answer (empty where none is given)
-/// and the scores of the best span and of no answer.
+/// Returns one JSON object per line for each question: its number and id, all right answers, the predicted answer (empty for
+/// "no answer"), and the scores of the best span and of no answer.
 ///
 /// # Errors
-/// A question that cannot be read.
+/// If a question cannot be read.
 pub(super) fn lines(
     model: &QuestionAnswering,
     source: &dyn Source,
@@ -36,7 +36,7 @@ pub(super) fn lines(
     Ok(lines.collect())
 }
 
-/// The best span of each of some windows.
+/// The best answer span in each of some windows.
 fn spans(model: &QuestionAnswering, items: &[Item]) -> Vec<(Arc<Window>, Span)> {
     let Content::Text(texts) = Content::of(items) else {
         return Vec::new();
@@ -48,7 +48,7 @@ fn spans(model: &QuestionAnswering, items: &[Item]) -> Vec<(Arc<Window>, Span)> 
     windows.zip(spans).collect()
 }
 
-/// As scores take it: none is given where questions may have no answer and that has the higher score.
+/// The line of a question. As in scoring, "no answer" is predicted if the question may have none and that has the higher score.
 fn line(window: &Window, span: Span) -> Value {
     let none = window.may_lack && span.none > span.score;
     let [from, to] = span.bytes;

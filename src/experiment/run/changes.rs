@@ -1,5 +1,5 @@
-//! Keys that may change when a run is resumed. Data, model, task and the drawing of batches may not: the result would
-//! be neither the old run nor the new one.
+//! Decides which keys may change when a run is resumed. Data, model, task and batch order may not: the result would be neither
+//! the old run nor the new one.
 
 use crate::data::files::{archive, packed};
 use crate::error::{Error, Fault, Result};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use toml::{Table, Value};
 
-/// Keys, and tables (with a dot at their end), that stay as they were when the run began.
+/// Keys, and tables (with a trailing dot), that must stay as they were when the run began.
 const FIXED: &[&str] = &[
     "seed",
     "model.",
@@ -24,18 +24,18 @@ const FIXED: &[&str] = &[
     "optimizer.kind",
 ];
 
-/// Such keys of a run that learns from texts which it writes itself.
+/// Further such keys for a run that learns from texts it generates itself.
 const FIXED_WRITING: &[&str] = &["decode.sampling.end"];
 
-/// The message about keys that give evaluations another value to be compared by, and about other examples to evaluate on.
+/// Message for changed keys that affect how evaluations are compared, and for changed evaluation examples.
 pub(super) const CHOSEN_ANEW: &str =
     "the best evaluation is chosen anew: those so far do not compare with the ones to come";
 
-/// The keys in which `asked` differs from what the run in `folder` was made with, `stored`; both with anchored paths.
-/// Paths of data are no keys of this kind: the same content is the same data wherever it lies.
+/// Returns the keys in which `asked` differs from `stored`, the experiment of the run in `folder`; both have anchored paths.
+/// Paths of data do not count: the same content is the same data wherever it is.
 ///
 /// # Errors
-/// [`Error::Invalid`] with every changed key that would make it another run.
+/// [`Error::Invalid`] with every changed key that must not change.
 pub(super) fn between(
     stored: &Experiment,
     asked: &Experiment,
@@ -51,7 +51,7 @@ pub(super) fn between(
         .into_iter()
         .filter(|name| stored.get(*name) != asked.get(*name))
         .collect();
-    // The run that it began from may lie elsewhere by now.
+    // The run it began from may have been moved since.
     let moved = |name: &str| {
         let of_run = ["init.from", "init.image.from", "init.text.from"].contains(&name);
         begun && of_run && stored.contains_key(name) && asked.contains_key(name)
@@ -77,7 +77,7 @@ pub(super) fn between(
     }
 }
 
-/// Whether a key stays as it was, of a run that `writes` what it learns from or of another.
+/// Whether a key must stay as it was; `writes` says whether the run learns from texts it generates.
 fn is_fixed(name: &str, writes: bool) -> bool {
     let own = match writes {
         true => FIXED_WRITING,
@@ -89,10 +89,10 @@ fn is_fixed(name: &str, writes: bool) -> bool {
         .any(|key| name == *key || key.ends_with('.') && name.starts_with(key))
 }
 
-/// The keys that a run may change on its way, as TOML has their values: what a checkpoint keeps of them.
+/// Returns the keys that may change during a run, with their values in TOML syntax, as checkpoints store them.
 ///
 /// # Errors
-/// An experiment that cannot be spelled out.
+/// If the experiment cannot be serialised.
 pub(super) fn changeable(experiment: &Experiment) -> Result<BTreeMap<String, String>> {
     let all = keys(experiment)?.into_iter();
     let writes = experiment.task.grpo().is_some();
@@ -107,7 +107,7 @@ pub(super) fn changeable(experiment: &Experiment) -> Result<BTreeMap<String, Str
         .collect())
 }
 
-/// A line for each key that a resumed run takes with another value.
+/// One line for each key whose value changes when the run is resumed.
 pub(super) fn told(
     before: &BTreeMap<String, String>,
     after: &BTreeMap<String, String>,
@@ -127,9 +127,8 @@ pub(super) fn told(
         .collect()
 }
 
-/// The experiment without the place of its teacher, which its weights tell apart, and with what a path of its data says
-/// about the content in the path's place: how its name ends, by which files are told apart that are read in different ways,
-/// and what lies inside an archive.
+/// Replaces the paths in an experiment. The teacher's path is dropped, since its weights identify it. A data path is reduced to
+/// what it says about the content: its file extension, which decides how the file is read, and the path inside an archive.
 fn without_places(experiment: &Experiment) -> Experiment {
     let mut bare = experiment.clone();
     bare.data = bare.data.with_paths(|path| {
@@ -142,7 +141,7 @@ fn without_places(experiment: &Experiment) -> Experiment {
     bare
 }
 
-/// Every value by its dotted key.
+/// Returns every value by its dotted key.
 fn keys(experiment: &Experiment) -> Result<BTreeMap<String, Value>> {
     let table = Table::try_from(experiment)
         .map_err(|e| Error::run(format!("cannot spell out the experiment: {e}")))?;

@@ -1,4 +1,4 @@
-//! The files that say what a run is, written before its first step.
+//! Writes the files that describe a run, before its first step.
 
 use super::{data_files, initial, resolved_toml};
 use crate::data::Data;
@@ -11,7 +11,7 @@ use crate::train::run_files;
 use crate::train::transfer::{INIT, InitialCheckpoint};
 use std::path::Path;
 
-/// Writes them; what is said of files that training and evaluations share.
+/// Writes the files; returns the warning about files that training and evaluation share.
 pub(super) fn describe(
     run: &RunDir,
     loaded: &Loaded,
@@ -56,21 +56,21 @@ pub(super) fn describe(
     Ok(shared)
 }
 
-/// The lines of comment at the beginning of a run's resolved file: the keys that were unset.
+/// The comment lines at the top of a run's resolved file, which list the unset keys.
 pub(super) fn comment(folder: &Path) -> String {
     let text = std::fs::read_to_string(folder.join(run_dir::RESOLVED)).unwrap_or_default();
     let lines = text.lines().take_while(|line| line.starts_with("# "));
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// `machine.json` of this machine.
+/// Content of `machine.json` for this machine.
 fn machine(experiment: &Experiment) -> Result<Vec<u8>> {
     let machine = serde_json::to_string_pretty(&Machine::here(&experiment.train.device))
         .map_err(|e| Error::run(format!("cannot describe the machine: {e}")))?;
     Ok(format!("{machine}\n").into_bytes())
 }
 
-/// `machine.json` anew for a run that has lost it, which is told. Runs of earlier versions are left as they are.
+/// Recreates `machine.json` for a run that has lost it, with a notice. Runs of earlier versions are left unchanged.
 pub(super) fn lost_machine(
     folder: &Path,
     experiment: &Experiment,

@@ -1,4 +1,4 @@
-//! A run from its first file to its last: new, fresh or resumed.
+//! Trains a run from start to end: a new run, a replaced one, or a resumed one.
 
 mod changes;
 mod described;
@@ -34,27 +34,27 @@ use standing::Standing;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The folder of a run for which none is given.
+/// Returns the default folder of a run.
 pub fn default_folder(name: &str) -> PathBuf {
     Path::new(RUNS).join(name)
 }
 
-/// The treatment of a run folder that exists.
+/// What to do if the run's folder already exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// Refuses it.
+    /// Refuse to train.
     New,
-    /// Deletes it.
+    /// Replace the existing run.
     Fresh,
-    /// Resumes it.
+    /// Resume the run in it.
     ResumeOrNew,
 }
 
 /// Trains a checked experiment in `folder`.
 ///
 /// # Errors
-/// Faults of the experiment that only its data and model show, before there is a folder; a folder that holds
-/// a run already; what [`train::run`] returns.
+/// Errors of the experiment that only show once its data and model exist (reported before a folder is created); if the folder
+/// already holds a run; the errors of [`train::run`].
 pub fn train(
     loaded: &Loaded,
     folder: &Path,
@@ -147,12 +147,12 @@ pub fn train(
     launch(experiment, &data, model, job, options)
 }
 
-/// Resumes the run in `folder` from its newest whole checkpoint whose journal lines are all there. Changed keys are kept in
-/// the run. A run that has ended and lacks nothing is left as it is, to the byte, unless its files are said to lie elsewhere.
+/// Resumes the run in `folder` from its newest complete checkpoint whose journal lines are all there. Changed keys are stored
+/// in the run. A run that has ended and lacks nothing is left unchanged byte for byte, unless its files were moved.
 ///
 /// # Errors
-/// A folder without a run, or without a whole checkpoint among those it has; a change that would make it another
-/// run; what [`train::run`] returns.
+/// If the folder holds no run, or has checkpoints of which none is complete; if a changed key must not change; the errors of
+/// [`train::run`].
 pub fn resume(folder: &Path, sets: &[String], options: Options) -> Result<Outcome> {
     run_dir::require_run(folder)?;
     run_files::verify(folder)?;
@@ -190,7 +190,7 @@ fn resume_in(
     for refused in &search.refused {
         (options.notice)(&format!("passed over: {refused}"));
     }
-    // `latest` stays where its checkpoint was deleted.
+    // The link `latest` remains if its checkpoint was deleted.
     let had = !search.refused.is_empty() || folder.join(checkpoint::LATEST).is_symlink();
     if search.found.is_none() && had {
         return Err(standing::none_left(folder));
@@ -212,7 +212,7 @@ fn resume_in(
     saved::require_vocabulary(folder, &saved, &shape)?;
     let saved = saved::as_read(saved, experiment, &shape)?;
     if options.other_data == OtherData::Taken {
-        // Other texts make another database.
+        // Changed texts need a new retrieval database.
         shape.database = None;
     }
     let located = Experiment {
@@ -253,7 +253,7 @@ fn resume_in(
     files.extend((held.rewritten(search.step())?).map(|text| (run_dir::FILES, text)));
     files.extend(lost_machine(folder, experiment, options.notice)?);
     if let Some(taken) = &training.transferred {
-        // A run without a checkpoint begins once more, from what is there now.
+        // A run without a checkpoint starts again, from the weights that its source has now.
         let text = initial::text(&taken.checkpoints, experiment, places, folder)?;
         files.push((INIT, text));
     }
@@ -269,15 +269,15 @@ fn resume_in(
     launch(experiment, &data, model, job, options)
 }
 
-/// The outcome of a run that has ended and lacks nothing, of which nothing is written. A folder in which a process
-/// trains, and one that a process left in the middle of something, is looked at with its lock.
+/// Returns the outcome of a run that has ended and lacks nothing; nothing is written. A folder in which a process trains, or in
+/// which one was interrupted, is examined later, under its lock.
 fn left_alone(
     asked: &Experiment,
     places: &Places,
     folder: &Path,
     options: &Options,
 ) -> Result<Option<Outcome>> {
-    // Nothing is summed twice for a run that has steps to take.
+    // A run that has steps left is not verified here, to avoid computing checksums twice.
     let newest = checkpoint::steps(folder).last().copied();
     let has_steps = newest.is_none_or(|step| step < asked.train.steps);
     if has_steps && asked.train.patience.is_none() || run_dir::is_busy(folder) {
@@ -302,7 +302,7 @@ fn launch(
 ) -> Result<Outcome> {
     job.pause_at = options.pause_at;
     let (folder, notice) = (job.run.root().to_path_buf(), options.notice);
-    // Samples from before they were switched off keep their length in every checkpoint.
+    // Samples written before sampling was switched off keep their length in every checkpoint.
     let path = job.run.path(run_dir::SAMPLES);
     let kept = path.exists();
     let ranks = job.ranks.clone();
@@ -326,11 +326,11 @@ fn launch(
         samples,
     };
     let outcome = train::run(model, job, Box::new(observer), view)?;
-    // An untrained model ends no text: the last evaluation counts.
+    // An untrained model rarely ends its texts, so only the limits reached in the last evaluation are reported.
     let limits = limits.lock().unwrap_or_else(PoisonError::into_inner);
     limits.iter().for_each(|told| notice(told));
     if let (Some(scores), true) = (&outcome.last, ranks.is_first()) {
-        // The run is done even when its scores cannot be kept.
+        // The run is complete even if its scores cannot be stored.
         if let Err(error) = saved::write_scores(&folder, "valid", outcome.step, scores) {
             notice(&format!("the scores were not kept: {error}"));
         }

@@ -1,4 +1,4 @@
-//! The observer of a run: it passes reports on, writes samples at evaluations, and measures texts written for sources.
+//! The observer of a training run: forwards reports, writes samples at evaluations, and scores generated texts.
 
 use super::options::Options;
 use crate::data::{Captions, Data, Database, Texts, Tokenizers, sample};
@@ -20,18 +20,18 @@ pub(super) struct RunObserver {
     pub experiment: Experiment,
     pub tokenizers: Tokenizers,
     pub context: usize,
-    /// What finds neighbours of texts, for a model that reads them.
+    /// Retrieves the neighbours of texts, for a model that reads them.
     pub database: Option<Arc<Database>>,
-    /// The pairs behind the validation split.
+    /// Source and reference texts of the validation split.
     pub texts: Option<Arc<Texts>>,
-    /// The captions or transcripts behind the validation split.
+    /// Captions or transcripts of the validation split.
     pub captions: Option<Arc<Captions>>,
     pub samples: Option<Journal>,
-    /// Whether texts are still to be written.
+    /// Signals that text generation should stop.
     pub stop: Stop,
-    /// What is told of the texts of the last evaluation that reached a limit.
+    /// Messages about length limits that texts of the last evaluation reached.
     pub limits: Arc<Mutex<Vec<String>>>,
-    /// The text that waits for the end of its evaluation.
+    /// The generated sample until its evaluation is complete.
     pub sample: Option<String>,
 }
 
@@ -132,8 +132,8 @@ impl Observer<Objective> for RunObserver {
     }
 }
 
-/// The pairs that evaluations write texts for: those of the validation split, or `decode.valid_items` of them drawn at
-/// random; a run of an earlier version has the first ones.
+/// The text pairs that evaluations generate texts for: those of the validation split, or `decode.valid_items` of them drawn at
+/// random. A run of an earlier version uses the first ones.
 pub(super) fn texts(experiment: &Experiment, data: &Data, drawn: bool) -> Option<Arc<Texts>> {
     let all = data.pairs.valid.clone()?;
     let count = experiment.decode.valid_items.unwrap_or(usize::MAX);
@@ -143,7 +143,7 @@ pub(super) fn texts(experiment: &Experiment, data: &Data, drawn: bool) -> Option
     Some(Arc::new(all.chosen(&sample::numbers(all.len(), count))))
 }
 
-/// The same of captions.
+/// As [`texts`], for captions and transcripts.
 pub(super) fn captions(experiment: &Experiment, data: &Data) -> Option<Arc<Captions>> {
     let all = data.captions.valid.clone()?;
     match experiment.decode.valid_items {

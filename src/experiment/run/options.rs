@@ -1,13 +1,13 @@
-//! How a run is followed, and what it may pass over.
+//! Options of a training run: who follows it, and how to treat changed data.
 
 use crate::collective::Ranks;
 use crate::experiment::data_files::OtherData;
 use crate::train::job::{Outline, Report};
 use crate::train::view::{Unseen, View};
 
-/// Follows a run from outside: a terminal's view, printed lines. Only the first rank is followed.
+/// Follows a run from outside, such as a terminal view or printed lines. Only the first rank is followed.
 pub trait Follower: Send {
-    /// The data was read; its size in a line.
+    /// The data was read; `size` describes it in one line.
     fn data(&mut self, _size: &str) {}
 
     /// A line of the journal was written.
@@ -16,39 +16,39 @@ pub trait Follower: Send {
     /// A text was generated after a step.
     fn sample(&mut self, _step: u64, _text: &str) {}
 
-    /// A checkpoint of a step was written.
+    /// A checkpoint was written at a step.
     fn saved(&mut self, _step: u64) {}
 
-    /// A step was left out, for this reason.
+    /// A step was skipped for the given reason.
     fn skipped(&mut self, _step: u64, _reason: &str) {}
 
-    /// The view of each step and each batch of an evaluation. Called once, before the first step.
+    /// Returns the view of every step and every batch of an evaluation. Called once, before the first step.
     fn view(&mut self, _outline: &Outline) -> Box<dyn View> {
         Box::new(Unseen)
     }
 }
 
-/// Follows nothing.
+/// A follower that ignores everything.
 pub struct Unfollowed;
 
 impl Follower for Unfollowed {}
 
-/// How a run is followed, and what it may pass over.
+/// Options of a training run.
 pub struct Options {
-    /// Receives what happens in the run.
+    /// Receives the events of the run.
     pub follower: Box<dyn Follower>,
-    /// Receives messages for the user beside the results.
+    /// Receives messages for the user, separate from the results.
     pub notice: fn(&str),
-    /// The step after which the run saves and ends.
+    /// Step after which the run saves and ends.
     pub pause_at: Option<u64>,
-    /// What is done about files of the data that have changed since the run began.
+    /// How to treat data files that have changed since the run began.
     pub other_data: OtherData,
-    /// The processes that train it together.
+    /// The processes that train the run together.
     pub ranks: Ranks,
 }
 
 impl Options {
-    /// No follower and no messages.
+    /// Returns options without a follower and without messages.
     pub fn quiet() -> Self {
         Self {
             follower: Box::new(Unfollowed),

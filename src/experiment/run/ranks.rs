@@ -1,4 +1,4 @@
-//! Several processes as one run: what is held against each other before the first step, and who goes first.
+//! Several processes as one run: checks before the first step that they agree, and lets the first rank work before the others.
 
 use crate::collective::Ranks;
 use crate::data::{Data, Tokenizers};
@@ -15,10 +15,10 @@ use crate::train::{self, TrainConfig, parameters};
 use std::fs::File;
 use std::path::Path;
 
-/// An error when so many ranks cannot share the micro-batches of a step.
+/// Checks that this number of ranks can share the micro-batches of a step.
 ///
 /// # Errors
-/// With the nearest number that can.
+/// If it cannot; the error names the nearest number that can.
 pub(super) fn require_shares(config: &TrainConfig, ranks: &Ranks) -> Result<()> {
     match train::ranks::fault(ranks.count(), config) {
         Some(fault) if ranks.are_many() => Err(Error::usage(fault)),
@@ -26,10 +26,10 @@ pub(super) fn require_shares(config: &TrainConfig, ranks: &Ranks) -> Result<()> 
     }
 }
 
-/// An error when a rank runs another program, has another experiment, sees another run folder or other files of data.
+/// Checks that all ranks run the same program, have the same experiment, and see the same run folder.
 ///
 /// # Errors
-/// With the first rank that differs.
+/// If they differ; the error names the first rank that does.
 pub(super) fn require_alike(ranks: &Ranks, experiment: &Experiment, folder: &Path) -> Result<()> {
     if !ranks.are_many() {
         return Ok(());
@@ -46,17 +46,18 @@ pub(super) fn require_alike(ranks: &Ranks, experiment: &Experiment, folder: &Pat
     require_same(ranks, "sees another run folder", &is_run)
 }
 
-/// An error when a rank has read other data, or begins with other weights.
+/// Checks that all ranks have read the same data and begin with the same weights.
 ///
 /// # Errors
-/// With the first rank that differs.
+/// If they differ; the error names the first rank that does. If the model has a batch norm, whose statistics ranks do not
+/// share.
 pub(super) fn require_same_start(ranks: &Ranks, data: &Data, model: &Objective) -> Result<()> {
     if !ranks.are_many() {
         return Ok(());
     }
     let state = parameters::with_state(model)
         .into_iter()
-        // What a task keeps is of all ranks.
+        // The centre of self-distillation is computed over all ranks.
         .filter(|parameter| !is_latest(&parameter.path))
         .find(|parameter| parameter.role.kind == Some(ParameterKind::State));
     if let Some(state) = state {
@@ -87,10 +88,10 @@ fn require_same(ranks: &Ranks, does: &str, own: &[u8]) -> Result<()> {
     }
 }
 
-/// Work that the first rank does before the others, who find what it has written.
+/// Does work on the first rank before the others, which then find what it has written.
 ///
 /// # Errors
-/// Those of the work, of any rank.
+/// The errors of the work, on any rank.
 pub(super) fn in_turn<T>(ranks: &Ranks, work: impl FnOnce() -> Result<T>) -> Result<T> {
     if ranks.is_first() {
         let done = work()?;
@@ -101,10 +102,10 @@ pub(super) fn in_turn<T>(ranks: &Ranks, work: impl FnOnce() -> Result<T>) -> Res
     work()
 }
 
-/// The outcome of a run that is over, when the first rank finds it so. The others do not ask while it is at work.
+/// Returns the outcome of a run that is over according to the first rank. The other ranks look after it has finished.
 ///
 /// # Errors
-/// Those of `look`; a rank that finds otherwise.
+/// The errors of `look`; if a rank disagrees.
 pub(super) fn told_by_first(
     ranks: &Ranks,
     look: impl Fn() -> Result<Option<Outcome>>,
@@ -123,11 +124,11 @@ pub(super) fn told_by_first(
     }
 }
 
-/// The data of a new run. The first rank reads it before the others, and makes tokenizers and caches; they take its
+/// Reads the data of a new run. The first rank reads it before the others and creates tokenizers and caches; the others use its
 /// tokenizers.
 ///
 /// # Errors
-/// Those of [`assemble::data_to_train_on`], of any rank; a rank with other files.
+/// As [`assemble::data_to_train_on`], on any rank; if a rank has other files.
 pub(super) fn data_to_train_on(ranks: &Ranks, loaded: &Loaded) -> Result<Data> {
     if !ranks.are_many() {
         return assemble::data_to_train_on(loaded);
@@ -167,10 +168,10 @@ pub(super) fn data_to_train_on(ranks: &Ranks, loaded: &Loaded) -> Result<Data> {
     }
 }
 
-/// The experiment with steps in the place of its epochs; none where it has no epochs.
+/// Returns the experiment with its epochs converted to steps; none if it has no epochs.
 ///
 /// # Errors
-/// Those of [`data_to_train_on`] and [`epochs::settled`].
+/// As [`data_to_train_on`] and [`epochs::settled`].
 pub(super) fn of_steps(ranks: &Ranks, loaded: &Loaded) -> Result<Option<Loaded>> {
     match loaded.experiment.train.epochs {
         None => Ok(None),

@@ -1,11 +1,11 @@
-//! What a run asks of its data once that is read.
+//! Requirements of a run on its data, checked once the data is read.
 
 use crate::data::Data;
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 
-/// An error when the task cannot learn from the data, the text that is to be continued at evaluations cannot be encoded, or
-/// texts are to begin with what is no token.
+/// Checks that the task can learn from the data, that generated texts are forced to begin only with existing tokens, and that
+/// the sample prompt of evaluations can be encoded.
 pub(in crate::experiment) fn require_data(experiment: &Experiment, data: &Data) -> Result<()> {
     let fault = experiment.task.facts().data_fault(data.train.as_ref())?;
     fault.map_or(Ok(()), |fault| Err(Error::usage(fault)))?;
@@ -39,7 +39,7 @@ pub(in crate::experiment) fn require_data(experiment: &Experiment, data: &Data) 
     }
 }
 
-/// An error when rows that each read a share of the text are more than the text has windows.
+/// Checks that, with carried state, there are at least as many windows as rows.
 fn require_rows(experiment: &Experiment, data: &Data) -> Result<()> {
     let (rows, windows) = (experiment.train.batch_size, data.train.len());
     if experiment.train.carry_state && rows > windows {

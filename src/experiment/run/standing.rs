@@ -1,4 +1,4 @@
-//! What a run that is to be resumed was made with, where it stands, and whether there is anything left to do.
+//! The state of a run that is to be resumed: its experiment, its checkpoints, and whether anything is left to do.
 
 use super::{Options, changes};
 use crate::data::{Places, Split};
@@ -10,24 +10,24 @@ use crate::train::job::{Outcome, Stopped};
 use crate::train::{journals, run_dir, run_files};
 use std::path::Path;
 
-/// A run as it was found, beside the experiment that is asked for.
+/// A run as found, compared with the requested experiment.
 pub(super) struct Standing {
-    /// The run's own experiment, with paths as they stand in its folder.
+    /// The run's own experiment, with paths as stored in its folder.
     pub stored: Experiment,
-    /// Its checkpoints.
+    /// Result of the search for its checkpoints.
     pub search: Search,
-    /// The keys that are to change.
+    /// Keys that are to change.
     pub changed: Vec<String>,
-    /// Whether the paths of its data, or of its teacher, are to change.
+    /// Whether paths of its data or its teacher are to change.
     pub other_places: bool,
 }
 
 impl Standing {
-    /// Reads the run in `folder` and compares it with what is asked for. Nothing is written.
+    /// Reads the run in `folder` and compares it with the requested experiment. Nothing is written.
     ///
     /// # Errors
-    /// Files of the run that were changed; a change that would make it another run; a path of data in a run that cannot
-    /// tell whether its content is the same.
+    /// If files of the run were changed; if a key must not change; if a data path changes in a run that stores no fingerprints
+    /// to prove that its content is the same.
     pub fn of(experiment: &Experiment, places: &Places, folder: &Path) -> Result<Self> {
         run_files::verify(folder)?;
         let stored = file::load(&folder.join(run_dir::RESOLVED), &[])?;
@@ -58,7 +58,7 @@ impl Standing {
         })
     }
 
-    /// Where its newest checkpoint stands, when no further step is to be taken from there.
+    /// The state of the newest checkpoint, and why the run ended, if no further step is to be taken from it.
     fn ended(&self, config: &TrainConfig) -> Option<(&State, Stopped)> {
         let state = self.search.found.as_ref()?.state();
         let waited = state.evaluations_without_improvement;
@@ -70,7 +70,7 @@ impl Standing {
         }
     }
 
-    /// The outcome of a run that has ended and lacks nothing.
+    /// Returns the outcome of a run that has ended and lacks nothing.
     pub fn outcome(&self, experiment: &Experiment, folder: &Path) -> Option<Outcome> {
         let (state, stopped) = self.ended(&experiment.train)?;
         let copies = experiment.journal;
@@ -93,8 +93,9 @@ impl Standing {
         })
     }
 
-    /// The experiment that continues: what is asked for; or, where no step is left that could take the changed keys, the
-    /// run's own, of which only the copies of the journals and the places of files may still change. Told by `options`.
+    /// Returns the experiment to continue with: the requested one. If no step is left that could use the changed keys, it is
+    /// the run's own, in which only the journal copies and the locations of files may still change; `options` then receives a
+    /// notice.
     pub fn taken(&self, asked: &Experiment, options: &Options) -> Experiment {
         let Some((state, stopped)) = self.ended(&asked.train) else {
             return asked.clone();
@@ -117,7 +118,7 @@ impl Standing {
         }
     }
 
-    /// A line about a run that has nothing left to do, and about the keys that are left as they were.
+    /// Returns a line saying that a run has nothing left to do, and which keys were not changed.
     pub fn nothing_to_do(&self, experiment: &Experiment) -> Option<String> {
         let (state, stopped) = self.ended(&experiment.train)?;
         let kept = match self.changed.join(", ") {
@@ -128,7 +129,7 @@ impl Standing {
     }
 }
 
-/// Whether a key is of the copies of the journals, which are made after the last step too.
+/// Whether a key belongs to the copies of the journals, which can still be made after the last step.
 pub(super) fn of_copies(key: &str) -> bool {
     key.starts_with("journal.")
 }
@@ -145,8 +146,8 @@ fn over(state: &State, stopped: Stopped) -> String {
     }
 }
 
-/// No checkpoint of the run can be resumed from: all are damaged or gone, or lines of a journal are. The author's file may
-/// extend another one, which the folder does not hold.
+/// The error if no checkpoint of the run can be resumed from: all are damaged or missing, or lines of a journal are. It
+/// suggests the resolved file, since the author's file may extend another one that the folder lacks.
 pub(super) fn none_left(folder: &Path) -> Error {
     if let Some(whole) = checkpoint::newest_whole(folder).found
         && let Err(lost) = journals::require_lines(folder, whole.state())

@@ -1,4 +1,4 @@
-//! The keys of experiment files as a person reads them, from the schema.
+//! The keys of experiment files in readable form, derived from the schema.
 
 use super::{extending, is_tagged, plain_types, visit, words};
 use crate::experiment::Experiment;
@@ -11,34 +11,34 @@ use std::sync::LazyLock;
 /// A key of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Its name.
+    /// Name of the key.
     pub name: String,
-    /// Its type in words.
+    /// Type of the key, in words.
     pub wanted: String,
-    /// Its value when it is absent, as TOML writes it.
+    /// Default value in TOML syntax, if it has one.
     pub default: Option<String>,
-    /// Its meaning.
+    /// Meaning of the key.
     pub meaning: String,
-    /// The paper that it is of, where it has one.
+    /// The paper it comes from, if any.
     pub source: Option<String>,
 }
 
 /// The keys of a table, or of one kind of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// The table's dotted name, with `[]` behind a list of tables: `model.layers[].attention`.
+    /// The table's dotted name, with `[]` after a list of tables: `model.layers[].attention`.
     pub path: String,
-    /// The other places where the same table may stand.
+    /// Other places where the same table can occur.
     pub also: Vec<String>,
-    /// The kind that has these keys.
+    /// The kind that has these keys, if the table has kinds.
     pub kind: Option<String>,
-    /// Its meaning.
+    /// Meaning of the table or kind.
     pub meaning: String,
-    /// Its keys, without `kind`.
+    /// Keys of the table, without `kind`.
     pub keys: Vec<Key>,
 }
 
-/// All tables of an experiment file, each once, in the order of the file.
+/// Returns all tables of an experiment file, each once, in the order of the file.
 pub fn sections() -> &'static [Section] {
     static ALL: LazyLock<Vec<Section>> = LazyLock::new(from_schema);
     &ALL
@@ -58,7 +58,7 @@ fn from_schema() -> Vec<Section> {
         waiting: VecDeque::new(),
     };
     walk.table("", &root, &Value::Null);
-    // A table stands where it has the shortest path.
+    // Breadth first, so that a table is listed at its shortest path.
     while let Some((path, schema, default)) = walk.waiting.pop_front() {
         walk.below(&path, &schema, &default);
     }
@@ -66,7 +66,7 @@ fn from_schema() -> Vec<Section> {
     let paths: Vec<String> = walk.sections.iter().map(|s| s.path.clone()).collect();
     let place = |section: &Section| {
         let first = section.path.split(['.', '[']).next().unwrap_or_default();
-        // All kinds of a table together, of whichever type they are.
+        // All kinds of a table are kept together, whichever types they have.
         let same = paths.iter().position(|path| *path == section.path);
         (order.iter().position(|key| key.name == first), same)
     };
@@ -76,15 +76,15 @@ fn from_schema() -> Vec<Section> {
 
 struct Walk {
     definitions: Value,
-    /// Definitions that have sections, by name, with the numbers of these.
+    /// Definitions that have sections, by name, with the index range of these sections.
     seen: Vec<(String, Range<usize>)>,
     sections: Vec<Section>,
-    /// Values that may hold tables: their paths, schemas and defaults.
+    /// Values that may hold tables and are still to be visited: path, schema and default.
     waiting: VecDeque<(String, Value, Value)>,
 }
 
 impl Walk {
-    /// The sections of the table at `path`; the values in it wait.
+    /// Adds the sections of the table at `path`, and queues the values in it.
     fn table(&mut self, path: &str, schema: &Value, default: &Value) {
         let (definition, schema) = self.resolved(schema);
         let meaning = text(&schema, "description");
@@ -126,7 +126,7 @@ impl Walk {
                 } else {
                     format!("{path}.{name}")
                 };
-                // Two kinds may have tables of two types under one name.
+                // Two kinds may have tables of different types under the same name.
                 let is_known = |(known, other, _): &(String, Value, Value)| {
                     *known == place && other["$ref"] == schema["$ref"]
                 };
@@ -139,7 +139,7 @@ impl Walk {
         self.waiting.extend(below);
     }
 
-    /// The tables in a value.
+    /// Visits the tables in a value.
     fn below(&mut self, path: &str, schema: &Value, default: &Value) {
         let (_, whole) = self.resolved(schema);
         if whole["properties"].is_object() || is_tagged(&whole["oneOf"]) {
@@ -179,7 +179,7 @@ impl Walk {
             .collect()
     }
 
-    /// A type in words: `integer`, `"linear" or "constant"`, `list of tables`.
+    /// A type in words: `whole number`, `"linear" or "constant"`, `list of table`.
     fn wanted(&self, schema: &Value) -> String {
         let (_, whole) = self.resolved(schema);
         if let Some(values) = whole["enum"].as_array() {
@@ -211,7 +211,7 @@ impl Walk {
         }
     }
 
-    /// The schema behind a reference with what stands beside it, and the definition's name.
+    /// Follows a reference: returns the definition's name and schema, or the schema itself if it is not a reference.
     fn resolved(&self, schema: &Value) -> (Option<String>, Value) {
         let Some(name) = schema["$ref"]
             .as_str()
@@ -223,11 +223,11 @@ impl Walk {
     }
 }
 
-/// Stands before the source in a key's documentation.
+/// Separates the meaning from the source in a key's documentation.
 const SOURCE: &str = " Source: ";
 
-/// The bounds of a number: `, 1 or more`, `, 1 to 4096`, `, above 0 and below 1`. That a number of things is not negative
-/// goes without saying.
+/// The bounds of a number: `, 1 or more`, `, 1 to 4096`, `, above 0 and below 1`. That a whole number is not negative goes
+/// without saying.
 fn bounds(schema: &Value) -> String {
     let bound = |key: &str| match &schema[key] {
         Value::Number(n) => n.as_f64().map(plain),
@@ -257,7 +257,7 @@ fn bounds(schema: &Value) -> String {
     }
 }
 
-/// A number with as few signs as it takes: `4096`, `1e-37`.
+/// A number in its shortest notation: `4096`, `1e-37`.
 fn plain(x: f64) -> String {
     match x == 0.0 || (1e-4..1e16).contains(&x.abs()) {
         true => x.to_string(),
@@ -282,7 +282,7 @@ fn or(words: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// A value as TOML writes it on one line; none for an absent one.
+/// A value in TOML syntax on one line; none if it is null.
 fn toml(value: &Value) -> Option<String> {
     Some(match value {
         Value::Null => return None,

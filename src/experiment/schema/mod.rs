@@ -1,7 +1,7 @@
-//! The JSON Schema of experiment files, from the types that read them: what editors complete and check by.
+//! The JSON Schema of experiment files, derived from the types that read them: editors use it for completion and validation.
 //!
-//! `schemars` describes the types. A file may say less than a type needs, since it may extend another one or name a preset;
-//! and it may say a kind as a word in place of a table. [`schema`] allows both.
+//! `schemars` describes the types. A file may omit keys that a type requires, since it may extend another file or name a
+//! preset, and it may give a kind as a string in place of a table. [`schema`] allows both.
 
 mod keys;
 
@@ -11,7 +11,7 @@ pub use keys::{Key, Section, sections};
 use schemars::schema_for;
 use serde_json::{Map, Value, json};
 
-/// The schema of an experiment file, JSON Schema 2020-12.
+/// Returns the schema of an experiment file, JSON Schema 2020-12.
 pub fn schema() -> Value {
     let mut schema = schema_for!(Experiment).to_value();
     visit(&mut schema, &mut |table| {
@@ -40,7 +40,7 @@ pub fn schema() -> Value {
     schema
 }
 
-/// Adds the keys that a file is read by before it is an experiment.
+/// Adds the keys that are processed before a file is read as an experiment.
 fn extending(schema: &mut Value) {
     for (key, other) in [("extends", "base"), ("base", "extends")] {
         schema["properties"][key] = json!({
@@ -55,8 +55,8 @@ fn extending(schema: &mut Value) {
     });
 }
 
-/// Every schema in a schema, from within outwards. Defaults are values, and the tables of properties and definitions have
-/// names for keys.
+/// Visits every schema in a schema, innermost first. Defaults are values, not schemas, and the keys of `properties` and `$defs`
+/// are names.
 fn visit(schema: &mut Value, change: &mut impl FnMut(&mut Map<String, Value>)) {
     match schema {
         Value::Object(table) => {
@@ -76,7 +76,7 @@ fn visit(schema: &mut Value, change: &mut impl FnMut(&mut Map<String, Value>)) {
     }
 }
 
-/// TOML has no null: a value that may be absent has its type alone.
+/// Removes null types and defaults, since TOML has no null.
 fn plain_types(table: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = table.get_mut("type") {
         types.retain(|name| name != "null");
@@ -100,7 +100,7 @@ fn plain_types(table: &mut Map<String, Value>) {
     }
 }
 
-/// Links of the program's own documentation are words here.
+/// Converts documentation links to plain code words.
 fn words(table: &mut Map<String, Value>) {
     if let Some(Value::String(text)) = table.get_mut("description") {
         let joined = text.replace('\n', " ");
@@ -108,14 +108,14 @@ fn words(table: &mut Map<String, Value>) {
     }
 }
 
-/// The alternatives of a table with a kind; none for another schema.
+/// The alternatives of a table with kinds; none for another schema.
 fn variants_mut(schema: &mut Value) -> impl Iterator<Item = &mut Value> {
     let tagged = is_tagged(&schema["oneOf"]);
     let variants = schema.get_mut("oneOf").and_then(Value::as_array_mut);
     variants.filter(|_| tagged).into_iter().flatten()
 }
 
-/// Whether alternatives are told apart by their `kind`.
+/// Whether alternatives are distinguished by their `kind`.
 fn is_tagged(alternatives: &Value) -> bool {
     let all = alternatives.as_array();
     all.is_some_and(|all| {
@@ -124,7 +124,7 @@ fn is_tagged(alternatives: &Value) -> bool {
     })
 }
 
-/// A table with a kind may be the kind's name alone; without one, it is laid over a table that has one.
+/// Allows a table with kinds to be given as the kind's name, or without a kind if it is merged over a table that has one.
 fn tagged(table: &mut Map<String, Value>) {
     if !table.get("oneOf").is_some_and(is_tagged) {
         return;

@@ -1,5 +1,4 @@
-//! Whether a teacher fits the data of its student, and what is turned for it: pixels that it was trained to read in another
-//! normalisation.
+//! Checks whether a teacher fits the data of its student, and converts pixels to the normalisation that it was trained with.
 
 use super::Named;
 use crate::data::images::Fit;
@@ -14,7 +13,7 @@ use crate::train::config::Dtype;
 use crate::train::run_dir;
 use std::path::Path;
 
-/// An error when the scores of a teacher belong to other things than those of the data.
+/// Returns an error if the teacher's outputs do not correspond to the data's tokens, classes, images or lengths.
 pub(super) fn fits(
     named: &Named,
     folder: &Path,
@@ -56,8 +55,8 @@ pub(super) fn fits(
     }
 }
 
-/// Whether a network of the shape `theirs` has a row for every token of the data. It may have more of them than there are tokens, as
-/// published models have.
+/// Whether a network of the shape `theirs` has an embedding row for every token of the data. It may have more rows than there
+/// are tokens, as published models do.
 fn has_rows(theirs: &Shape, (shape, tokenizers): (&Shape, &Tokenizers)) -> bool {
     let sizes = |s: &Shape| (s.vocab_size, s.source_vocab_size);
     let both = [tokenizers.text.as_ref(), tokenizers.target.as_ref()];
@@ -67,7 +66,7 @@ fn has_rows(theirs: &Shape, (shape, tokenizers): (&Shape, &Tokenizers)) -> bool 
     }
 }
 
-/// Whether texts become the same tokens of the same ids on both sides, whichever of them are marks.
+/// Whether both sides map texts to the same tokens and ids; which of them are special tokens does not matter.
 pub(in crate::experiment) fn same_tokens(theirs: &Tokenizers, ours: &Tokenizers) -> bool {
     let sides = |all: &Tokenizers| [all.text.clone(), all.of_targets().cloned()];
     let mut both = sides(theirs).into_iter().zip(sides(ours));
@@ -77,7 +76,7 @@ pub(in crate::experiment) fn same_tokens(theirs: &Tokenizers, ours: &Tokenizers)
     })
 }
 
-/// The fault of images of other sizes.
+/// The message about images of different sizes.
 fn other_sizes([theirs, ours]: [Option<[usize; 3]>; 2]) -> String {
     let shown = |image: Option<[usize; 3]>| match image {
         Some([channels, height, width]) => format!("images of {channels} × {height} × {width}"),
@@ -93,14 +92,14 @@ fn other_sizes([theirs, ours]: [Option<[usize; 3]>; 2]) -> String {
     )
 }
 
-/// The way from the pixels of the data to those that a teacher of this shape was trained on, where they differ.
+/// Returns the conversion from the data's pixel normalisation to that of a teacher of this shape, if they differ.
 pub(super) fn pixels(theirs: &Shape, ours: &Shape) -> Option<Renormalise> {
     let [channels, ..] = ours.image?;
     let from = [&ours.mean[..], &ours.std[..]];
     Renormalise::between(from, [&theirs.mean[..], &theirs.std[..]], channels)
 }
 
-/// The differences between the images that the teacher in `folder` was trained on and those of the data.
+/// Describes how the images that the teacher in `folder` was trained on differ from the data.
 pub(super) fn note(folder: &Path, theirs: &Shape, ours: &Shape) -> Option<String> {
     let mut all = Vec::new();
     let [pixels, fit] = theirs.other_images(ours);
@@ -126,7 +125,7 @@ pub(super) fn note(folder: &Path, theirs: &Shape, ours: &Shape) -> Option<String
     })
 }
 
-/// That the run in `folder` was trained in another number format than the run here, in whose format it computes.
+/// Says that the run in `folder` was trained in another number format than the one in which it computes here.
 pub(super) fn other_format(
     named: &Named,
     folder: &Path,
@@ -143,7 +142,7 @@ pub(super) fn other_format(
     })
 }
 
-/// Tokens of an input at most, where a network has a limit.
+/// Maximum length of an input in tokens, if a network has a limit.
 fn longest(task: &AnyTask, shape: &Shape) -> Option<usize> {
     let inputs = task.networks().infers?.inputs(shape);
     let limits = inputs.iter().filter_map(|input| match input.holds {
@@ -224,7 +223,7 @@ mod tests {
         assert!(has_rows(&of(tokens + 5), (&ours, &one)));
         assert!(has_rows(&of(tokens), (&of(tokens + 5), &one)));
         assert!(!has_rows(&of(tokens - 1), (&ours, &one)));
-        // Without a tokenizer nothing says which ids the data has.
+        // Without a tokenizer, only equal sizes prove that the ids of the data fit.
         let none = Tokenizers::default();
         assert!(has_rows(&ours, (&ours, &none)));
         assert!(!has_rows(&of(tokens + 5), (&ours, &none)));

@@ -1,5 +1,5 @@
-//! The keys that name a run which stands frozen beside another one: `[task] teacher`, `[task] reference`, or `[init] from` where a
-//! reference is the run that training begins from.
+//! The keys that name a frozen run beside the one that trains: `[task] teacher`, `[task] reference`, or `[init] from` if the
+//! reference is the run that training starts from.
 
 use crate::data::Places;
 use crate::error::{Error, Result};
@@ -8,24 +8,24 @@ use crate::experiment::{Experiment, transfer};
 use crate::train::{run_dir, run_files};
 use std::path::{Path, PathBuf};
 
-/// A run that stands frozen beside an experiment's own.
+/// A frozen run beside an experiment's own.
 #[derive(Clone, Copy, Debug)]
 pub struct Named<'a> {
-    /// What it is for the task: `teacher` or `reference`.
+    /// Role of the run in the task: `teacher` or `reference`.
     pub called: &'static str,
-    /// The dotted key of its folder.
+    /// Dotted key of its folder.
     pub key: &'static str,
-    /// The dotted key of its checkpoint.
+    /// Dotted key of its checkpoint.
     pub checkpoint_key: &'static str,
-    /// Its folder, as the experiment says it.
+    /// Path of its folder, as the experiment gives it.
     pub path: &'a Path,
     checkpoint: Option<&'a str>,
-    /// The seed whose run it is, where the folder holds an arm's runs.
+    /// The seed that selects the run if the folder holds the runs of a sweep arm.
     seed: Option<u64>,
 }
 
-/// The run that stands frozen beside an experiment's own; `None` also where a reference is the run that training begins from,
-/// and it begins from none.
+/// Returns the frozen run beside an experiment's own. `None` if the task uses none, or if the reference is the run that
+/// training starts from and there is no such run.
 pub fn named(experiment: &Experiment) -> Option<Named<'_>> {
     let run = experiment.task.frozen_run()?;
     Some(match run.path {
@@ -51,21 +51,21 @@ pub fn named(experiment: &Experiment) -> Option<Named<'_>> {
 const FROM: &str = "init.from";
 
 impl Named<'_> {
-    /// Whether it is the run that training begins from.
+    /// Whether it is the run that training starts from.
     pub fn is_beginning(&self) -> bool {
         self.key == FROM
     }
 
-    /// Its key as messages show it: `[task] teacher`.
+    /// The key as messages show it: `[task] teacher`.
     pub(super) fn shown(&self) -> String {
         let (table, key) = split(self.key);
         format!("[{table}] {key}")
     }
 
-    /// Its folder.
+    /// Returns the folder of the run.
     ///
     /// # Errors
-    /// No run there, or one whose files were changed.
+    /// If there is no run, or its files were changed.
     pub fn folder(&self, places: &Places) -> Result<PathBuf> {
         let folder = places.anchored(self.path);
         let folder = match self.seed {
@@ -83,10 +83,10 @@ impl Named<'_> {
         Ok(folder)
     }
 
-    /// The checkpoint that is named.
+    /// Returns the configured checkpoint.
     ///
     /// # Errors
-    /// A value that is none, or a mean of several.
+    /// If the value is not a valid choice, or is a mean of several checkpoints.
     pub fn which(&self) -> Result<Which> {
         let text = self.checkpoint.unwrap_or("best");
         let (table, key) = split(self.checkpoint_key);
@@ -101,12 +101,12 @@ impl Named<'_> {
         }
     }
 
-    /// The checkpoint that was asked for, as it stands in the experiment.
+    /// The configured checkpoint, as the experiment gives it.
     pub(super) fn asked(&self) -> Option<String> {
         self.checkpoint.map(str::to_owned)
     }
 
-    /// An error of the run in a folder.
+    /// Returns an error about the run in a folder.
     pub(super) fn wrong(&self, folder: &Path, reason: String) -> Error {
         Error::usage(format!(
             "{}: the run {} {reason}",
@@ -115,14 +115,14 @@ impl Named<'_> {
         ))
     }
 
-    /// The remedy of an error about a checkpoint as a key, where commands have a flag.
+    /// Rewords the `--checkpoint` flag that an error suggests as a key.
     pub(super) fn as_key(&self, error: Error) -> Error {
         let (table, key) = split(self.checkpoint_key);
         transfer::as_key_of(&format!("[{table}]"), key, error)
     }
 }
 
-/// The table of a dotted key, and the key in it.
+/// Splits a dotted key into its table and the key in it.
 fn split(key: &'static str) -> (&'static str, &'static str) {
     key.rsplit_once('.').unwrap_or(("", key))
 }

@@ -1,4 +1,4 @@
-//! Heads that tell classes apart, taken from a run whose classes are others.
+//! Checks classification heads that are taken from a run with other classes.
 
 use super::{TransferConfig, Way};
 use crate::data::Shape;
@@ -8,11 +8,11 @@ use crate::task::Objective;
 use crate::train::lora;
 use crate::train::parameters;
 
-/// The classes that a head was trained to tell apart, where it is taken and they have other names than the data's; as many of others
-/// are another shape, of which the transfer itself tells.
+/// Describes the classes that a head was trained for, if the head is taken and the data has equally many classes with other
+/// names. If their number differs, the transfer itself reports the different shape.
 ///
 /// # Errors
-/// A head that is taken, of the same classes in another order.
+/// If a head is taken whose classes are the same in another order.
 pub(super) fn other_classes(
     (rules, way): (&TransferConfig, Option<&Way>),
     [theirs, ours]: [&Shape; 2],
@@ -38,8 +38,8 @@ pub(super) fn other_classes(
     told(theirs, ours, text)
 }
 
-/// What is said of a head of as many other classes. Of a `text` the answers are written as names, so that another order of `classes`
-/// changes their numbers; of images it may give the numbers other names.
+/// The message about a head with equally many other classes. In text data (`text`), labels are stored as class names, so
+/// reordering `classes` renumbers them; image data may renumber the names.
 fn told(theirs: &[String], ours: &[String], text: bool) -> Result<Option<String>> {
     let mut pairs = theirs.iter().zip(ours).enumerate();
     let Some((number, (their, our))) = pairs.find(|(_, (their, our))| their != our) else {

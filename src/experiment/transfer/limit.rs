@@ -1,5 +1,5 @@
-//! The longest texts that a model was made for. A run that begins from another one often cuts its texts shorter, and its model reads as
-//! long ones as the other.
+//! The maximum text length that a model was made for. A run that starts from another one often truncates its texts to a shorter
+//! length, but its model can still read texts as long as the original model can.
 
 use super::{folder, of_texts};
 use crate::data::{Limit, Places, Shape};
@@ -8,19 +8,19 @@ use crate::experiment::{Experiment, file, initial, saved};
 use crate::train::run_dir;
 use std::path::Path;
 
-/// How many beginnings of runs of earlier versions are followed: more than any has.
+/// Maximum number of predecessors that are followed for runs of earlier versions.
 const FOLLOWED: usize = 16;
 
-/// Notes in the shape of data the limit of the run that the experiment begins from, where it is beyond its own.
+/// Records in the data's shape the length limit of the run that the experiment starts from, if it exceeds the experiment's own.
 ///
 /// # Errors
-/// Damaged files of that run.
+/// If files of that run are damaged.
 pub(in crate::experiment) fn of_beginning(
     experiment: &Experiment,
     places: &Places,
     shape: &mut Shape,
 ) -> Result<()> {
-    // A run that is missing is told where its weights are taken.
+    // A missing run is reported when its weights are taken.
     if let Some(Ok(folder)) = of_texts(experiment).map(|one| folder(&one, experiment.seed, places))
     {
         shape.limit = beyond(Some(of_run(&folder)?), own(experiment, shape));
@@ -28,11 +28,11 @@ pub(in crate::experiment) fn of_beginning(
     Ok(())
 }
 
-/// The limit of a run, where it is beyond its own texts: the one that it noted, or of a run of an earlier version that of the run which
-/// it began from, where that is still there.
+/// Returns the length limit of a run if it exceeds the run's own texts: the recorded one or, for a run of an earlier version,
+/// that of the run it began from, if that still exists.
 ///
 /// # Errors
-/// Damaged files of the run.
+/// If files of the run are damaged.
 pub(in crate::experiment) fn noted(
     folder: &Path,
     experiment: &Experiment,
@@ -45,7 +45,7 @@ pub(in crate::experiment) fn noted(
     Ok(beyond(limit, own(experiment, shape)))
 }
 
-/// The limit of a run.
+/// The length limit of a run.
 fn of_run(folder: &Path) -> Result<Limit> {
     found(folder, FOLLOWED)
 }
@@ -61,7 +61,7 @@ fn found(folder: &Path, followed: usize) -> Result<Limit> {
     Ok(limit.map_or(own, |limit| limit.or(own)))
 }
 
-/// The limit of the run of texts that a run began from.
+/// The length limit of the text model that a run began from.
 fn begun(folder: &Path, followed: usize) -> Result<Option<Limit>> {
     let Some(followed) = followed.checked_sub(1) else {
         return Ok(None);
@@ -71,13 +71,13 @@ fn begun(folder: &Path, followed: usize) -> Result<Option<Limit>> {
     let Some(one) = of_texts.map(|one| Path::new(&one.run)) else {
         return Ok(None);
     };
-    // It may be gone, or another run be in its place.
+    // The run may have been deleted or replaced by another one.
     Ok(run_dir::is_run(one)
         .then(|| found(one, followed).ok())
         .flatten())
 }
 
-/// What a run reads by itself. Only an imported one cuts texts before its positions end.
+/// The run's own limit. Only an imported run truncates texts to fewer tokens than it has positions.
 fn own(experiment: &Experiment, shape: &Shape) -> Limit {
     Limit {
         positions: shape.context,

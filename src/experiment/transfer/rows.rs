@@ -1,5 +1,5 @@
-//! How many rows tables of tokens have. Published models have more than their tokenizers have tokens (T5 32,128 for 32,100): a run that
-//! begins from such a one has them too, or the tables would not fit.
+//! The number of rows of embedding tables. Published models have more rows than their tokenizers have tokens (T5: 32,128 for
+//! 32,100). A run that starts from one needs the same number, or the tables would not fit.
 
 use super::{folder, of_texts};
 use crate::data::{Places, Shape, Tokenizers};
@@ -7,18 +7,18 @@ use crate::error::Result;
 use crate::experiment::{Experiment, saved};
 use crate::tokenizer::Tokenizer;
 
-/// Gives the shape of data that is read with the tokenizers `own` at least the rows of the run that the experiment begins from, where
-/// the tokens are that run's, or begin with that run's. Where there is no such run yet, the shape stays as it is.
+/// Raises the vocabulary sizes of data read with the tokenizers `own` to those of the run that the experiment starts from, if
+/// the tokens are that run's, or begin with that run's. If there is no such run yet, the shape stays unchanged.
 ///
 /// # Errors
-/// Damaged files of that run.
+/// If files of that run are damaged.
 pub(in crate::experiment) fn of_beginning(
     experiment: &Experiment,
     places: &Places,
     shape: &mut Shape,
     own: &Tokenizers,
 ) -> Result<()> {
-    // A run that is missing is told where its weights are taken.
+    // A missing run is reported when its weights are taken.
     let Some(Ok(folder)) = of_texts(experiment).map(|one| folder(&one, experiment.seed, places))
     else {
         return Ok(());
@@ -33,7 +33,7 @@ pub(in crate::experiment) fn of_beginning(
     let writes = same(tokenizers.of_targets(), own.of_targets());
     let rows = match (writes, reads) {
         (true, _) => written,
-        // Of two vocabularies the one that is read, for a model that has one.
+        // A model with a single vocabulary takes the row count of the other run's source vocabulary.
         (false, true) if shape.source_vocab_size.is_none() => read,
         (false, _) => 0,
     };
@@ -44,7 +44,7 @@ pub(in crate::experiment) fn of_beginning(
     Ok(())
 }
 
-/// Gives the shape of data at least the rows that the run has which reads it.
+/// Raises the vocabulary sizes of the data to those of the run that reads it.
 pub(in crate::experiment) fn of_run(run: &Shape, shape: &mut Shape) {
     shape.vocab_size = shape.vocab_size.max(run.vocab_size);
     shape.limit = run.limit;
@@ -53,7 +53,7 @@ pub(in crate::experiment) fn of_run(run: &Shape, shape: &mut Shape) {
     }
 }
 
-/// The rows of a table of what is read.
+/// Number of rows of the source embedding table.
 fn rows_read(shape: &Shape) -> usize {
     shape.source_vocab_size.unwrap_or(shape.vocab_size)
 }

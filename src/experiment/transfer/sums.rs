@@ -1,4 +1,4 @@
-//! Parameters that are read as sums of those of a file.
+//! Loads parameters that are stored as two summands in the other run's file.
 
 use super::Sums;
 use crate::error::Result;
@@ -8,8 +8,8 @@ use crate::train::transfer::{Longer, continued};
 use burn::tensor::TensorData;
 use std::path::Path;
 
-/// The model in which those of the parameters that were `taken` from a file are the sums that they are read as. Behind sums of a
-/// shorter vocabulary the model's own rows of further tokens stay.
+/// Replaces those `taken` parameters that correspond to sums by the sum of both parameters in the file. If the file's
+/// vocabulary is shorter, the model's own rows for the additional tokens are kept.
 pub(super) fn summed(
     model: Objective,
     file: &Path,

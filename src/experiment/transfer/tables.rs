@@ -1,4 +1,4 @@
-//! Tables of positions that are not taken as they stand, but in other lengths.
+//! Resizes position tables that cannot be copied unchanged because their lengths differ.
 
 use crate::device;
 use crate::model::ModelConfig;
@@ -7,7 +7,7 @@ use crate::nn::position::{Acts, PositionConfig, RowsOf};
 use crate::train::transfer::Lengthen;
 use burn::tensor::{Tensor, TensorData};
 
-/// A network, and the images that it reads where it reads some.
+/// A network, and the shape `[channels, height, width]` of the images that it reads, if it reads images.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     pub model: &'a ModelConfig,
@@ -17,11 +17,11 @@ pub(super) struct Reader<'a> {
 /// The positions of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Laid {
-    /// Rows and columns of patches.
+    /// Number of rows and columns of patches.
     sides: [usize; 2],
     /// Whether a class token comes first.
     class_token: bool,
-    /// Tokens before the patches: that one, and one that a teacher teaches.
+    /// Number of tokens before the patches: the class token and the distillation token.
     tokens: usize,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
         self.model.transformer().map(|model| &model.stack.position)
     }
 
-    /// Whether the scheme of the network for images numbers tokens before the patches as it numbers these.
+    /// Whether the position scheme of the image network also gives positions to the tokens before the patches.
     fn counts_tokens(self) -> bool {
         let parts = self.model.parts();
         let network = parts.map_or(self.model, |[(_, of_images), _]| of_images);
@@ -51,8 +51,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether patches are other places: both read images, cut into grids that differ, or behind other tokens where these are counted as
-/// positions.
+/// Whether the positions of patches differ: both networks read images, and their patch grids differ or, if tokens before the
+/// patches count as positions, those differ.
 pub(super) fn moved(readers: [Reader; 2]) -> bool {
     let [Some(theirs), Some(ours)] = readers.map(Reader::laid) else {
         return false;
@@ -61,9 +61,9 @@ pub(super) fn moved(readers: [Reader; 2]) -> bool {
     theirs.sides != ours.sides || counted && theirs != ours
 }
 
-/// A table of positions of the first network for the second one, whose rows lie between the old ones or repeat them: of the
-/// patches of images by their two sides, of a text along it. A parameter of positions whose rows are none of these stays as it is
-/// where its shape does. `None` when there is no such table to be made. `antialias` is that of bicubic interpolation.
+/// Resizes a position table of the first network for the second one, by interpolating or repeating rows: in two dimensions for
+/// image patches, in one for text. A position parameter without such rows is copied if its shape fits. `None` if the table
+/// cannot be resized. `antialias` applies to bicubic interpolation.
 pub(super) fn resampled(
     [theirs, ours]: [Reader; 2],
     (path, data): (&str, &TensorData),
@@ -122,8 +122,8 @@ pub(super) fn resampled(
     Some(TensorData::new(values, [to, d]).convert_dtype(data.dtype()))
 }
 
-/// A row for each position. Tokens before the patches keep theirs; a second token that the other network lacks begins at the
-/// place of the class token.
+/// Resizes a table with one row per position. Tokens before the patches keep their rows; a second such token that the other
+/// network lacks starts as a copy of the class token's row.
 fn positions(
     table: &[f32],
     d: usize,
@@ -146,7 +146,7 @@ fn positions(
     Some(kept.chain(patches).collect())
 }
 
-/// A row for each distance between patches, those of a class token at the end.
+/// Resizes a table with one row per distance between patches, followed by the rows of the class token.
 fn distances(
     table: &[f32],
     d: usize,
@@ -166,14 +166,14 @@ fn distances(
     Some(values)
 }
 
-/// A row for each distance between places of a window, of windows of one side for those of another (Liu et al. 2021, released code).
+/// Resizes a table with one row per distance within a window to another window size (Liu et al. 2021, released code).
 fn windows(
     table: &TensorData,
     d: usize,
     [from, to]: [usize; 2],
     antialias: bool,
 ) -> Option<TensorData> {
-    // 2·side − 1 distances along rows and along columns.
+    // There are 2·side − 1 distances along rows and along columns.
     let span = |rows: usize| {
         let span = rows.isqrt();
         (span * span == rows && span % 2 == 1).then_some([span; 2])
@@ -183,7 +183,7 @@ fn windows(
     Some(TensorData::new(values, [to, d]).convert_dtype(table.dtype()))
 }
 
-/// The rows `[rows·columns, d]` of a grid of one size for a grid of another.
+/// Resamples the rows `[rows·columns, d]` of a grid to a grid of another size.
 fn grid(table: &[f32], d: usize, [from, to]: [[usize; 2]; 2], antialias: bool) -> Vec<f32> {
     let data = TensorData::new(table.to_vec(), [from[0] * from[1], d]);
     let table = Tensor::<2>::from_data(data, &device::host());
@@ -204,7 +204,8 @@ mod tests {
         serde_json::from_value(model).unwrap()
     }
 
-    /// The table `0, 1, 2, …` `[from, 1]` of a network for images of one size in one for those of another.
+    /// Resizes the table `0, 1, 2, …` of shape `[from, 1]` from a network for images of one size to a network for those of
+    /// another.
     fn moved_to(
         [theirs, ours]: [(&Value, [usize; 3]); 2],
         path: &str,
@@ -240,7 +241,7 @@ mod tests {
             moved_to(both, "position.class_token", [1, 1]).unwrap(),
             [0.0]
         );
-        // Rows that are not those of the grids.
+        // The number of rows is not that of the grids.
         assert_eq!(moved_to(both, "position.rows", [3, 4]), None);
     }
 
@@ -289,7 +290,7 @@ mod tests {
         let path = "stages.0.blocks.1.position.table";
         let found = made(path, 25, Lengthen::Resample).unwrap();
         let table: Vec<f32> = found.iter::<f32>().collect();
-        // The distance of a place to itself.
+        // The distance of a position to itself.
         assert!((table[12] - 4.0).abs() < 1e-5, "{table:?}");
         assert!(table[0] < table[4] && table[0] < table[20], "{table:?}");
         assert!(made(path, 24, Lengthen::Resample).is_none());
@@ -325,7 +326,7 @@ mod tests {
             assert!(moved([at(&theirs), at(behind_others)]));
         }
         assert!(!moved([at(&theirs), at(&both)]));
-        // By rows and columns a token is no position.
+        // In a scheme by rows and columns, a token before the patches has no position.
         let grid = json!({ "position": { "kind": "learned_2d" } });
         let mean = json!({ "position": { "kind": "learned_2d" }, "pooling": "mean" });
         assert!(!moved([at(&network(&grid)), at(&network(&mean))]));

@@ -1,4 +1,4 @@
-//! Whether the tokens of another run are those of this one, so that its rows of tokens can be taken.
+//! Compares the vocabularies of another run and this one, to decide whether embedding rows can be taken.
 
 use crate::data::{Shape, Tokenizers};
 use crate::error::{Error, Result};
@@ -11,12 +11,12 @@ use crate::train::transfer::{Longer, TransferConfig, Way};
 use crate::train::{lora, run_dir};
 use std::path::Path;
 
-/// A vocabulary beside that of the other run.
+/// A vocabulary in relation to that of the other run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Vocabulary {
     /// The same tokens.
     Same,
-    /// The same tokens, and further ones behind them.
+    /// The same tokens, followed by additional ones.
     Longer,
     /// Other tokens.
     Other,
@@ -33,10 +33,11 @@ impl Vocabulary {
     }
 }
 
-/// The parameters that have a row for each token of a vocabulary which has further tokens behind those of the other run.
+/// Returns the parameters with one row per token of a vocabulary that extends the other run's, with the row counts there and
+/// here.
 ///
 /// # Errors
-/// Rows of tables are to be taken that belong to other tokens.
+/// If embedding rows would be taken that belong to other tokens.
 pub(super) fn longer(
     (rules, way): (&TransferConfig, Option<&Way>),
     folder: &Path,
@@ -48,7 +49,7 @@ pub(super) fn longer(
     let reads = Vocabulary::of(theirs.text.as_ref(), own.text.as_ref());
     let writes = Vocabulary::of(theirs.of_targets(), own.of_targets());
     let all = parameters::with_state(model);
-    // Adapters belong to this run alone.
+    // Adapters are not shared with the other run.
     let all: Vec<_> = all
         .into_iter()
         .filter(|p| !lora::is_adapter(&p.path))
@@ -58,7 +59,7 @@ pub(super) fn longer(
     let one = !all.iter().any(of_source);
     let vocabulary = |p: &Parameter| match p.role.place {
         Some(Place::SourceTokens) => reads,
-        // With one vocabulary the table of what is written is also the table of what is read.
+        // With a single vocabulary, the output embedding table is also the input embedding table.
         Some(Place::Tokens) if one => writes.max(reads),
         _ => writes,
     };

@@ -1,4 +1,4 @@
-//! The settings of a search: its width, the length of texts, tokens that are never written.
+//! Settings of a beam search: its width, the length of texts, tokens that are never written.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,57 +7,58 @@ use super::LengthPenalty;
 use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
 
-/// Of a text, beyond the share of its source.
+/// Maximum of `max_len_b`, in tokens.
 const MOST_TOKENS: usize = 1 << 20;
 
-/// How texts are searched for.
+/// Settings of the beam search for texts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BeamConfig {
-    /// Hypotheses of a source; 1 takes the likeliest token at each step.
+    /// Number of hypotheses per source; 1 takes the likeliest token at each step.
     #[schemars(range(min = 1, max = 4096))]
     pub beam: usize,
-    /// How ended hypotheses are compared.
+    /// How finished hypotheses are compared.
     pub length_penalty: LengthPenalty,
-    /// Texts of each source that are given, `beam` at most.
+    /// Number of texts returned per source, at most `beam`.
     #[schemars(range(min = 1, max = 4096))]
     pub n_best: usize,
-    /// A text has at most `max_len_a` · tokens of its source + `max_len_b` tokens. Source: Ott et al. 2019 (fairseq).
+    /// Maximum tokens of a text per token of its source: a text has at most `max_len_a` · source tokens + `max_len_b`
+    /// tokens. Source: Ott et al. 2019 (fairseq).
     #[schemars(range(min = 0, max = 1_000_000))]
     pub max_len_a: f64,
-    /// See `max_len_a`.
+    /// Maximum tokens of a text beyond those that `max_len_a` allows.
     #[schemars(range(max = MOST_TOKENS))]
     pub max_len_b: usize,
-    /// Tokens of a text at least, where its source allows so many.
+    /// Minimum tokens of a text, if its length limit allows that many.
     pub min_len: usize,
-    /// The token that stands behind a text that has reached its limit.
+    /// Token that follows a text that has reached its length limit.
     #[serde(skip_serializing_if = "AtLimit::is_default")]
     pub at_limit: AtLimit,
-    /// When a source is done, of a beam of several hypotheses.
+    /// When the search for a source is finished, with a beam of several hypotheses.
     #[serde(skip_serializing_if = "DoneWhen::is_default")]
     pub done_when: DoneWhen,
-    /// Id of the token that every text begins with; it is counted, and costs nothing.
+    /// Id of the token that every text begins with; it counts towards the length and has log-probability 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<u32>,
-    /// Ids of tokens that no text has (`suppress_tokens` of transformers).
+    /// Ids of tokens that are never written (`suppress_tokens` of transformers).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub suppress: Vec<u32>,
-    /// Ids of tokens that no text begins with; the end mark among them where no text is empty (`begin_suppress_tokens` of
-    /// transformers).
+    /// Ids of tokens that no text begins with; with the end mark among them no text is empty (`begin_suppress_tokens`
+    /// of transformers).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub suppress_first: Vec<u32>,
 }
 
-/// The token that stands behind a text of as many tokens as are allowed.
+/// Token that follows a text that has reached its length limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AtLimit {
-    /// The end mark, scored as any other token (fairseq).
+    /// The end mark, scored like any other token (fairseq).
     #[default]
     End,
-    /// The end mark, which costs nothing (transformers with `forced_eos_token_id`).
+    /// The end mark, with log-probability 0 (transformers with `forced_eos_token_id`).
     FreeEnd,
-    /// Any token, scored; when it is not the end mark, the text is one token longer and has no end (transformers).
+    /// Any token, scored; if it is not the end mark, the text is one token longer and has no end mark (transformers).
     Any,
 }
 
@@ -67,17 +68,17 @@ impl AtLimit {
     }
 }
 
-/// When the search for the texts of a source is over. The first way changes no result; the others are faster.
+/// When the search for the texts of a source is finished. The first way does not change the result; the others are faster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DoneWhen {
-    /// No text that continues can get a better score (`early_stopping = "never"` of transformers).
+    /// No unfinished hypothesis can get a better score (`early_stopping = "never"` of transformers).
     #[default]
     Settled,
-    /// As many texts as the beam is wide have ended, and the likeliest that continues has a worse score as it stands
-    /// (`early_stopping = false`).
+    /// As many hypotheses as the beam is wide have finished, and the likeliest unfinished one has a worse score as it
+    /// stands (`early_stopping = false`).
     Unlikely,
-    /// As many texts as the beam is wide have ended (`early_stopping = true`).
+    /// As many hypotheses as the beam is wide have finished (`early_stopping = true`).
     Full,
 }
 
@@ -87,22 +88,22 @@ impl DoneWhen {
     }
 }
 
-/// What says how many tokens a text has at most.
+/// What limits the length of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// `max_len_a` and `max_len_b` of the search.
     Search,
-    /// The tokens that the model can place.
+    /// The number of positions of the model.
     Model,
 }
 
 impl Limit {
-    /// Both.
+    /// All variants.
     pub const ALL: [Self; 2] = [Self::Search, Self::Model];
 }
 
 impl Default for BeamConfig {
-    /// As in Vaswani et al., arXiv:1706.03762, section 6.1.
+    /// The settings of Vaswani et al., arXiv:1706.03762, section 6.1.
     fn default() -> Self {
         Self {
             beam: 4,
@@ -121,7 +122,7 @@ impl Default for BeamConfig {
 }
 
 impl BeamConfig {
-    /// The likeliest token at each step.
+    /// Returns the settings of greedy search: the likeliest token at each step.
     pub fn greedy() -> Self {
         Self {
             beam: 1,
@@ -129,12 +130,13 @@ impl BeamConfig {
         }
     }
 
-    /// Tokens of the longest text for a source of so many tokens.
+    /// Returns the maximum number of tokens of a text for a source of `source_len` tokens.
     pub fn max_len(&self, source_len: usize) -> usize {
         ((self.max_len_a * source_len as f64) as usize).saturating_add(self.max_len_b)
     }
 
-    /// The same of a model that can place so many tokens, where it has a limit; and which of both limits it is.
+    /// Returns the maximum number of tokens, also limited by the `placed` positions of a model, if it has a limit; and
+    /// which limit applies.
     pub fn longest(&self, source_len: usize, placed: Option<usize>) -> (usize, Limit) {
         let wanted = self.max_len(source_len);
         match placed.filter(|placed| *placed < wanted) {
@@ -143,7 +145,7 @@ impl BeamConfig {
         }
     }
 
-    /// A limit of texts as a message names it.
+    /// Describes a length limit for a message.
     pub fn limit_told(&self, limit: Limit) -> String {
         match limit {
             Limit::Search if self.max_len_a == 0.0 => {
@@ -157,7 +159,7 @@ impl BeamConfig {
         }
     }
 
-    /// All faults of sense; `table` is what its keys are in.
+    /// Returns all invalid values; `table` is the table of the keys.
     pub fn faults(&self, table: &str) -> Vec<String> {
         let mut faults = Vec::new();
         let mut fault = |wrong: bool, message: String| {
@@ -189,22 +191,22 @@ impl BeamConfig {
     }
 }
 
-/// The tokens with a role in the search.
+/// Tokens with a special role in the search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Each of them ends a text; the first stands behind a text that has reached its limit. Without any, texts end at their
-    /// limit alone.
+    /// Tokens that end a text; the first one follows a text that has reached its limit. If there are none, texts end
+    /// only at their limit.
     pub ends: Vec<u32>,
-    /// Never written.
+    /// Tokens that are never written.
     pub banned: Vec<u32>,
 }
 
 impl Rules {
-    /// A text ends with the end mark and has no other special token but sentinels: none that begins or separates texts,
-    /// fills up rows or stands for the unknown.
+    /// Builds the rules of a tokenizer: a text ends with the end mark and contains no other special token except
+    /// sentinels: none that begins or separates texts, pads rows or stands for unknown text.
     ///
     /// # Errors
-    /// A vocabulary without marks.
+    /// If the vocabulary has no marks.
     pub fn of(tokenizer: &Tokenizer) -> Result<Self> {
         let end = tokenizer.marks()?.end;
         let written = tokenizer.sentinels(usize::MAX);
@@ -219,7 +221,7 @@ impl Rules {
 }
 
 impl BeamConfig {
-    /// An error when texts should begin with a token that the vocabulary lacks, or be without one.
+    /// Fails if texts should begin with, or avoid, a token that the vocabulary lacks.
     pub(crate) fn require_vocabulary(&self, vocab_size: usize) -> Result<()> {
         let all = [
             ("first", self.first.as_slice()),
@@ -243,7 +245,7 @@ impl BeamConfig {
 }
 
 impl Rules {
-    /// Which tokens may be written or end a text, or begin one with `begins`.
+    /// Returns, for each token, whether it may be written or end a text, or begin one if `begins`.
     pub(super) fn allowed(
         &self,
         vocab_size: usize,

@@ -1,8 +1,8 @@
-//! How hypotheses of different lengths are compared: the sum of their log-probabilities, divided by a function of
-//! the length.
+//! Length penalties, which make hypotheses of different lengths comparable: the sum of log-probabilities is divided by
+//! a function of the length.
 //!
-//! Every further token makes a sum smaller, so that plain sums prefer short texts. A length counts the mark that
-//! ends a text, as it is scored too.
+//! Every further token makes a sum smaller, so that plain sums prefer short texts. The length includes the end mark,
+//! since it is scored too.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub enum LengthPenalty {
     Gnmt(GnmtConfig),
     /// `len^alpha`: with alpha = 1 the mean over tokens (`lenpen` of fairseq, Ott et al. 2019).
     Average(AverageConfig),
-    /// 1: sums as they are.
+    /// 1: plain sums.
     None(NoPenaltyConfig),
 }
 
@@ -23,8 +23,8 @@ pub enum LengthPenalty {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GnmtConfig {
-    /// 0 compares sums; the larger, the longer the texts. 0.6 in Vaswani et al., arXiv:1706.03762, section 6.1.
-    /// Source: Wu et al. 2016, section 7.
+    /// Exponent of the penalty: 0 compares sums; larger values favour longer texts. 0.6 in Vaswani et al.,
+    /// arXiv:1706.03762, section 6.1. Source: Wu et al. 2016, section 7.
     pub alpha: f64,
 }
 
@@ -38,7 +38,7 @@ impl Default for GnmtConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AverageConfig {
-    /// 0 compares sums, 1 means; the larger, the longer the texts. Source: Ott et al. 2019 (fairseq).
+    /// Exponent of the penalty: 0 compares sums, 1 means; larger values favour longer texts. Source: Ott et al. 2019 (fairseq).
     pub alpha: f64,
 }
 
@@ -60,7 +60,7 @@ impl Default for LengthPenalty {
 }
 
 impl LengthPenalty {
-    /// The divisor of a sum over `len` tokens, the end mark included; above 0.
+    /// Returns the divisor of a sum over `len` tokens, including the end mark; above 0.
     pub fn divisor(&self, len: usize) -> f64 {
         let len = len.max(1) as f64;
         match self {
@@ -70,20 +70,20 @@ impl LengthPenalty {
         }
     }
 
-    /// The largest divisor of any length in this range: it grows or falls all the way.
+    /// Returns the largest divisor of any length in this range; the divisor is monotonic in the length.
     pub(super) fn largest(&self, shortest: usize, longest: usize) -> f64 {
         self.divisor(shortest)
             .max(self.divisor(longest.max(shortest)))
     }
 
-    /// The faults of its keys.
+    /// Returns the fault of its keys.
     pub(super) fn fault(&self) -> Option<String> {
         let alpha = match self {
             Self::Gnmt(c) => c.alpha,
             Self::Average(c) => c.alpha,
             Self::None(_) => 0.0,
         };
-        // Powers of lengths stay numbers.
+        // Powers of lengths stay finite.
         let allowed = (-10.0..=10.0).contains(&alpha);
         (!allowed).then(|| format!("length_penalty alpha = {alpha} must be -10 to 10"))
     }

@@ -1,19 +1,20 @@
-//! Beam search: the likeliest texts that a model can write for each of several sources, as far as keeping `beam`
-//! hypotheses finds them.
+//! Beam search: an approximate search for the likeliest texts that a model can write for each of several sources, which
+//! keeps `beam` hypotheses.
 //!
-//! At each step every hypothesis of a source is followed by every token, and the 2 · `beam` likeliest of these (more
-//! where several tokens end a text) are looked at: those that end and are among the first `beam` are taken out, and the
-//! first `beam` of those that do not end continue. So a text that ends takes no place from the others, and `beam`
-//! hypotheses continue at every step (Hugging Face's search with `early_stopping = "never"`, and fairseq's). Ended ones
-//! are compared by the sum of their log-probabilities over a [`LengthPenalty`]. A text that has reached its limit is
-//! ended there, and the end mark is scored as any other token, as in fairseq; [`AtLimit`] has the ways of Hugging Face.
-//! A source is done when no hypothesis that continues can get a better score than the `n_best` that have ended, whatever
-//! follows: log-probabilities are never positive, so a sum that is now s ends with s over the largest divisor at best.
-//! This changes no result (Huang et al. 2017, "When to finish?", for a fixed bound on the length); [`DoneWhen`] has ways
-//! that may. With `beam = 1` the search is greedy: one candidate is looked at, and the text is over when it is the end.
+//! At each step every hypothesis of a source is extended by every token, and the 2 · `beam` likeliest extensions (more
+//! if several tokens end a text) are considered: the finished ones among the first `beam` are set aside, and the first
+//! `beam` unfinished ones continue. So a finished text takes no place from the others, and `beam` hypotheses continue
+//! at every step (Hugging Face's search with `early_stopping = "never"`, and fairseq's). Finished hypotheses are
+//! compared by the sum of their log-probabilities over a [`LengthPenalty`]. A text that has reached its limit is ended
+//! there, and the end mark is scored like any other token, as in fairseq; [`AtLimit`] has Hugging Face's variants. A
+//! source is done when no unfinished hypothesis can get a better score than the `n_best` finished ones, whatever
+//! follows: log-probabilities are never positive, so a current sum s ends with a score of at most s over the largest
+//! divisor. This does not change the result (Huang et al. 2017, "When to finish?", for a fixed bound on the length);
+//! [`DoneWhen`] has variants that may. With `beam = 1` the search is greedy: one candidate is considered, and the text
+//! is finished when it is the end mark.
 //!
-//! Sources are searched side by side, independently of each other, and leave the batch when they are done. Equal
-//! scores are decided by the rank of the hypothesis that is followed, then by the smaller token.
+//! Sources are searched side by side, independently of each other, and leave the batch when they are done. Ties between
+//! scores are broken by the rank of the extended hypothesis, then by the smaller token id.
 
 mod config;
 mod length_penalty;
@@ -23,50 +24,50 @@ use crate::error::{Error, Result};
 pub use config::{AtLimit, BeamConfig, DoneWhen, Limit, Rules};
 pub use length_penalty::{AverageConfig, GnmtConfig, LengthPenalty, NoPenaltyConfig};
 
-/// A model that reads several rows at once, token by token, and says what may follow.
+/// A model that reads several rows at once, token by token, and scores the next tokens.
 pub trait NextScores {
-    /// Reads one token for each row; gives the log-probabilities of the tokens that may follow,
-    /// `[rows, vocab_size]`, row by row. The first call reads one row for each source.
+    /// Reads one token for each row and returns the log-probabilities of the next tokens, `[rows, vocab_size]`, row by
+    /// row. The first call reads one row for each source.
     ///
     /// # Errors
-    /// The model's.
+    /// Errors of the model.
     fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>>;
 
-    /// Makes of the rows that were read last these, in this order; one may be taken several times, or not at all.
+    /// Replaces the current rows by these, in this order; a row may be taken several times, or not at all.
     ///
     /// # Errors
-    /// The model's.
+    /// Errors of the model.
     fn select(&mut self, rows: &[usize]) -> Result<()>;
 }
 
-/// Where the search for a source begins and ends.
+/// Beginning and length limit of the search for a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sentence {
-    /// The first token that is read: the mark that begins a target, or the last token of a prompt.
+    /// First token that is read: the mark that begins a target, or the last token of a prompt.
     pub first: u32,
-    /// Tokens of its text at most, the end mark not counted.
+    /// Maximum tokens of its text, not counting the end mark.
     pub max_len: usize,
 }
 
-/// A text that was found.
+/// A text found by the search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hypothesis {
-    /// Its tokens, without the first one that was read and without the end mark where it has one.
+    /// Tokens of the text, without the first one that was read and without the end mark, if it has one.
     pub tokens: Vec<u32>,
     /// Log-probability of the tokens and the end mark.
     pub log_prob: f64,
-    /// `log_prob` over the length penalty.
+    /// `log_prob` divided by the length penalty.
     pub score: f64,
 }
 
-/// A hypothesis that continues: a row of the model.
+/// An unfinished hypothesis: a row of the model.
 struct Row {
     sentence: usize,
     tokens: Vec<u32>,
     log_prob: f64,
 }
 
-/// A row followed by a token.
+/// A row extended by a token.
 #[derive(Clone, Copy)]
 struct Candidate {
     row: usize,
@@ -74,13 +75,13 @@ struct Candidate {
     log_prob: f64,
 }
 
-/// Rounding that a log-probability may be above 0 by.
+/// Tolerance by which a log-probability may exceed 0 through rounding.
 const ROUNDING: f32 = 1e-2;
 
-/// The best texts of each source, the best first; `n_best` of them unless the model has fewer to give.
+/// Returns the best texts of each source, the best first; `n_best` of them unless the model yields fewer.
 ///
 /// # Errors
-/// The model's; scores that are no log-probabilities, or leave nothing to write.
+/// Errors of the model; scores that are not log-probabilities, or allow no token.
 pub fn search(
     model: &mut dyn NextScores,
     sentences: &[Sentence],
@@ -108,7 +109,7 @@ pub fn search(
         let step = Step {
             scores: &scores,
             vocab_size,
-            // Rows are as long as each other; a token that every text begins with is not chosen.
+            // All rows have the same length; a token that every text begins with is not chosen.
             allowed: rules.allowed(vocab_size, config, rows[0].tokens.len() == given),
             ends: &rules.ends,
             sentences,
@@ -127,7 +128,7 @@ pub fn search(
     Ok(found)
 }
 
-/// The scores of a step, and what may be done with them.
+/// The scores of a step, with the rules that apply to it.
 struct Step<'a> {
     scores: &'a [f32],
     vocab_size: usize,
@@ -143,7 +144,8 @@ impl Step<'_> {
         self.ends.contains(&token)
     }
 
-    /// The rows that continue, each with the number of the row that it follows; what ended is in `found`.
+    /// Returns the rows that continue, each with the number of the row that it extends; finished hypotheses are added
+    /// to `found`.
     fn advance(
         &self,
         rows: &[Row],
@@ -157,7 +159,7 @@ impl Step<'_> {
             let best = self.best(group, from, max_len)?;
             let beam = self.config.beam.max(1);
             let is_over = |c: &&Candidate| self.is_end(c.token) || len >= max_len;
-            // Behind the first `beam` stand those that continue in the places of texts that end.
+            // The candidates after the first `beam` continue in place of texts that end.
             for candidate in best.iter().take(beam).filter(is_over) {
                 let mut tokens = group[candidate.row].tokens.clone();
                 tokens.extend(Some(candidate.token).filter(|token| !self.is_end(*token)));
@@ -184,13 +186,13 @@ impl Step<'_> {
         Ok((next, parents))
     }
 
-    /// The likeliest continuations of a source's rows, the first of which is row `from` of the model; the best
-    /// first, and of equal ones the first.
+    /// Returns the likeliest extensions of a source's rows, the first of which is row `from` of the model; the best
+    /// first, ties in order of rows and tokens.
     fn best(&self, group: &[Row], from: usize, max_len: usize) -> Result<Vec<Candidate>> {
         let len = group[0].tokens.len();
         let count = match self.config.beam.max(1) {
             1 => 1,
-            // So many of a row's tokens end its text at most, so that `beam` of these continue.
+            // At most this many tokens of a row end its text, so that `beam` others continue.
             beam => (1 + self.ends.len().max(1)) * beam,
         };
         let mut best: Vec<Candidate> = Vec::with_capacity(count + 1);
@@ -245,8 +247,8 @@ impl Step<'_> {
 }
 
 impl BeamConfig {
-    /// Takes an ended hypothesis, of so many tokens with its end mark, among the best that were found; of equal ones the
-    /// first stay.
+    /// Inserts a finished hypothesis of `len` tokens, including its end mark, among the best that were found; of equal
+    /// ones the earlier stay first.
     fn keep(&self, found: &mut Vec<Hypothesis>, tokens: Vec<u32>, len: usize, log_prob: f64) {
         let score = log_prob / self.length_penalty.divisor(len);
         let place = found.partition_point(|f| f.score >= score);
@@ -261,7 +263,7 @@ impl BeamConfig {
         found.truncate(self.kept());
     }
 
-    /// Whether one of these, of `len` tokens each and of `max_len` at most, can end better than what was found.
+    /// Whether one of the open candidates, of `len` tokens each and at most `max_len`, can end better than what was found.
     fn may_improve(
         &self,
         found: &[Hypothesis],
@@ -283,7 +285,7 @@ impl BeamConfig {
         likeliest.log_prob / divisor > worst.score
     }
 
-    /// Ended hypotheses that are kept while others continue.
+    /// Number of finished hypotheses that are kept while others continue.
     fn kept(&self) -> usize {
         let beam = match self.done_when {
             DoneWhen::Settled => 1,

@@ -1,7 +1,7 @@
 //! ALBERT (Lan et al. 2019): BERT with embeddings narrower than its blocks and layers that share their parameters, for
-//! masked tokens, for masked tokens and the order of two segments, or for classes of texts.
+//! masked tokens, for masked tokens and sentence order, or for classes of texts.
 //!
-//! HF cuts `num_hidden_layers` steps into `num_hidden_groups` groups of consecutive ones; each step applies the
+//! HF divides `num_hidden_layers` steps into `num_hidden_groups` groups of consecutive steps. Each step applies the
 //! `inner_group_num` layers of its group, so that the stack has `num_hidden_layers · inner_group_num` blocks.
 
 use super::plain::{plain, positions};
@@ -18,7 +18,7 @@ use crate::stack::sharing::SharedBy;
 use crate::task::{MaskedLmConfig, TaskConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "albert",
     summary: "ALBERT: BERT with shared layers and narrow embeddings",
@@ -42,7 +42,7 @@ fn read(hf: &HfConfig) -> HfShape {
     }
 }
 
-/// Blocks and the way in which they share parameters.
+/// The number of blocks, and how they share parameters.
 fn layers(hf: &HfConfig) -> (usize, ShareConfig) {
     let steps = hf.count(&["num_hidden_layers"], 12);
     let groups = hf.count(&["num_hidden_groups"], 1);
@@ -70,7 +70,7 @@ fn encoder(hf: &HfConfig, context: usize) -> EncoderConfig {
     };
     let mut config = EncoderConfig {
         n_layers: Some(blocks),
-        // The class projects between equal widths, too.
+        // The class has this projection even if the widths are equal.
         d_embedding: Some(hf.count(&["embedding_size"], 128)),
         segments: hf.count(&["type_vocab_size"], 2),
         ..bert::post_norm(hf, &usual)
@@ -83,7 +83,7 @@ fn encoder(hf: &HfConfig, context: usize) -> EncoderConfig {
     config
 }
 
-/// The heads of the class, which may ask for the pooler and for classes.
+/// The task of the class; sets the pooler and the classes that it needs.
 fn task(hf: &HfConfig, config: &mut EncoderConfig, shape: &mut Shape) -> TaskConfig {
     let masked = |pairs| {
         TaskConfig::MaskedLm(MaskedLmConfig {
@@ -209,7 +209,7 @@ fn table(of: &HfShape) -> Table {
         bert::add_untied(&mut table, "predictions.decoder", "predictions");
         table.ignored.push("predictions.bias");
     }
-    // Released files of a class without them have them all the same.
+    // Released files may have these tensors even if their class does not use them.
     table.ignored.extend([
         "sop_classifier.classifier.weight",
         "sop_classifier.classifier.bias",
@@ -226,7 +226,7 @@ fn add_embeddings(table: &mut Table) {
     table.ignored = vec!["embeddings.position_ids"];
 }
 
-/// The layers that have parameters, with HF's names of them.
+/// The layers that own parameters, with HF's names of these layers.
 fn owned(config: &EncoderConfig) -> impl Iterator<Item = (usize, String)> {
     let layers = config.n_layers();
     let share = config.stack.share_layers;

@@ -89,7 +89,7 @@ pub const FAMILIES: &[Family] = &[
     hubert::FAMILY,
 ];
 
-/// Architectures that are near to ours and are none of them, and why.
+/// Architectures close to supported ones that cannot be imported, and why.
 pub const REFUSED: [(&str, &str); 8] = [
     (
         "gemma3",

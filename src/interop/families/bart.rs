@@ -1,5 +1,5 @@
 //! BART (Lewis et al. 2019): the post-norm Transformer with learned positions, a norm on the embeddings and a constant
-//! added to the scores of the vocabulary. The models of Marian, mBART, PEGASUS and M2M-100 have the same names.
+//! bias on the logits. The models of Marian, mBART, PEGASUS and M2M-100 use the same names.
 
 use super::plain::{plain, positions};
 use super::{Family, HfShape, layer_norm};
@@ -16,7 +16,7 @@ use crate::stack::{Depth, LayerGroup, NormPlacement, StackConfig};
 use crate::task::{TaskConfig, TranslationConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "bart",
     summary: "BART: post-norm encoder-decoder, learned positions, a norm on the embeddings",
@@ -26,7 +26,7 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// Rows of the table of positions before the first one.
+/// Rows of the position table before the first position.
 const FIRST: usize = 2;
 
 fn read(hf: &HfConfig) -> HfShape {
@@ -41,7 +41,7 @@ fn read(hf: &HfConfig) -> HfShape {
     shape(hf, config, context)
 }
 
-/// A table of so many positions.
+/// Learned positions for texts of up to `context` tokens.
 pub(super) fn learned(context: usize) -> PositionConfig {
     PositionConfig::Learned(LearnedConfig {
         max_len: Some(context.saturating_add(FIRST)),
@@ -49,7 +49,7 @@ pub(super) fn learned(context: usize) -> PositionConfig {
     })
 }
 
-/// A model of these stacks over the file's one vocabulary.
+/// A model with these stacks and the file's single vocabulary.
 pub(super) fn shape(hf: &HfConfig, mut config: EncoderDecoderConfig, context: usize) -> HfShape {
     let tied = tied(hf, "model.");
     config.share_embeddings = tied;
@@ -63,8 +63,8 @@ pub(super) fn shape(hf: &HfConfig, mut config: EncoderDecoderConfig, context: us
     }
 }
 
-/// `tie_word_embeddings`, which also shares one table of tokens between the sides; without it each side has one, or the
-/// class draws it anew. `body` is what their names begin with.
+/// Reads `tie_word_embeddings`, which also shares one embedding table between the sides. If it is false, each side must
+/// have a table, or the class would initialise it randomly. `body` is the prefix of their names.
 pub(super) fn tied(hf: &HfConfig, body: &str) -> bool {
     let tied = hf.flag("tie_word_embeddings", true);
     for side in ["encoder", "decoder"] {
@@ -79,7 +79,7 @@ pub(super) fn tied(hf: &HfConfig, body: &str) -> bool {
     tied
 }
 
-/// A fault unless the weights are of one of these classes, or the file does not say of which.
+/// Reports a fault if the file names a class other than these.
 pub(super) fn require_class(hf: &HfConfig, classes: &[&str]) {
     if let Some(class) = hf.architecture().filter(|class| !classes.contains(class)) {
         hf.fault(format!(
@@ -94,12 +94,12 @@ pub(super) fn config(hf: &HfConfig) -> EncoderDecoderConfig {
     placed(hf, NormPlacement::Post)
 }
 
-/// The same with norms in this place: behind the layers, or before them and behind the last one.
+/// Same as [`config`], with this placement of norms: after the layers, or before them and after the last one.
 pub(super) fn placed(hf: &HfConfig, norm_placement: NormPlacement) -> EncoderDecoderConfig {
     activated(hf, norm_placement, "gelu")
 }
 
-/// The same with this nonlinearity where a file says none.
+/// Same as [`placed`], with this default activation.
 pub(super) fn activated(
     hf: &HfConfig,
     norm_placement: NormPlacement,
@@ -119,7 +119,7 @@ pub(super) fn activated(
     );
     let n = hf.count(&["encoder_layers", "num_hidden_layers"], 12);
     let m = hf.count(&["decoder_layers"], 12);
-    // Another name of the encoder's number, which the class takes where a file has both.
+    // `num_hidden_layers` is another name of `encoder_layers`, which takes precedence in the class.
     hf.only("num_hidden_layers", n);
     let alike = reads == writes;
     let group = |side: &(AttentionConfig, FeedForwardConfig), cross, repeat| LayerGroup {
@@ -156,7 +156,7 @@ pub(super) fn activated(
     }
 }
 
-/// The layers of one side.
+/// The attention and feed-forward layers of one side.
 fn side(hf: &HfConfig, name: &str, activation: Activation) -> (AttentionConfig, FeedForwardConfig) {
     let attention = AttentionConfig::MultiHead(MultiHeadConfig {
         n_heads: hf.count(&[&format!("{name}_attention_heads")], 16),
@@ -204,7 +204,8 @@ pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
     }))
 }
 
-/// Also the names of Marian, mBART, PEGASUS and M2M-100; rules whose parameters a model lacks are idle.
+/// The table of BART, also used by Marian, mBART, PEGASUS and M2M-100; rules whose parameters a model lacks are
+/// skipped.
 pub(super) fn table(of: &HfShape) -> Table {
     let config = of.encoder_decoder();
     let mut table = Table::new("model.");
@@ -224,7 +225,7 @@ pub(super) fn table(of: &HfShape) -> Table {
             .source_vocab_size
             .is_none_or(|n| n == of.shape.vocab_size)
         {
-            // Files of a shared table beside a head of its own lack those of the sides.
+            // Files with a shared table and a separate head lack the tables of the two sides.
             let shared = || "model.shared.weight".to_string();
             table.or_same(shared(), "model.source_embedding.weight".into());
             table.or_same(shared(), "model.embedding.weight".into());
@@ -253,7 +254,7 @@ pub(super) fn table(of: &HfShape) -> Table {
     table
 }
 
-/// The names of both stacks with their positions; those of Whisper, too.
+/// Adds the names of both stacks with their positions; also used by Whisper.
 pub(super) fn stacks(table: &mut Table, [reads, writes]: [Depth; 2]) {
     let cross = Some(("encoder_attn", "cross"));
     for (side, depth, cross) in [("encoder", reads, None), ("decoder", writes, cross)] {

@@ -1,7 +1,7 @@
-//! BEiT (Bao et al. 2022) as a classifier of images: ViT with numbers for distances by rows and columns, keys without biases, a learned gain
-//! for each channel of each layer's result, and the mean of the patches behind a norm of its own.
+//! BEiT (Bao et al. 2022) as an image classifier: ViT with biases for distances by rows and columns, keys without biases, a
+//! learned gain for each channel of each layer's output, and the mean of the patches followed by its own norm.
 //!
-//! The vector of hidden patches (`mask_token`), which training by the tokens of an image alone reads, is passed over and not written.
+//! The vector of masked patches (`mask_token`), which only training by image tokens uses, is ignored and not written.
 
 use super::declined::{Declined, unless, unless_square};
 use super::vit;
@@ -22,7 +22,7 @@ use crate::stack::residual_scale::layer_scale::LayerScaleConfig;
 use crate::task::{ImageClassificationConfig, TaskConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "beit",
     summary: "BEiT: ViT with numbers for distances by rows and columns, and a gain for each channel",
@@ -34,7 +34,7 @@ pub const FAMILY: Family = Family {
 
 const CLASS: &str = "BeitForImageClassification";
 
-/// The keys of its three schemes of positions.
+/// The keys of the three position schemes.
 const SCHEMES: [&str; 3] = [
     "use_relative_position_bias",
     "use_shared_relative_position_bias",
@@ -44,7 +44,7 @@ const SCHEMES: [&str; 3] = [
 fn read(hf: &HfConfig) -> HfShape {
     super::image_heads::require(hf, CLASS);
     for key in [
-        // Of segmentation, and of a backbone within another model.
+        // Keys of segmentation, and of backbones within other models.
         "add_fpn",
         "auxiliary_channels",
         "auxiliary_concat_input",
@@ -58,7 +58,7 @@ fn read(hf: &HfConfig) -> HfShape {
         "semantic_loss_ignore_index",
         "stage_names",
         "use_auxiliary_head",
-        // Of training by the tokens of images.
+        // Keys of training by image tokens.
         "use_mask_token",
         "vocab_size",
     ] {
@@ -110,7 +110,7 @@ fn position(hf: &HfConfig) -> PositionConfig {
     }
 }
 
-/// Gains of results; none where they begin at 0, as the class has it.
+/// The gains of layer outputs; no gains if they begin at 0, as in the class.
 fn residual_scale(hf: &HfConfig) -> ResidualScaleConfig {
     let init = hf.real("layer_scale_init_value", 0.1);
     match init > 0.0 {
@@ -119,7 +119,7 @@ fn residual_scale(hf: &HfConfig) -> ResidualScaleConfig {
     }
 }
 
-/// The differences of a model that is BEiT's by its positions or its pooling from what the keys can say.
+/// The differences from what the keys can express, for a model with BEiT's positions or pooling.
 fn declined(of: &HfShape) -> Declined {
     let (ModelConfig::Vision(config), TaskConfig::ImageClassification(_)) = (&of.model, &of.task)
     else {
@@ -154,7 +154,7 @@ fn declined(of: &HfShape) -> Declined {
     }
 }
 
-/// The values of the three keys of positions.
+/// The values of the three keys of position schemes.
 fn schemes(position: &PositionConfig) -> Option<[bool; 3]> {
     match position {
         PositionConfig::None(_) => Some([false, false, false]),
@@ -165,7 +165,7 @@ fn schemes(position: &PositionConfig) -> Option<[bool; 3]> {
     }
 }
 
-/// The gain at the start as the key says it.
+/// The initial gain, as the value of its key.
 fn gain(scale: &ResidualScaleConfig) -> Option<f64> {
     match scale {
         ResidualScaleConfig::LayerScale(c) => Some(c.init),
@@ -214,7 +214,7 @@ fn table(of: &HfShape) -> Table {
     table.norm("beit.layernorm", "model.stack.final_norm");
     table.norm("beit.pooler.layernorm", "model.pooled_norm");
     table.linear("classifier", "head", Stored::OutIn);
-    // Places of pairs in tables of distances, and what stands for hidden patches.
+    // Indices into the bias tables of distances, and the vector of masked patches.
     table.ignored = vec!["relative_position_index", "embeddings.mask_token"];
     let own = [
         (
@@ -231,7 +231,7 @@ fn table(of: &HfShape) -> Table {
     table
 }
 
-/// The tables of the scheme of positions.
+/// Adds the tables of the position scheme.
 fn add_positions(table: &mut Table, config: &VisionConfig, of: &HfShape) {
     let bias = "relative_position_bias.relative_position_bias_table";
     match &config.stack.position {

@@ -1,5 +1,5 @@
 //! BERT (Devlin et al. 2018): a post-norm encoder with learned positions and segments, for masked tokens, for masked
-//! tokens and next sentences, for classes or numbers of texts, or for tags of tokens.
+//! tokens and next sentences, for classification or regression of texts, or for tags of tokens.
 
 use super::plain::{plain, positions};
 use super::{Family, HfShape, layer_norm, text_heads};
@@ -17,7 +17,7 @@ use crate::stack::{NormPlacement, StackConfig};
 use crate::task::{MaskedLmConfig, TaskConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "bert",
     summary: "BERT: post-norm encoder, learned positions, segments",
@@ -39,12 +39,12 @@ fn read(hf: &HfConfig) -> HfShape {
     shape(hf, "Bert", config, Shape::of_text(context, vocab_size))
 }
 
-/// The encoder of BERT and of its kin, without positions.
+/// The encoder of BERT and related families, without positions.
 pub(super) fn config(hf: &HfConfig) -> EncoderConfig {
     sized(hf, [12, 768, 12, 3072])
 }
 
-/// The same, with the layers, width, heads and inner width that the family's class has where a file does not say them.
+/// Same as [`config`], with the class's default number of layers, width, number of heads and inner width.
 pub(super) fn sized(hf: &HfConfig, usual: [usize; 4]) -> EncoderConfig {
     let [layers, d_model, n_heads, d_ff] = usual;
     hf.only("is_decoder", false);
@@ -56,20 +56,20 @@ pub(super) fn sized(hf: &HfConfig, usual: [usize; 4]) -> EncoderConfig {
     }
 }
 
-/// The values that a class has where a file does not say them.
+/// The default values of a class.
 pub(super) struct Usual {
-    /// Width, heads and inner width.
+    /// Width, number of heads and inner width.
     pub sizes: [usize; 3],
-    /// Nonlinearity of feed-forward layers and of the head.
+    /// Activation of feed-forward layers and of the head.
     pub activation: &'static str,
-    /// ε of norms.
+    /// Epsilon of norms.
     pub eps: f64,
-    /// Of results and of attention weights.
+    /// Dropout of layer outputs and of attention weights.
     pub dropout: f64,
 }
 
 impl Usual {
-    /// BERT's values with these sizes.
+    /// BERT's defaults with these sizes.
     pub fn of(sizes: [usize; 3]) -> Self {
         Self {
             sizes,
@@ -80,8 +80,7 @@ impl Usual {
     }
 }
 
-/// An encoder whose blocks have their norms behind the sums, without positions; how many blocks and segments there are its
-/// family says.
+/// A post-norm encoder without positions; its family sets the numbers of blocks and segments.
 pub(super) fn post_norm(hf: &HfConfig, usual: &Usual) -> EncoderConfig {
     let activation = hf.activation("hidden_act", usual.activation);
     let [d_model, n_heads, d_ff] = usual.sizes;
@@ -107,7 +106,7 @@ pub(super) fn post_norm(hf: &HfConfig, usual: &Usual) -> EncoderConfig {
     }
 }
 
-/// A stack of so wide blocks whose norms stand behind the sums, without positions and layers.
+/// A post-norm stack of this width, without positions and layers.
 pub(super) fn post_norm_stack(
     hf: &HfConfig,
     d_model: usize,
@@ -123,7 +122,7 @@ pub(super) fn post_norm_stack(
     }
 }
 
-/// The encoder with the heads of its class, `BertForMaskedLM` say; `name` is what the classes of the family begin with.
+/// The encoder with the heads of its class, such as `BertForMaskedLM`; `name` is the prefix of the family's classes.
 pub(super) fn shape(
     hf: &HfConfig,
     name: &str,
@@ -167,7 +166,7 @@ pub(super) fn shape(
     }
 }
 
-/// The ending of the class of a file that does not say one: released weights have the head for masked tokens, or none.
+/// The ending of the class for a file that names none: released weights have the head for masked tokens, or no head.
 fn unnamed(hf: &HfConfig) -> &'static str {
     const HEADS: [&str; 5] = [
         "cls.predictions.transform.dense.weight",
@@ -182,14 +181,14 @@ fn unnamed(hf: &HfConfig) -> &'static str {
     }
 }
 
-/// Gives a classifier's dense layer this nonlinearity.
+/// Sets the activation of a classifier's dense layer.
 pub(super) fn set_pooler(model: &mut ModelConfig, activation: Activation) {
     if let ModelConfig::Encoder(config) = model {
         config.pooler_activation = Some(activation);
     }
 }
 
-/// The product of a head for masked tokens, whose bias stands beside its matrix.
+/// The output projection of a masked LM head, with its bias; if the matrix is tied, only the bias.
 pub(super) fn add_product(table: &mut Table, product: &str, tied: bool) {
     match tied {
         true => table.same(format!("{product}.bias"), "head.bias"),
@@ -239,7 +238,7 @@ pub(super) fn add_body(table: &mut Table, body: &str, config: &EncoderConfig) {
     table.ignored = vec!["embeddings.position_ids"];
 }
 
-/// The head for masked tokens as BERT names it.
+/// The masked LM head under BERT's names.
 pub(super) fn add_predictions(table: &mut Table, tied: bool) {
     let predictions = "cls.predictions";
     let transform = format!("{predictions}.transform");
@@ -259,12 +258,12 @@ pub(super) fn add_predictions(table: &mut Table, tied: bool) {
     }
 }
 
-/// The heads for masked tokens and for next sentences, which reads what `pooler` makes of a text.
+/// The heads for masked tokens and for next sentences; the latter reads the output of `pooler`.
 pub(super) fn add_pretraining(table: &mut Table, pooler: &str, tied: bool) {
     table.linear(pooler, "model.pooler", Stored::OutIn);
     add_predictions(table, tied);
     table.linear("cls.seq_relationship", "pair_head", Stored::OutIn);
-    // Released files of a class without them have them all the same.
+    // Released files may have these tensors even if their class does not use them.
     table.ignored.push("cls.seq_relationship.weight");
     table.ignored.push("cls.seq_relationship.bias");
 }
@@ -273,7 +272,7 @@ fn write(of: &HfShape) -> Option<Value> {
     write_as(of, "Bert")
 }
 
-/// The ending of the class that has these heads; `name` is what the classes of the family begin with.
+/// The ending of the class with these heads; `name` is the prefix of the family's classes.
 pub(super) fn class_ending(of: &HfShape, name: &str) -> Option<&'static str> {
     match (&of.task, text_heads::ending(&of.task)) {
         (_, Some(ending)) => Some(ending),
@@ -284,7 +283,7 @@ pub(super) fn class_ending(of: &HfShape, name: &str) -> Option<&'static str> {
     }
 }
 
-/// The keys that BERT's kin shares with it; `name` is what the classes of the family begin with.
+/// The keys that related families share with BERT; `name` is the prefix of the family's classes.
 pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
     let config = of.encoder_if_any()?;
     let plain = plain(&config.stack, &config.depth())?;
@@ -308,8 +307,8 @@ pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
     Some(written)
 }
 
-/// A product onto the vocabulary of its own, `decoder`. Its bias is the one that counts; the head `of` has a copy, or in
-/// some files the only one.
+/// An untied output projection onto the vocabulary, `decoder`. Its own bias is the one that counts; `of` has a copy of the
+/// bias, or in some files the only one.
 pub(super) fn add_untied(table: &mut Table, decoder: &str, of: &str) {
     table.linear(decoder, "head.product", Stored::OutIn);
     let copy = format!("{of}.bias");

@@ -1,9 +1,9 @@
-//! BigBird (Zaheer et al. 2020): BERT whose blocks of positions see their neighbours, the ends of the text and some blocks at
-//! random, or (`original_full`) all of them.
+//! BigBird (Zaheer et al. 2020): BERT whose blocks of positions attend to their neighbours, the ends of the text and some
+//! random blocks, or (`original_full`) to all positions.
 //!
-//! transformers draws random blocks in training alone, from numpy's global state; in evaluation it shows block 0 once more
-//! for each of them. Ours are drawn in both, so that texts of more than 5 + 2·random blocks have other outputs; shorter ones
-//! are read whole by both.
+//! transformers draws random blocks only in training, from numpy's global state; in evaluation it uses block 0 in place of
+//! each. Here they are drawn in both, so that outputs differ for texts of more than 5 + 2·random blocks; shorter texts have
+//! full attention in both.
 
 use super::{Family, HfShape, bert, text_heads};
 use crate::data::Shape;
@@ -17,7 +17,7 @@ use crate::nn::position::learned::LearnedConfig;
 use crate::task::TaskConfig;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "big_bird",
     summary: "BigBird: BERT over neighbouring, global and random blocks",
@@ -51,7 +51,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let vocab_size = hf.count(&["vocab_size"], 50358);
     let mut shape = bert::shape(hf, "BigBird", config, Shape::of_text(context, vocab_size));
     if text_heads::reads_whole(&shape.task) {
-        // Its classifier's first layer has the blocks' nonlinearity.
+        // The classifier's first layer uses the activation of the blocks.
         bert::set_pooler(&mut shape.model, activation);
     }
     text_heads::refuse_spans(hf, &shape.task, "its head has layers of its own");
@@ -124,7 +124,7 @@ fn table(of: &HfShape) -> Table {
     if !text_heads::add(&mut table, &of.task, whole) {
         bert::add_pretraining(&mut table, "bert.pooler", config.tie_embeddings);
     }
-    // Its classes for masked tokens, for classes of texts and for tags have a pooler that they do not read.
+    // The classes for masked tokens, for classes of texts and for tags have a pooler that they do not use.
     table.ignored.push("bert.pooler.weight");
     table.ignored.push("bert.pooler.bias");
     table

@@ -1,4 +1,4 @@
-//! Big Transfer (Kolesnikov et al. 2020): the residual network with norms before its convolutions, as a classifier of images.
+//! Big Transfer (Kolesnikov et al. 2020): the residual network with norms before its convolutions, as an image classifier.
 
 use super::declined::{Declined, unless};
 use super::resnet::{numbers, planes_of_stages, stage_planes};
@@ -13,7 +13,7 @@ use crate::nn::convolution::Padding;
 use crate::task::{ImageClassificationConfig, TaskConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "bit",
     summary: "BiT: ResNet v2, group norm, standardised weights",
@@ -23,7 +23,7 @@ pub const FAMILY: Family = Family {
     declined: Some(declined),
 };
 
-/// Its only norm: the class has no key for another epsilon.
+/// The class's only norm: it has no key for another epsilon.
 fn norm(groups: usize) -> ChannelNormConfig {
     ChannelNormConfig::Group(GroupNormConfig { groups, eps: 1e-5 })
 }
@@ -33,7 +33,7 @@ fn read(hf: &HfConfig) -> HfShape {
     hf.only("hidden_act", "relu");
     hf.only("width_factor", 1);
     for key in ["out_features", "out_indices", "stage_names"] {
-        // Of a backbone within another model.
+        // Keys of backbones within other models.
         hf.get(key);
     }
     let preactivation = match hf.word("layer_type", "preactivation") {
@@ -58,7 +58,7 @@ fn read(hf: &HfConfig) -> HfShape {
     }
     let stages = numbers(hf, "depths", &[3, 4, 6, 3]);
     planes_of_stages(hf, 4 * width, &stages);
-    // Stages that would halve a map further are dilated there instead.
+    // Stages that would reduce a feature map further are dilated by the class instead.
     let halved = 4usize << stages.len().clamp(1, 20).saturating_sub(1);
     if hf.count(&["output_stride"], 32) < halved {
         hf.fault(format!("`output_stride` below {halved} dilates kernels"));
@@ -77,7 +77,7 @@ fn read(hf: &HfConfig) -> HfShape {
         }),
         task: TaskConfig::ImageClassification(ImageClassificationConfig::default()),
         shape: Shape {
-            // It reads images of any size; the released ones were trained on 224 by 224.
+            // The network reads images of any size; the released models were trained on 224 by 224.
             image: Some([hf.count(&["num_channels"], 3), 224, 224]),
             classes: hf.classes(),
             ..Shape::default()
@@ -85,7 +85,8 @@ fn read(hf: &HfConfig) -> HfShape {
     }
 }
 
-/// Where zeros stand. The two keys of padding must agree, and without SAME a stem's norm would count zeros that surround it.
+/// The padding of convolutions. The two keys must agree; and without SAME, the norm of a post-norm stem would include padding
+/// zeros.
 fn padding(hf: &HfConfig, preactivation: bool) -> Padding {
     let same = match hf.get("global_padding").and_then(Value::as_str) {
         None => false,
@@ -110,7 +111,7 @@ fn padding(hf: &HfConfig, preactivation: bool) -> Padding {
     }
 }
 
-/// The differences from what the keys can say.
+/// The differences from what the keys can express.
 fn declined(of: &HfShape) -> Declined {
     let (ModelConfig::Resnet(config), TaskConfig::ImageClassification(_)) = (&of.model, &of.task)
     else {

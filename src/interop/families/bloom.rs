@@ -1,5 +1,5 @@
-//! BLOOM (Le Scao et al. 2022): ALiBi, a norm on the embeddings, one head of queries, keys and values in turn
-//! in the fused matrix.
+//! BLOOM (Le Scao et al. 2022): ALiBi, a norm on the embeddings, and a fused matrix with the query, key and value
+//! of one head after another.
 
 use super::plain::plain;
 use super::{Family, HfShape, block, fused_by_group, layer_norm};
@@ -14,7 +14,7 @@ use crate::nn::position::alibi::AlibiConfig;
 use crate::stack::StackConfig;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "bloom",
     summary: "BLOOM: ALiBi, a norm on the embeddings",
@@ -26,7 +26,7 @@ pub const FAMILY: Family = Family {
 
 fn read(hf: &HfConfig) -> HfShape {
     hf.only("apply_residual_connection_post_layernorm", false);
-    // Of the code that trained the released models.
+    // Keys of the code that trained the released models.
     for key in [
         "attention_softmax_in_fp32",
         "bias_dropout_fusion",
@@ -71,7 +71,7 @@ fn read(hf: &HfConfig) -> HfShape {
         ..DecoderConfig::default()
     };
     let vocab_size = hf.count(&["vocab_size"], 250_880);
-    // ALiBi has no table of positions; the released models were trained on 2048 tokens.
+    // ALiBi has no position table; the released models were trained on 2048 tokens.
     HfShape::language_model(config, vocab_size, hf.count(&["seq_length"], 2048))
 }
 

@@ -1,4 +1,4 @@
-//! CLIP (Radford et al. 2021): a vision transformer and a causal text transformer, compared by direction.
+//! CLIP (Radford et al. 2021): a vision transformer and a causal text transformer, compared by cosine similarity.
 
 use super::declined::{Declined, of_towers, unless};
 use super::plain::{Plain, plain, positions};
@@ -19,7 +19,7 @@ use crate::task::whole_text::Pooling as Stands;
 use crate::task::{ImageTextConfig, TaskConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "clip",
     summary: "CLIP: a vision transformer and a text transformer, compared by direction",
@@ -29,12 +29,12 @@ pub const FAMILY: Family = Family {
     declined: Some(declined),
 };
 
-/// The id of the end by which the class tells files of its first versions, in which the end is the largest id of a text.
+/// The end token id by which the class recognises its first files, in which the end is the position of a text's largest id.
 const LEGACY_END: u32 = 2;
 /// `logit_scale_init_value` of the class.
 const LOGIT_SCALE: f64 = 2.6592;
 
-/// The sizes of a tower: width, blocks, heads, inner width.
+/// The sizes of a tower: width, number of blocks, number of heads, inner width.
 pub(super) type Sizes = [usize; 4];
 
 const OF_TEXTS: Usual = Usual {
@@ -104,12 +104,12 @@ fn read(hf: &HfConfig) -> HfShape {
     }
 }
 
-/// What cosines are divided by when training begins: 1/100 or more, as the scale of trained weights is bounded.
+/// The initial temperature that divides cosines: at least 1/100, since the scale of trained weights is bounded.
 fn temperature(logit_scale: f64) -> f64 {
     (-logit_scale).exp().clamp(1e-2, f64::MAX)
 }
 
-/// The object of a tower. Where the file has one of the first versions' `…_config_dict`, the class takes every key from there.
+/// The object of a tower. If the file has `…_config_dict` of the first versions, the class takes all keys from there.
 fn tower<'a>(hf: &HfConfig<'a>, key: &str) -> HfConfig<'a> {
     let older = format!("{key}_dict");
     let named = match hf.get(&older) {
@@ -122,13 +122,13 @@ fn tower<'a>(hf: &HfConfig<'a>, key: &str) -> HfConfig<'a> {
         tower.only(key, false);
     }
     for key in ["tie_word_embeddings", "projection_dim"] {
-        // Of other classes: neither has a head onto the vocabulary, and the width of both projections is the whole model's.
+        // Keys of other classes: neither tower has an LM head, and the width of both projections is set for the whole model.
         tower.get(key);
     }
     tower
 }
 
-/// The side of an image and that of its patches, in pixels.
+/// The sides of an image and of its patches, in pixels.
 pub(super) fn patches(vision: &HfConfig, usual: usize) -> [usize; 2] {
     let side = vision.count(&["image_size"], 224);
     let size = vision.count(&["patch_size"], usual);
@@ -140,7 +140,7 @@ pub(super) fn patches(vision: &HfConfig, usual: usize) -> [usize; 2] {
     [side, size]
 }
 
-/// What both towers have.
+/// The stack of either tower.
 pub(super) fn stack(hf: &HfConfig, usual: Usual) -> StackConfig {
     let [width, _, heads, inner] = usual.sizes;
     StackConfig {
@@ -177,7 +177,8 @@ fn end(text: &HfConfig) -> TextEnd {
     }
 }
 
-/// The differences from what the keys can say: the class reads a text up to its end, and the state there.
+/// The differences from what the keys can express: the class reads a text up to its end token, and uses the hidden state
+/// there.
 fn declined(of: &HfShape) -> Declined {
     let TaskConfig::ImageText(task) = &of.task else {
         return Declined::default();
@@ -212,7 +213,7 @@ fn write(of: &HfShape) -> Option<Value> {
     text_config["vocab_size"] = json!(of.shape.vocab_size);
     text_config["max_position_embeddings"] = json!(positions(&text.stack, of.shape.context));
     text_config["projection_dim"] = json!(towers.d_joint);
-    // Of texts that end with their last token the export says which it is.
+    // If texts end with their last token, the export adds the end token.
     if let Some(end) = task.end {
         text_config["eos_token_id"] = match end {
             TextEnd::Token(EndToken { id }) => json!(id),
@@ -304,7 +305,7 @@ fn table(of: &HfShape) -> Table {
     table
 }
 
-/// The blocks of a tower.
+/// Adds the blocks of a tower.
 pub(super) fn add_blocks(table: &mut Table, [theirs, ours]: [&str; 2], layers: usize) {
     for layer in 0..layers {
         let theirs = format!("{theirs}.encoder.layers.{layer}");

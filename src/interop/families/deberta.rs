@@ -1,4 +1,4 @@
-//! DeBERTa (He et al. 2021): a post-norm encoder whose attention is disentangled into contents and distances. Its queries,
+//! DeBERTa (He et al. 2021): a post-norm encoder with disentangled attention to content and distance. Its queries,
 //! keys and values lie in one matrix, head after head, and keys have no bias.
 
 use super::disentangled::{add_rest, config, positions, shape, write_as};
@@ -10,7 +10,7 @@ use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::position::PositionConfig;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "deberta",
     summary: "DeBERTa: post-norm encoder, disentangled attention",

@@ -1,5 +1,5 @@
-//! DeBERTa-v2 and v3 (He et al. 2021, 2023): DeBERTa with logarithmic buckets of distances, a norm on their vectors, and
-//! attention's own maps for these vectors in place of maps of their own.
+//! DeBERTa-v2 and v3 (He et al. 2021, 2023): DeBERTa with logarithmic buckets of distances, a norm on the distance
+//! embeddings, and attention's own projections for these embeddings instead of separate ones.
 
 use super::disentangled::{self, add_rest};
 use super::{Family, HfShape, layer_norm};
@@ -10,7 +10,7 @@ use crate::nn::position::PositionConfig;
 use crate::nn::position::disentangled::{DisentangledConfig, Term};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "deberta-v2",
     summary: "DeBERTa-v2 and v3: DeBERTa with buckets of distances and shared maps",
@@ -47,7 +47,7 @@ fn read(hf: &HfConfig) -> HfShape {
     disentangled::shape(hf, "DebertaV2", config, 128_100)
 }
 
-/// `norm_rel_ebd`: names between bars.
+/// The norm in `norm_rel_ebd`, a list of names between bars.
 fn norm(hf: &HfConfig) -> NormConfig {
     let names = hf.word("norm_rel_ebd", "none").to_lowercase();
     match names.split('|').any(|name| name.trim() == "layer_norm") {
@@ -97,7 +97,7 @@ fn table(of: &HfShape) -> Table {
             table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
         }
         if own_keys {
-            // A bias of these keys adds the same number to all scores of a query.
+            // A bias of these keys adds the same number to all scores of a query, so it has no effect.
             let name = format!("{theirs}.pos_key_proj.bias");
             table.constant(name, vec![width], true, move || vec![0.0; width]);
         }

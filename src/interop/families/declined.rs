@@ -1,35 +1,36 @@
-//! Differences for which a family has no config.json at all, in words: of a model that is of the family's kind and task, with a part
-//! that no key of the family says.
+//! The differences for which a family has no config.json at all, in words: they concern models of the family's kind and task with
+//! a part that no key of the family can express.
 
 use super::{Family, HfShape};
 use crate::model::ModelConfig;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// What keeps a model from being one of a family.
+/// The reasons why a model does not belong to a family.
 #[derive(Debug, Default)]
 pub struct Declined {
-    /// Whether one of its networks is of another kind than the family's.
+    /// Whether one of the model's networks is of another kind than the family's.
     pub other_networks: bool,
-    /// The differences; none where its kind or task is another one already.
+    /// The differences; empty if the model's kind or task already differs.
     pub why: Vec<String>,
-    /// The nearest model that the family may have, where it is known: the same but for these differences.
+    /// The nearest model that the family can have, if it is known: the same except for these differences.
     pub but_for: Option<Box<HfShape>>,
 }
 
 impl Declined {
-    /// How far the model is from the family.
+    /// How far the model is from the family: networks of another kind first, then the number of differences.
     pub fn distance(&self) -> (bool, usize) {
         (self.other_networks, self.why.len())
     }
 }
 
-/// The differences for which a family declines a model; none where it does not say them.
+/// The differences for which a family declines a model; empty if the family does not list them.
 pub(in crate::interop) fn declined(family: &Family, of: &HfShape) -> Declined {
     family.declined.map(|say| say(of)).unwrap_or_default()
 }
 
-/// A difference, unless the value of a key is one that the class computes with; `theirs` is that value.
+/// A difference, unless `same`, that is, unless the class computes with our value of the key; `theirs` describes the class's
+/// values.
 pub(super) fn unless(same: bool, key: &str, ours: impl Serialize, theirs: &str) -> Option<String> {
     if same {
         return None;
@@ -41,13 +42,13 @@ pub(super) fn unless(same: bool, key: &str, ours: impl Serialize, theirs: &str) 
     Some(format!("{key} is {ours}, there {theirs}"))
 }
 
-/// The difference of images whose sides are not equal.
+/// The difference for images that are not square.
 pub(super) fn unless_square(of: &HfShape) -> Option<String> {
     let [_, height, width] = of.shape.image?;
     (height != width).then(|| format!("images are {height} by {width}, there squares"))
 }
 
-/// Those of two towers from a vision transformer with patches and a network for texts of the kind `text`.
+/// The differences of two towers from a vision transformer with patches and a text network of the kind `text`.
 pub(super) fn of_towers(of: &HfShape, text: &str) -> Declined {
     let ModelConfig::TwoTowers(towers) = &of.model else {
         return Declined::default();

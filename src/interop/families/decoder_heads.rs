@@ -1,5 +1,5 @@
-//! Decoders for whole texts, of every family whose classes do it alike: `ForSequenceClassification` has a product without a bias,
-//! `score`, behind the state of the last token; the body alone gives vectors of texts.
+//! Heads of decoders that read whole texts, in all families whose classes share them: `ForSequenceClassification` has a
+//! projection without bias, `score`, on the hidden state of the last token; the body by itself gives text embeddings.
 
 use super::{Family, HfShape, text_heads};
 use crate::interop::HfConfig;
@@ -10,7 +10,7 @@ use crate::task::whole_text::Pooling;
 use crate::task::{CausalLmConfig, TaskConfig};
 use serde_json::{Value, json};
 
-/// The families whose classes of whole texts have such a head.
+/// The families whose classes for whole texts have this head.
 const FAMILIES: [&str; 28] = [
     "bloom",
     "deepseek_v2",
@@ -42,10 +42,10 @@ const FAMILIES: [&str; 28] = [
     "starcoder2",
 ];
 
-/// The endings of the classes of language models.
+/// The endings of language model classes.
 const WRITERS: [&str; 2] = ["ForCausalLM", "LMHeadModel"];
 
-/// Gives a decoder the task of its class, where that reads whole texts.
+/// Sets the task of the class on a decoder, if the class reads whole texts.
 pub(super) fn take(hf: &HfConfig, family: &Family, of: &mut HfShape) {
     let class = hf.architecture().unwrap_or_default();
     if is_one(family, of) {
@@ -62,10 +62,10 @@ pub(super) fn take(hf: &HfConfig, family: &Family, of: &mut HfShape) {
     }
 }
 
-/// The names of the matrix of a language model's head.
+/// The names of the matrix of an LM head.
 const HEADS: [&str; 2] = ["lm_head.weight", "embed_out.weight"];
 
-/// Makes a body alone, whose head is tied to no table and not among the weights, a model that gives vectors of texts.
+/// Makes a body without a head a text embedding model, if the head is not tied to the embeddings and not among the weights.
 fn take_body(hf: &HfConfig, class: &str, of: &mut HfShape) {
     let is_body = class.ends_with(text_heads::BODY) && !is_writer(class);
     let tied = matches!(&of.model, ModelConfig::Decoder(config) if config.tie_embeddings);
@@ -78,12 +78,12 @@ fn take_body(hf: &HfConfig, class: &str, of: &mut HfShape) {
     }
 }
 
-/// Whether a class is that of a language model.
+/// Whether a class is a language model.
 pub(in crate::interop) fn is_writer(class: &str) -> bool {
     WRITERS.iter().any(|ending| class.ends_with(ending))
 }
 
-/// The classes of a family whose language model is `writer`, for a message.
+/// The classes of a family whose language model class is `writer`, for a message.
 pub(in crate::interop) fn classes(family: &Family, writer: &str) -> String {
     let name = WRITERS
         .iter()
@@ -94,7 +94,7 @@ pub(in crate::interop) fn classes(family: &Family, writer: &str) -> String {
     }
 }
 
-/// The reason why a task's head is none of Hugging Face's, where its network may be one.
+/// The reason why no Hugging Face class has the task's head, although its network may be supported.
 pub(in crate::interop) fn misfit(of: &HfShape) -> Option<&'static str> {
     let (pooling, bias) = match &of.task {
         TaskConfig::TextClassification(c) => (c.pooling, c.head_bias),
@@ -119,7 +119,7 @@ pub(in crate::interop) fn misfit(of: &HfShape) -> Option<&'static str> {
     }
 }
 
-/// A body whose states are to be vectors of texts.
+/// Makes a decoder's body a text embedding model.
 pub(in crate::interop) fn to_vectors(of: &mut HfShape) {
     if let (ModelConfig::Decoder(_), TaskConfig::CausalLm(_)) = (&of.model, &of.task) {
         of.task = TaskConfig::TextEmbedding(TextEmbeddingConfig::default());
@@ -148,7 +148,7 @@ fn without_bias(task: TaskConfig) -> TaskConfig {
     }
 }
 
-/// The ending of the class of a decoder's task that reads texts: whole ones at their last position, by a head without a bias.
+/// The class ending of a decoder's task that reads whole texts: at the last position, with a head without a bias.
 fn ending(of: &HfShape) -> Option<&'static str> {
     let ModelConfig::Decoder(_) = &of.model else {
         return None;
@@ -164,7 +164,7 @@ fn ending(of: &HfShape) -> Option<&'static str> {
     (last && bias == Some(false)).then_some(text_heads::WHOLE)
 }
 
-/// A config.json of this shape: that of the language model with the class of its task.
+/// A config.json of this shape: that of the language model, with the class of the task.
 pub(super) fn write(family: &Family, of: &HfShape) -> Option<Value> {
     let Some(ending) = ending(of) else {
         return (family.write)(of);
@@ -187,12 +187,12 @@ pub(super) fn write(family: &Family, of: &HfShape) -> Option<Value> {
     Some(written)
 }
 
-/// The names of the parameters of a model of this shape.
+/// The table of the parameters of a model of this shape.
 pub(super) fn table(family: &Family, of: &HfShape) -> Table {
     let mut table = (family.table)(of);
     match ending(of) {
         Some(text_heads::WHOLE) => table.linear("score", "head", Stored::OutIn),
-        // A language model's head, where its file has one.
+        // The LM head, if the file has one.
         Some(_) => table.ignored.extend(["lm_head.weight", "lm_head.bias"]),
         None => {}
     }

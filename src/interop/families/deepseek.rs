@@ -1,4 +1,4 @@
-//! What the families of DeepSeek share: latent attention, then experts beside shared ones above dense layers at the bottom.
+//! Parts that the DeepSeek families share: latent attention, and shared and routed experts in layers above some dense ones.
 
 use super::plain::{activation_name, add_rotary, rotary};
 use super::{HfShape, block, llama, rms_norm};
@@ -16,10 +16,10 @@ use crate::nn::position::rotary::{Pairing, RotaryConfig, ScalingConfig};
 use crate::stack::{LayerGroup, StackConfig};
 use serde_json::{Value, json};
 
-/// The classes give the norms of latents no other value.
+/// The epsilon of the norms of latents, which the classes fix.
 const LATENT_EPS: f64 = 1e-6;
 
-/// Sizes where a file does not say them.
+/// Default sizes of a class.
 pub(super) struct Usual {
     pub context: usize,
     pub n_layers: usize,
@@ -34,7 +34,7 @@ pub(super) struct Usual {
 pub(super) fn shape(hf: &HfConfig, usual: &Usual, pairing: Pairing, moe: MoeConfig) -> HfShape {
     let context = hf.count(&["max_position_embeddings"], usual.context);
     let n_layers = hf.count(&["num_hidden_layers"], usual.n_layers);
-    // May be 0, which is no count.
+    // May be 0, which is not a valid count.
     let dense_layers = match hf.get("first_k_dense_replace").map(Value::as_u64) {
         None => usual.dense_layers,
         Some(Some(layers)) => usize::try_from(layers).unwrap_or(n_layers),
@@ -111,7 +111,7 @@ fn attention(hf: &HfConfig, usual_heads: usize) -> LatentConfig {
     }
 }
 
-/// The factor on scores without YaRN.
+/// The factor on attention scores without YaRN.
 fn usual_scale(attention: &LatentConfig) -> f64 {
     1.0 / (attention.d_key() as f64).sqrt()
 }
@@ -124,7 +124,7 @@ pub(super) fn gated(hf: &HfConfig, width: &str, usual: usize) -> GatedConfig {
     }
 }
 
-/// The keys of all but the choice of experts, and the routed experts where there are some.
+/// The config.json without the keys for choosing experts, and the routed experts, if there are any.
 pub(super) fn written<'a>(of: &'a HfShape, class: &str) -> Option<(Value, Option<&'a MoeConfig>)> {
     let config = of.decoder_if_any()?;
     let (depth, stack) = (config.depth(), &config.stack);
@@ -193,7 +193,7 @@ fn add_experts(written: &mut Value, moe: &MoeConfig, d_model: usize) {
     }
 }
 
-/// Adds the number from which the class makes the factor on scores, where YaRN stretches positions.
+/// If positions are scaled by YaRN, adds the key from which the class derives the factor on attention scores.
 fn add_sharpening(written: &mut Value, attention: &LatentConfig, rotary: &RotaryConfig) {
     let (ScalingConfig::Yarn(yarn), Some(scale)) = (&rotary.scaling, attention.scale) else {
         return;
@@ -206,7 +206,7 @@ fn add_sharpening(written: &mut Value, attention: &LatentConfig, rotary: &Rotary
     written["rope_scaling"]["mscale_all_dim"] = json!(all);
 }
 
-/// The names of the parameters; DeepSeek-V2's experts have no corrections.
+/// The table of both families; DeepSeek-V2's experts have no correction biases.
 pub(super) fn table(of: &HfShape) -> Table {
     let config = of.decoder();
     let depth = config.depth();
@@ -233,7 +233,7 @@ pub(super) fn table(of: &HfShape) -> Table {
     llama::with_ends(table, config.tie_embeddings)
 }
 
-/// The matrices of a gated layer.
+/// The matrices of a gated layer: HF's names and ours.
 pub(super) const MATRICES: [(&str, &str); 3] = [
     ("gate_proj", "gate"),
     ("up_proj", "up"),
@@ -280,14 +280,14 @@ fn add_routed(table: &mut Table, theirs: &str, ours: &str, n_experts: usize) {
     add_expert_matrices(table, theirs, ours, n_experts);
 }
 
-/// The matrices of so many gated experts of a layer.
+/// The matrices of `n_experts` gated experts of a layer.
 pub(super) fn add_expert_matrices(table: &mut Table, theirs: &str, ours: &str, n_experts: usize) {
     let expert = |part: &str| format!("{ours}.experts.{part}.weight");
     for (name, part) in MATRICES {
         let names = (0..n_experts).map(|number| format!("{theirs}.experts.{number}.{name}.weight"));
         table.experts(names.collect(), expert(part));
     }
-    // The names of version 5's own modules.
+    // The names in version 5's own modules.
     table.or_fused_experts(
         format!("{theirs}.experts.gate_up_proj"),
         [expert("gate"), expert("up")],

@@ -1,4 +1,4 @@
-//! DeepSeek-V2 (DeepSeek-AI 2024, arXiv:2405.04434): latent attention, then experts that a softmax chooses beside shared ones.
+//! DeepSeek-V2 (DeepSeek-AI 2024, arXiv:2405.04434): latent attention, with experts chosen by a softmax beside shared experts.
 
 use super::deepseek::{self, Usual};
 use super::{Family, HfShape};
@@ -7,7 +7,7 @@ use crate::nn::feed_forward::moe::{ExpertConfig, MoeConfig, Score};
 use crate::nn::position::rotary::Pairing;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "deepseek_v2",
     summary: "DeepSeek-V2: latent attention, shared and routed experts",
@@ -27,10 +27,10 @@ const USUAL: Usual = Usual {
     vocab_size: 102_400,
 };
 
-/// Experts are chosen out of all.
+/// `topk_method`: experts are chosen among all.
 const GREEDY: &str = "greedy";
 
-/// Experts are chosen out of the groups whose best ones have the highest scores.
+/// `topk_method`: experts are chosen among the groups whose best experts have the highest scores.
 const IN_GROUPS: &str = "group_limited_greedy";
 
 fn read(hf: &HfConfig) -> HfShape {
@@ -63,7 +63,7 @@ fn experts(hf: &HfConfig) -> MoeConfig {
     }
 }
 
-/// The number of groups and of those that a token may use, where it may not use all.
+/// The number of groups and the number of groups that a token may use; `None` if it may use all.
 fn groups(hf: &HfConfig, n_experts: usize) -> [Option<usize>; 2] {
     let (groups, top) = (
         hf.count_if_any(&["n_group"]),
@@ -97,7 +97,7 @@ fn groups(hf: &HfConfig, n_experts: usize) -> [Option<usize>; 2] {
 fn write(of: &HfShape) -> Option<Value> {
     let (mut written, moe) = deepseek::written(of, "DeepseekV2ForCausalLM")?;
     if moe.is_none() {
-        // Of no layer, and without a usual number.
+        // No layer uses it, but the class has no default.
         written["num_experts_per_tok"] = json!(1);
     }
     match moe.and_then(MoeConfig::groups) {

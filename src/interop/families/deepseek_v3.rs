@@ -1,7 +1,7 @@
-//! DeepSeek-V3 (DeepSeek-AI 2024, arXiv:2412.19437): latent attention, then experts that sigmoids choose beside shared ones; dense
-//! layers at the bottom.
+//! DeepSeek-V3 (DeepSeek-AI 2024, arXiv:2412.19437): latent attention, with experts chosen by sigmoids beside shared experts,
+//! above some dense layers.
 //!
-//! What the class of transformers computes is imported: the modules that predict further tokens are none of it.
+//! Only what the transformers class computes is imported: the modules that predict further tokens are not part of it.
 
 use super::deepseek::{self, Usual};
 use super::plain::rotary;
@@ -11,7 +11,7 @@ use crate::nn::feed_forward::moe::{ExpertConfig, MoeConfig, Score};
 use crate::nn::position::rotary::Pairing;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "deepseek_v3",
     summary: "DeepSeek-V3: latent attention, shared and routed experts",
@@ -47,7 +47,7 @@ fn experts(hf: &HfConfig) -> MoeConfig {
     let top_groups = hf.count(&["topk_group"], 4);
     let n_experts = hf.count(&["n_routed_experts", "num_local_experts"], 256);
     let grouped = top_groups < groups;
-    // The class adds the two best scores of each group, whether all groups are taken or not.
+    // The class adds the two best scores of each group, whether all groups are used or not.
     if !n_experts.is_multiple_of(groups) || n_experts / groups < 2 {
         hf.fault(format!(
             "`n_routed_experts` = {n_experts} makes no `n_group` = {groups} of two or more experts each"

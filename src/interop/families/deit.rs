@@ -1,6 +1,6 @@
-//! DeiT (Touvron et al. 2021): ViT with a second token behind the class token, which has a place and a head of its own; the scores are the
-//! mean of both heads'. The class without that head (`DeiTForImageClassification`) is refused, and
-//! both heads of a file that has neither (`DeiTModel`) are drawn.
+//! DeiT (Touvron et al. 2021): ViT with a second token after the class token, with its own position and head; the logits are the
+//! mean of those of both heads. The class without that head (`DeiTForImageClassification`) is refused. If a file has neither head
+//! (`DeiTModel`), both are initialised randomly.
 
 use super::declined::{Declined, unless};
 use super::{Family, HfShape, vit};
@@ -10,7 +10,7 @@ use crate::model::ModelConfig;
 use crate::task::TaskConfig;
 use serde_json::Value;
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "deit",
     summary: "DeiT: ViT with a second token and head, which a teacher taught",
@@ -30,7 +30,7 @@ fn read(hf: &HfConfig) -> HfShape {
     of
 }
 
-/// The differences from what the keys can say.
+/// The differences from what the keys can express.
 fn declined(of: &HfShape) -> Declined {
     let (ModelConfig::Vision(_), TaskConfig::ImageClassification(_)) = (&of.model, &of.task) else {
         return Declined::default();
@@ -50,7 +50,7 @@ fn write(of: &HfShape) -> Option<Value> {
     }
 }
 
-/// ViT's names below another one, and those of the second token and its head.
+/// ViT's table with another prefix, and the second token and its head.
 fn table(of: &HfShape) -> Table {
     let mut table = vit::table(of);
     table.prefix = "deit.";

@@ -9,7 +9,7 @@ use crate::nn::attention::differential::DifferentialConfig;
 use crate::nn::norm::{NormConfig, RmsNormConfig};
 use serde_json::Value;
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "diffllama",
     summary: "DiffLlama: LLaMA with differential attention",
@@ -21,7 +21,7 @@ pub const FAMILY: Family = Family {
 
 fn read(hf: &HfConfig) -> HfShape {
     let eps = hf.real("rms_norm_eps", 1e-5);
-    // Of initial weights alone.
+    // A key of initialisation only.
     hf.get("lambda_std_dev");
     llama::without_biases(hf, &["mlp_bias"]);
     let mut config = llama::config(hf);
@@ -48,7 +48,7 @@ fn write(of: &HfShape) -> Option<Value> {
 
 fn table(of: &HfShape) -> Table {
     let mut table = llama::table(of);
-    // LLaMA's projections are those of the heads within.
+    // LLaMA's projections belong to the inner heads here.
     for rule in &mut table.rules {
         for ours in &mut rule.ours {
             for part in ["query", "key", "value", "output"] {

@@ -1,8 +1,8 @@
-//! DINOv2 (Oquab et al. 2024) as a classifier of images: ViT with a learned gain for each channel of each layer's result, whose classifier
-//! reads the class token's state beside the mean of the patches'.
+//! DINOv2 (Oquab et al. 2024) as an image classifier: ViT with a learned gain for each channel of each layer's output. The
+//! classifier reads the class token's hidden state and the mean of the patches'.
 //!
-//! Files have a vector that stands for hidden patches (`mask_token`). Training without labels alone reads it: here it is passed over,
-//! and written as zeros, with which the class of transformers begins.
+//! Files have a vector for masked patches (`mask_token`), used only in training without labels. It is ignored here, and written
+//! as zeros, its initial value in the transformers class.
 
 use super::declined::{Declined, unless, unless_square};
 use super::vit::{self, Usual};
@@ -19,7 +19,7 @@ use crate::stack::residual_scale::layer_scale::LayerScaleConfig;
 use crate::task::{ImageClassificationConfig, TaskConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "dinov2",
     summary: "DINOv2: ViT with a gain for each channel of each layer's result",
@@ -31,27 +31,27 @@ pub const FAMILY: Family = Family {
 
 const CLASS: &str = "Dinov2ForImageClassification";
 
-/// ε of its norms where a file does not say.
+/// Default epsilon of norms.
 const EPS: f64 = 1e-6;
 
 fn read(hf: &HfConfig) -> HfShape {
     shape(hf, CLASS, 14)
 }
 
-/// A classifier of this class, as the one with registers is with tokens more.
+/// A classifier of this class; also used by the variant with registers.
 pub(super) fn shape(hf: &HfConfig, class: &str, patch_size: usize) -> HfShape {
     super::image_heads::require(hf, class);
     for key in [
-        // Of a backbone within another model.
+        // Keys of backbones within other models.
         "apply_layernorm",
         "out_features",
         "out_indices",
         "reshape_hidden_states",
         "stage_names",
-        // Of images of another size than that of the table of positions.
+        // Keys for images of another size than the position table's.
         "interpolate_antialias",
         "interpolate_offset",
-        // Of training without labels.
+        // A key of training without labels.
         "use_mask_token",
     ] {
         hf.get(key);
@@ -81,7 +81,7 @@ pub(super) fn shape(hf: &HfConfig, class: &str, patch_size: usize) -> HfShape {
     }
 }
 
-/// The gains at the start.
+/// The initial gains.
 pub(super) fn layer_scale(hf: &HfConfig) -> LayerScaleConfig {
     let init = hf.real("layerscale_value", 1.0);
     if init <= 0.0 {
@@ -90,7 +90,7 @@ pub(super) fn layer_scale(hf: &HfConfig) -> LayerScaleConfig {
     LayerScaleConfig { init }
 }
 
-/// The probability that an image skips a layer, which the class has for all layers alike.
+/// The probability that an image skips a layer, which is the same for all layers in the class.
 pub(super) fn drop_path(hf: &HfConfig) -> f64 {
     let rate = hf.real("drop_path_rate", 0.0);
     if rate > 0.0 {
@@ -102,7 +102,7 @@ pub(super) fn drop_path(hf: &HfConfig) -> f64 {
     rate
 }
 
-/// Dense feed-forward layers, or gated ones, whose gate has silu whatever `hidden_act` says.
+/// Dense feed-forward layers, or gated ones, whose gate always has SiLU, whatever `hidden_act` says.
 fn feed_forward(hf: &HfConfig) -> FeedForwardConfig {
     let inner = inner(hf);
     if hf.flag("use_swiglu_ffn", false) {
@@ -122,7 +122,7 @@ fn feed_forward(hf: &HfConfig) -> FeedForwardConfig {
     })
 }
 
-/// `mlp_ratio` times the width. The class of version 5 of transformers takes whole numbers alone, earlier ones any.
+/// The inner width, `mlp_ratio` times the width. The class of transformers 5 only accepts whole ratios, earlier ones any.
 fn inner(hf: &HfConfig) -> usize {
     let d_model = hf.count(&["hidden_size"], 768);
     let ratio = hf.real("mlp_ratio", 4.0);
@@ -136,12 +136,13 @@ fn inner(hf: &HfConfig) -> usize {
     d_model
 }
 
-/// The width of gated layers, which have a third matrix, in the place of dense ones of width `inner`: two thirds, as a multiple of 8.
+/// The width of gated layers, which have a third matrix, in place of dense layers of width `inner`: two thirds, as a multiple of
+/// 8.
 fn narrowed(inner: usize) -> usize {
     (2 * inner / 3).max(1).next_multiple_of(8)
 }
 
-/// The whole `mlp_ratio` with which the class has feed-forward layers as wide as these.
+/// The whole `mlp_ratio` that gives feed-forward layers of this width, if there is one.
 fn ratio(config: &VisionConfig) -> Option<usize> {
     let d_model = config.stack.d_model;
     match config.stack.block(&config.depth(), 0).feed_forward? {
@@ -161,12 +162,12 @@ fn ratio(config: &VisionConfig) -> Option<usize> {
     }
 }
 
-/// The differences from what the keys can say.
+/// The differences from what the keys can express.
 fn declined(of: &HfShape) -> Declined {
     declined_with(of, false)
 }
 
-/// Those of a class that has registers, or none.
+/// The differences from a class with registers, or from one without.
 pub(super) fn declined_with(of: &HfShape, registers: bool) -> Declined {
     let (ModelConfig::Vision(config), TaskConfig::ImageClassification(_)) = (&of.model, &of.task)
     else {
@@ -204,8 +205,8 @@ fn but_for(of: &HfShape, registers: bool, why: impl IntoIterator<Item = String>)
     }
 }
 
-/// The nearest model that the keys can say: of squares, with gains of results, with registers or without, and with feed-forward layers
-/// of a width that follows from a whole ratio.
+/// The nearest model that the keys can express: square images, gains on layer outputs, with or without registers, and
+/// feed-forward layers of a width that follows from a whole ratio.
 fn near(of: &HfShape, registers: bool) -> HfShape {
     let mut near = of.clone();
     near.shape.image = of.shape.image.map(|[c, height, _]| [c, height, height]);
@@ -244,7 +245,7 @@ fn write(of: &HfShape) -> Option<Value> {
     write_as(of, CLASS).filter(|_| vit::vision(of).n_registers == 0)
 }
 
-/// The keys that the class with registers shares.
+/// The keys shared with the class with registers.
 pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
     let ModelConfig::Vision(config) = &of.model else {
         return None;
@@ -279,7 +280,7 @@ fn table(of: &HfShape) -> Table {
     named(of, "dinov2.")
 }
 
-/// The names below `prefix`.
+/// The table with this prefix.
 pub(super) fn named(of: &HfShape, prefix: &'static str) -> Table {
     let mut table = Table::new(prefix);
     let config = vit::vision(of);
@@ -306,7 +307,7 @@ pub(super) fn named(of: &HfShape, prefix: &'static str) -> Table {
     table
 }
 
-/// A block: attention and a feed-forward layer, their norms, and the gains of their results.
+/// A block: attention and a feed-forward layer, their norms, and the gains of their outputs.
 fn add_block(table: &mut Table, config: &VisionConfig, theirs: &str, ours: &str) {
     vit::attention(table, theirs, ours);
     if let FeedForwardConfig::Gated(gated) = &config.stack.feed_forward {
@@ -331,7 +332,8 @@ fn add_block(table: &mut Table, config: &VisionConfig, theirs: &str, ours: &str)
     }
 }
 
-/// A gated layer: the gate's rows before those of the linear branch, in files of version 5 perhaps a matrix each.
+/// A gated layer: one matrix with the gate's rows before those of the linear branch; files of version 5 may have a matrix for
+/// each.
 fn add_branches(table: &mut Table, theirs: &str, ours: &str, d_ff: usize) {
     let [gate, up] = ["gate", "up"].map(|part| format!("{ours}.{part}"));
     let branches = [(gate.as_str(), d_ff), (up.as_str(), d_ff)];

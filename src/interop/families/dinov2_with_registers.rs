@@ -1,5 +1,5 @@
-//! DINOv2 with registers (Darcet et al. 2024): [`dinov2`] with learned tokens behind the class token, which no head reads. A folder has one
-//! or more; without any it is a [`dinov2`].
+//! DINOv2 with registers (Darcet et al. 2024): [`dinov2`] with learned tokens after the class token, which no head reads. The
+//! family needs at least one register; a model without any is a [`dinov2`].
 
 use super::declined::Declined;
 use super::{Family, HfShape, dinov2, vit};
@@ -8,7 +8,7 @@ use crate::interop::rename::Table;
 use crate::model::ModelConfig;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "dinov2_with_registers",
     summary: "DINOv2 with registers: learned tokens behind the class token",
@@ -20,7 +20,7 @@ pub const FAMILY: Family = Family {
 
 const CLASS: &str = "Dinov2WithRegistersForImageClassification";
 
-/// Registers where a file does not say.
+/// Default number of registers.
 const REGISTERS: usize = 4;
 
 fn read(hf: &HfConfig) -> HfShape {
@@ -31,7 +31,7 @@ fn read(hf: &HfConfig) -> HfShape {
     of
 }
 
-/// The differences from what the keys can say.
+/// The differences from what the keys can express.
 fn declined(of: &HfShape) -> Declined {
     dinov2::declined_with(of, true)
 }
@@ -43,7 +43,7 @@ fn write(of: &HfShape) -> Option<Value> {
     (registers > 0).then_some(written)
 }
 
-/// DINOv2's names below another one, and that of the registers.
+/// DINOv2's table with another prefix, and the registers.
 fn table(of: &HfShape) -> Table {
     let mut table = dinov2::named(of, "dinov2_with_registers.");
     let config = vit::vision(of);

@@ -1,8 +1,9 @@
-//! DINOv3's vision transformers (Siméoni et al. 2025): rotary positions by the centres of patches, keys without biases, a learned gain for
-//! each channel of each layer's result, registers.
+//! DINOv3's vision transformers (Siméoni et al. 2025): rotary positions from the centres of patches, keys without biases, a
+//! learned gain for each channel of each layer's output, registers.
 //!
-//! transformers has no class of them with a classifier. A folder becomes a classifier all the same, drawn, which reads the class token's
-//! state beside the mean of the patches', as the authors' linear heads do; an exported folder is without it.
+//! transformers has no class with a classifier for them. A folder is still imported as a classifier, initialised randomly, which
+//! reads the class token's hidden state and the mean of the patches', like the authors' linear heads; exported folders lack the
+//! classifier.
 
 use super::declined::{Declined, unless};
 use super::image_heads::{self, HEADS};
@@ -22,7 +23,7 @@ use crate::stack::{NormPlacement, ResidualScaleConfig, StackConfig};
 use crate::task::{ImageClassificationConfig, TaskConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "dinov3_vit",
     summary: "DINOv3: ViT with rotary positions by the centres of patches, and registers",
@@ -34,16 +35,16 @@ pub const FAMILY: Family = Family {
 
 const CLASS: &str = "DINOv3ViTModel";
 
-/// ε of its norms where a file does not say.
+/// Default epsilon of norms.
 const EPS: f64 = 1e-5;
 
-/// The range of `pos_embed_rescale` where a file does not say.
+/// Default range of `pos_embed_rescale`.
 const RESCALE: f64 = 2.0;
 
 fn read(hf: &HfConfig) -> HfShape {
     image_heads::require_body(hf, CLASS);
     for key in [
-        // Of a backbone within another model.
+        // Keys of backbones within other models.
         "apply_layernorm",
         "out_features",
         "out_indices",
@@ -55,7 +56,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let [height, width] = vit::sides(hf, "image_size", 224);
     let [size, other] = vit::sides(hf, "patch_size", 16);
     let fits = size == other && height.is_multiple_of(size) && width.is_multiple_of(size);
-    // What stands in for a faulty value would have a fault of its own.
+    // A placeholder for a faulty value would cause a fault of its own.
     if !fits && !hf.is_faulty() {
         hf.fault(format!(
             "`patch_size` = {size} by {other} must be a square that divides `image_size` = {height} by {width}"
@@ -94,7 +95,7 @@ fn read(hf: &HfConfig) -> HfShape {
     }
 }
 
-/// Registers, of which a folder may have none.
+/// The number of registers, which may be 0.
 fn registers(hf: &HfConfig) -> usize {
     match hf.get("num_register_tokens").and_then(Value::as_u64) {
         Some(0) => 0,
@@ -102,7 +103,7 @@ fn registers(hf: &HfConfig) -> usize {
     }
 }
 
-/// Heads whose pairs go by rows and by columns in equal numbers.
+/// Reports a fault if the rotated pairs of a head cannot be split equally between rows and columns.
 fn head_faults(hf: &HfConfig, config: &VisionConfig) {
     let (d_model, heads) = (config.stack.d_model, config.stack.attention.heads().n_heads);
     let d_head = d_model / heads.max(1);
@@ -113,7 +114,7 @@ fn head_faults(hf: &HfConfig, config: &VisionConfig) {
     }
 }
 
-/// A range within which coordinates are drawn in training; `none` is the one that leaves them as they are.
+/// A range in which coordinates are varied in training; the value `none` leaves them unchanged.
 fn range(hf: &HfConfig, key: &str, default: Option<f64>, none: f64) -> Option<f64> {
     let range = match hf.is_null(key) {
         true => None,
@@ -174,7 +175,7 @@ fn feed_forward(hf: &HfConfig) -> FeedForwardConfig {
     }
 }
 
-/// The differences of a model with these positions from what the keys can say.
+/// The differences from what the keys can express, for a model with these positions.
 fn declined(of: &HfShape) -> Declined {
     let (ModelConfig::Vision(config), TaskConfig::ImageClassification(_)) = (&of.model, &of.task)
     else {
@@ -266,7 +267,7 @@ fn table(of: &HfShape) -> Table {
         "embeddings.patch_embeddings.bias",
         format!("{projection}.bias"),
     );
-    // What stands for hidden patches: training without labels alone reads it.
+    // The vector for masked patches, used only in training without labels.
     table.constant(
         "embeddings.mask_token".into(),
         vec![1, 1, d],
@@ -274,7 +275,7 @@ fn table(of: &HfShape) -> Table {
         move || vec![0.0; d],
     );
     if registers == 0 {
-        // A tensor without a number.
+        // An empty tensor.
         table.constant(
             "embeddings.register_tokens".into(),
             vec![1, 0, d],
@@ -294,12 +295,12 @@ fn table(of: &HfShape) -> Table {
         );
     }
     table.norm("norm", "model.stack.final_norm");
-    // The name of the stack in version 5.
+    // The prefix of the stack in version 5.
     table.or_named(&[("layer.", "model.layer.")]);
     table
 }
 
-/// A block: attention and a feed-forward layer, their norms, and the gains of their results.
+/// A block: attention and a feed-forward layer, their norms, and the gains of their outputs.
 fn add_block(table: &mut Table, theirs: &str, ours: &str, config: &VisionConfig) {
     for (name, path) in [
         ("attention.q_proj", "attention.query"),

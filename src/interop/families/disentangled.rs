@@ -1,7 +1,8 @@
-//! The parts that both versions of DeBERTa have in common: keys of config.json, the heads of their classes, and names.
+//! Parts common to both versions of DeBERTa: keys of config.json, the heads of their classes, and tensor names.
 //!
-//! Released files have the places of the enhanced mask decoder as `position_embeddings`, and the head that was trained with it
-//! as `lm_predictions`. The class of transformers knows no such decoder; a folder of ours says `mask_decoder_steps`.
+//! Released files have the positions of the enhanced mask decoder as `position_embeddings`, and the head that was trained with
+//! it as `lm_predictions`. The transformers class has no such decoder; folders exported here have the key
+//! `mask_decoder_steps`.
 
 use super::plain::plain;
 use super::{HfShape, bert, text_heads};
@@ -13,20 +14,20 @@ use crate::nn::position::disentangled::{DisentangledConfig, Term};
 use crate::task::{MaskedLmConfig, TaskConfig};
 use serde_json::{Value, json};
 
-/// Steps of the decoder of released files.
+/// Number of steps of the mask decoder in released files.
 const STEPS: usize = 2;
-/// The table of places by its name in files.
+/// HF's name of the decoder's position table.
 const PLACES: &str = "deberta.embeddings.position_embeddings.weight";
-/// Our key of the decoder's steps.
+/// Our key for the number of the decoder's steps.
 const DECODER: &str = "mask_decoder_steps";
 
-/// The numbers of layers, width, heads, inner width and vocabulary that a class has where a file does not say them.
+/// Default number of layers, width, number of heads, inner width and vocabulary size of a class.
 pub(super) type Usual = [usize; 5];
 
 /// The encoder of both versions, without positions.
 pub(super) fn config(hf: &HfConfig, usual: Usual) -> EncoderConfig {
     let [layers, d_model, n_heads, d_ff, _] = usual;
-    // The classes pass over it.
+    // The classes ignore this key.
     hf.only("position_embedding_type", "absolute");
     let d_model = hf.count(&["hidden_size"], d_model);
     if hf.count(&["embedding_size"], d_model) != d_model {
@@ -54,7 +55,7 @@ pub(super) fn config(hf: &HfConfig, usual: Usual) -> EncoderConfig {
     }
 }
 
-/// `type_vocab_size`, which may be 0.
+/// Reads `type_vocab_size`, which may be 0.
 fn segments(hf: &HfConfig) -> usize {
     match hf.get("type_vocab_size").map(Value::as_u64) {
         None | Some(Some(0)) => 0,
@@ -62,7 +63,7 @@ fn segments(hf: &HfConfig) -> usize {
     }
 }
 
-/// Distances up to `max_relative_positions`, or to the longest input, with maps of each layer.
+/// Distances up to `max_relative_positions`, or to the maximum input length, with projections in each layer.
 pub(super) fn positions(hf: &HfConfig) -> DisentangledConfig {
     let longest = hf.count(&["max_position_embeddings"], 512);
     let furthest = hf.typed("max_relative_positions", "a whole number", Value::as_i64);
@@ -76,7 +77,7 @@ pub(super) fn positions(hf: &HfConfig) -> DisentangledConfig {
     }
 }
 
-/// `pos_att_type`: names between bars, or a list of them.
+/// Reads `pos_att_type`: names between bars, or a list of them.
 fn terms(hf: &HfConfig) -> Vec<Term> {
     let names: Vec<String> = match hf.get("pos_att_type") {
         Some(Value::String(text)) => text.split('|').map(|name| name.trim().into()).collect(),
@@ -116,7 +117,7 @@ fn terms(hf: &HfConfig) -> Vec<Term> {
     found
 }
 
-/// The encoder with the heads of its class; `name` is what the classes of the family begin with.
+/// The encoder with the heads of its class; `name` is the prefix of the family's classes.
 pub(super) fn shape(
     hf: &HfConfig,
     name: &str,
@@ -125,7 +126,7 @@ pub(super) fn shape(
 ) -> HfShape {
     let context = hf.count(&["max_position_embeddings"], 512);
     let mut shape = Shape::of_text(context, hf.count(&["vocab_size"], vocab_size));
-    // Of a classifier's pooler; other classes write these keys too.
+    // Keys of a classifier's pooler, which other classes also write.
     hf.only("pooler_hidden_size", config.stack.d_model);
     hf.get("pooler_dropout");
     let pooler = hf.word("pooler_hidden_act", "gelu");
@@ -180,7 +181,7 @@ pub(super) fn shape(
     }
 }
 
-/// The keys that both versions have.
+/// The keys common to both versions.
 pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
     let config = of.encoder_if_any()?;
     let plain = plain(&config.stack, &config.depth())?;
@@ -221,7 +222,7 @@ pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
     Some(written)
 }
 
-/// The names that both versions share.
+/// Adds the tensors whose names both versions share.
 pub(super) fn add_rest(table: &mut Table, of: &HfShape) {
     let config = of.encoder();
     let embeddings = "deberta.embeddings";
@@ -265,8 +266,8 @@ pub(super) fn add_rest(table: &mut Table, of: &HfShape) {
     }
 }
 
-/// The head as released files name it, and transformers with `legacy` = false; beside it version 3 has that of replaced
-/// tokens.
+/// The masked LM head as it is named in released files, and by transformers with `legacy` = false. Files of version 3 also
+/// have the head for replaced tokens.
 fn add_released_head(table: &mut Table) {
     let head = "lm_predictions.lm_head";
     for (name, path) in [("dense", "head.transform"), ("LayerNorm", "head.norm")] {

@@ -1,5 +1,5 @@
-//! DistilBERT (Sanh et al. 2019): BERT with half of its layers, without segments and without a pooler; its classifier has a
-//! dense layer with ReLU of its own. Epsilon of every norm is 1e-12 in its class, whatever a file says.
+//! DistilBERT (Sanh et al. 2019): BERT with half of its layers, without segments and without a pooler; its classifier has
+//! its own dense layer with ReLU. The class fixes the epsilon of all norms at 1e-12, whatever a file says.
 
 use super::plain::{plain, positions};
 use super::{Family, HfShape, bert, layer_norm, text_heads};
@@ -17,7 +17,7 @@ use crate::stack::{NormPlacement, StackConfig};
 use crate::task::TaskConfig;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "distilbert",
     summary: "DistilBERT: BERT without segments and without a pooler",
@@ -28,7 +28,7 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    // A table of sines is in the file as any other.
+    // Sinusoidal positions are stored in the file like a learned table.
     hf.get("sinusoidal_pos_embds");
     hf.only("tie_weights_", true);
     hf.only("position_embedding_type", "absolute");

@@ -1,6 +1,6 @@
 //! ELECTRA (Clark et al. 2020): BERT whose embeddings may be narrower than its blocks. The discriminator has a dense layer
-//! and a score for each token, the generator a head for masked tokens as wide as its embeddings, the classifier a dense
-//! layer with GELU.
+//! and one score per token, the generator a masked LM head as wide as its embeddings, the classifier a dense layer with
+//! GELU.
 
 use super::{Family, HfShape, bert, text_heads};
 use crate::data::Shape;
@@ -14,7 +14,7 @@ use crate::task::TaskConfig;
 use crate::task::replaced_token::{GeneratorConfig, ReplacedTokenConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "electra",
     summary: "ELECTRA: discriminator, generator or classifier, on narrow embeddings",
@@ -26,14 +26,14 @@ pub const FAMILY: Family = Family {
 
 fn read(hf: &HfConfig) -> HfShape {
     hf.only("position_embedding_type", "absolute");
-    // Of multiple choice, and of the script that trained the two networks.
+    // Keys of multiple choice, and of the script that trained the two networks.
     for key in ["summary_last_dropout", "generator_size"] {
         hf.get(key);
     }
     let context = hf.count(&["max_position_embeddings"], 512);
     let mut config = bert::sized(hf, [12, 256, 4, 1024]);
     let d_model = config.stack.d_model;
-    // The class has no projection between equal widths.
+    // The class has no projection if the widths are equal.
     config.d_embedding = Some(hf.count(&["embedding_size"], 128)).filter(|e| *e != d_model);
     config.stack.position = PositionConfig::Learned(LearnedConfig {
         max_len: Some(context),
@@ -41,7 +41,7 @@ fn read(hf: &HfConfig) -> HfShape {
     });
     let of_texts = Shape::of_text(context, hf.count(&["vocab_size"], 30522));
     if hf.architecture() == Some("ElectraForPreTraining") {
-        // The folder of a discriminator has no generator.
+        // The folder of a discriminator contains no generator.
         return HfShape {
             model: ModelConfig::Encoder(config),
             task: TaskConfig::ReplacedToken(ReplacedTokenConfig {

@@ -1,5 +1,5 @@
-//! Falcon (Almazrouei et al. 2023): parallel layers after one norm (7B) or two (40B), one key-value head or
-//! one for each group, rotary positions; the RW models have ALiBi, biases and layers in a row.
+//! Falcon (Almazrouei et al. 2023): parallel layers after one norm (7B) or two (40B), one key-value head or one
+//! per group, rotary positions. The RW models have ALiBi, biases and sequential layers.
 
 use super::plain::{add_rotary, plain, rotary};
 use super::{Family, HfShape, block, fused_by_group, layer_norm};
@@ -15,7 +15,7 @@ use crate::nn::position::alibi::AlibiConfig;
 use crate::stack::{NormPlacement, StackConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "falcon",
     summary: "Falcon: parallel layers, few key-value heads, rotary positions or ALiBi",
@@ -27,7 +27,7 @@ pub const FAMILY: Family = Family {
 
 fn read(hf: &HfConfig) -> HfShape {
     hf.only("apply_residual_connection_post_layernorm", false);
-    // Read below where they count: in the newer architecture, and without linear biases.
+    // Some of these keys only matter in some architectures and are read below only there.
     for key in [
         "num_kv_heads",
         "n_head_kv",

@@ -1,7 +1,7 @@
-//! FNet (Lee-Thorp et al. 2021): BERT with Fourier transforms in the place of attention. Its class projects the sum of the embeddings onto
-//! the width of the blocks, also where both are equal, and has no dropout on what a transform gives.
+//! FNet (Lee-Thorp et al. 2021): BERT with Fourier transforms in place of attention. Its class projects the sum of the embeddings
+//! to the width of the blocks, even if both are equal, and has no dropout on the output of a transform.
 //!
-//! The class transforms padding as if it were text, ours a text alone: rows that are filled up have other results there.
+//! The class transforms padding like text, while here only the text is transformed: results of padded sequences differ.
 
 use super::bert::{self, post_norm_stack};
 use super::plain::{activation_name, positions};
@@ -19,7 +19,7 @@ use crate::nn::recurrent::fourier::FourierConfig;
 use crate::stack::{LayerGroup, StackConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "fnet",
     summary: "FNet: post-norm encoder with Fourier transforms in the place of attention",
@@ -30,9 +30,9 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    // Its matrices are those of `tpu_short_seq_length` positions, cut to shorter texts.
+    // With this option the matrices are those of `tpu_short_seq_length` positions, cut to shorter texts.
     hf.only("use_tpu_fourier_optimizations", false);
-    // Of the matrices, and of the script that converted the weights.
+    // Keys of these matrices, and of the script that converted the weights.
     for key in [
         "tpu_short_seq_length",
         "actual_seq_length",

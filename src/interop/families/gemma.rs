@@ -1,5 +1,5 @@
-//! Gemma (Gemma Team 2024): LLaMA with zero-centred norms, embeddings times √d_model, and gated layers with GELU. What
-//! Gemma 2 and 3 share with it.
+//! Gemma (Gemma Team 2024): LLaMA with zero-centred norms, embeddings scaled by √d_model, and gated layers with GELU.
+//! Also the parts that Gemma 2 and 3 share with it.
 
 use super::llama;
 use super::{Family, HfShape};
@@ -14,7 +14,7 @@ use crate::nn::position::PositionConfig;
 use crate::stack::StackConfig;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "gemma",
     summary: "Gemma: zero-centred RMS norms, scaled embeddings, GELU in gated layers",
@@ -24,7 +24,7 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// What a file means that does not say it.
+/// Default values of a class.
 pub(super) struct Usual {
     pub vocab: usize,
     pub width: usize,
@@ -44,12 +44,12 @@ const USUAL: Usual = Usual {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    // The class takes `hidden_act` = "gelu" of the first files as its approximation by tanh.
+    // The class reads `hidden_act` = "gelu" of the first files as the tanh approximation of GELU.
     let activation = match hf.word("hidden_act", "gelu_pytorch_tanh") {
         "gelu" => Activation::GeluTanh,
         name => hf.activation_named("hidden_act", name),
     };
-    // Files between the first and version 5 have it beside the other; the class passes over it.
+    // Files between the first ones and version 5 also have this key; the class ignores it.
     hf.get("hidden_activation");
     let mut config = config(hf, &USUAL, activation);
     let context = hf.count(&["max_position_embeddings"], USUAL.context);
@@ -57,7 +57,7 @@ fn read(hf: &HfConfig) -> HfShape {
     shape(hf, &USUAL, config)
 }
 
-/// A model of this config.
+/// A model with this config.
 pub(super) fn shape(hf: &HfConfig, usual: &Usual, config: DecoderConfig) -> HfShape {
     hf.only("use_bidirectional_attention", false);
     let context = hf.count(&["max_position_embeddings"], usual.context);
@@ -98,7 +98,7 @@ fn write(of: &HfShape) -> Option<Value> {
     written(of, "GemmaForCausalLM", "hidden_act")
 }
 
-/// LLaMA's keys, with the nonlinearity under a name of Gemma's files.
+/// LLaMA's keys, with the activation under the name that Gemma's files use.
 pub(super) fn written(of: &HfShape, class: &str, activation: &str) -> Option<Value> {
     let mut written = llama::write_as(of, class)?;
     let keys = written.as_object_mut()?;
@@ -111,7 +111,7 @@ pub(super) fn written(of: &HfShape, class: &str, activation: &str) -> Option<Val
     Some(written)
 }
 
-/// The names of Gemma 2 and 3: LLaMA's, with a norm before and one behind each layer.
+/// The table of Gemma 2 and 3: LLaMA's, with a norm before and one after each layer.
 pub(super) fn sandwiched(of: &HfShape) -> Table {
     let mut table = llama::table(of);
     let before = ("post_attention_layernorm", "pre_feedforward_layernorm");

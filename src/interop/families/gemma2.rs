@@ -1,5 +1,5 @@
-//! Gemma 2 (Gemma Team 2024, arXiv:2408.00118): Gemma with norms before and behind its layers, every other of which looks
-//! at a sliding window, and with capped scores of attention and of the vocabulary.
+//! Gemma 2 (Gemma Team 2024, arXiv:2408.00118): Gemma with norms before and after its layers, a sliding window in every
+//! other layer, and soft caps on attention scores and logits.
 
 use super::gemma::{self, Usual};
 use super::{Family, HfShape, layer_types};
@@ -11,7 +11,7 @@ use crate::nn::position::PositionConfig;
 use crate::stack::NormPlacement;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "gemma2",
     summary: "Gemma 2: sandwich norms, windows in every other layer, capped scores",
@@ -40,7 +40,8 @@ fn read(hf: &HfConfig) -> HfShape {
     gemma::shape(hf, &USUAL, config)
 }
 
-/// What Gemma 3 has, too: norms on both sides, the factor on scores, and the caps of the vocabulary's and of attention's.
+/// The config of Gemma 2 and 3: norms on both sides, the factor on attention scores, and the soft caps of logits (`head`)
+/// and of attention (`scores`).
 pub(super) fn config(
     hf: &HfConfig,
     usual: &Usual,
@@ -48,7 +49,7 @@ pub(super) fn config(
     [head, scores]: [Option<f64>; 2],
 ) -> DecoderConfig {
     let activation = hf.activation("hidden_activation", "gelu_pytorch_tanh");
-    // Files of the first versions have it beside the other; the class passes over it.
+    // Files of the first versions also have this key; the class ignores it.
     hf.get("hidden_act");
     let mut config = gemma::config(hf, usual, activation);
     config.stack.norm_placement = NormPlacement::Sandwich;
@@ -60,12 +61,12 @@ pub(super) fn config(
     config
 }
 
-/// Keys of the layers that look at a window.
+/// The number of keys that layers with a window attend to.
 pub(super) fn window(hf: &HfConfig) -> usize {
     hf.count(&["sliding_window"], 4096)
 }
 
-/// A cap that a key says; without it the usual one, and none where it is null.
+/// The soft cap in a key; the default if the key is absent, and none if it is null.
 fn cap(hf: &HfConfig, key: &str, usual: Option<f64>) -> Option<f64> {
     if hf.is_null(key) {
         return None;
@@ -80,7 +81,7 @@ fn write(of: &HfShape) -> Option<Value> {
     written(of, "Gemma2ForCausalLM")
 }
 
-/// The keys of Gemma 3, too, but for its other positions.
+/// The keys of Gemma 2 and 3, except for the latter's positions.
 pub(super) fn written(of: &HfShape, class: &str) -> Option<Value> {
     let config = of.decoder_if_any()?;
     let heads = config.stack.attention_of(&config.depth()).heads();

@@ -1,5 +1,5 @@
-//! Gemma 3 as a reader and writer of texts (Gemma Team 2025, arXiv:2503.19786): Gemma 2 with norms on queries and keys in
-//! place of caps, five layers with a window to each that sees everything, and rotary positions of two bases.
+//! Gemma 3, the text model only (Gemma Team 2025, arXiv:2503.19786): Gemma 2 with norms on queries and keys in place of
+//! soft caps, five layers with a window for each layer with full attention, and rotary positions with two bases.
 
 use super::gemma::{self, Usual};
 use super::gemma2;
@@ -12,7 +12,7 @@ use crate::nn::position::PositionConfig;
 use crate::nn::position::rotary::{RotaryConfig, ScalingConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "gemma3_text",
     summary: "Gemma 3, texts alone: Gemma 2 with normalised queries and keys, rotary positions of two bases",
@@ -31,11 +31,11 @@ const USUAL: Usual = Usual {
     context: 131_072,
 };
 
-/// Bases of layers that see everything, and of those with a window.
+/// Default rotary bases of layers with full attention, and of those with a window.
 const THETA: f64 = 1e6;
 const LOCAL_THETA: f64 = 1e4;
 
-/// The objects of `rope_parameters`, of layers that see everything and of those with a window.
+/// The objects in `rope_parameters` for layers with full attention, and for those with a window.
 const KINDS: [&str; 2] = ["full_attention", "sliding_attention"];
 
 fn read(hf: &HfConfig) -> HfShape {
@@ -49,7 +49,7 @@ fn read(hf: &HfConfig) -> HfShape {
     }
     let context = hf.count(&["max_position_embeddings"], USUAL.context);
     let pattern = hf.count(&["sliding_window_pattern"], 6);
-    // The class passes over its own copy.
+    // The class ignores its own copy of this key.
     hf.get("_sliding_window_pattern");
     let usual = |layer: usize| !(layer + 1).is_multiple_of(pattern);
     let sliding = layer_types::sliding(hf, config.n_layers(), usual);
@@ -67,8 +67,8 @@ fn read(hf: &HfConfig) -> HfShape {
     gemma::shape(hf, &USUAL, config)
 }
 
-/// The positions of layers that see everything, and of those with a window: an object for each since version 5. A base that an
-/// object does not say stands beside it.
+/// The positions of layers with full attention, and of those with a window: one object each since version 5. A base that an
+/// object lacks is read outside of it.
 fn positions(hf: &HfConfig, context: usize) -> [RotaryConfig; 2] {
     let object = hf.get("rope_parameters").and_then(Value::as_object);
     let local_theta = hf.real("rope_local_base_freq", LOCAL_THETA);
@@ -114,7 +114,7 @@ fn write(of: &HfShape) -> Option<Value> {
     }
     written["rope_local_base_freq"] = json!(local.theta);
     if !matches!(local.scaling, ScalingConfig::None(_)) {
-        // Beside each other, keys can stretch those of layers that see everything alone.
+        // Top-level keys can only scale the positions of layers with full attention.
         written.as_object_mut()?.shift_remove("rope_scaling");
         written["rope_parameters"] = json!({
             "full_attention": object(global),
@@ -124,7 +124,7 @@ fn write(of: &HfShape) -> Option<Value> {
     Some(written)
 }
 
-/// The keys of one kind of layers in an object of their own.
+/// The keys of one kind of layers, as an object.
 fn object(rotary: &RotaryConfig) -> Value {
     let mut keys = json!({});
     add_rotary(&mut keys, rotary, "rope_theta");

@@ -13,7 +13,7 @@ use crate::nn::position::learned::LearnedConfig;
 use crate::stack::{LayerGroup, NormPlacement, StackConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "gpt2",
     summary: "GPT-2: pre-norm, learned positions",
@@ -37,7 +37,7 @@ fn read(hf: &HfConfig) -> HfShape {
     HfShape::language_model(config, vocab_size, hf.count(&["n_positions"], 1024))
 }
 
-/// Blocks whose scores are divided by their number, counted from 1.
+/// Blocks whose attention scores are divided by the block's number, counted from 1.
 fn scaled_by_layer(config: &DecoderConfig) -> Vec<LayerGroup> {
     let attention = multi_head(config);
     let d_head = attention.d_head(config.stack.d_model).max(1);
@@ -53,7 +53,7 @@ fn scaled_by_layer(config: &DecoderConfig) -> Vec<LayerGroup> {
     (0..config.n_layers()).map(block).collect()
 }
 
-/// What GPT and GPT-2 have in common.
+/// The config that GPT and GPT-2 have in common.
 pub(super) fn read_gpt(
     hf: &HfConfig,
     norm_placement: NormPlacement,
@@ -131,7 +131,7 @@ fn table(of: &HfShape) -> Table {
     table.within("model.")
 }
 
-/// The blocks of GPT and GPT-2.
+/// Adds the blocks of GPT and GPT-2.
 pub(super) fn add_blocks(table: &mut Table, config: &DecoderConfig) {
     let fused = fused_in_thirds(config);
     for layer in 0..config.n_layers() {

@@ -1,7 +1,7 @@
-//! GPT-Neo (Black et al. 2021): GPT-2 whose layers see all earlier positions and a window of them in turn, with scores that
-//! are not scaled and biases on no projection but the output's.
+//! GPT-Neo (Black et al. 2021): GPT-2 whose layers alternate between full attention and a sliding window, with unscaled
+//! attention scores, and no attention biases except on the output projection.
 //!
-//! A window of `window_size` keys counts the query's own position, as ours does.
+//! As here, a window of `window_size` keys includes the query's own position.
 
 use super::layer_types::period;
 use super::plain::{plain, positions};
@@ -18,7 +18,7 @@ use crate::nn::position::learned::LearnedConfig;
 use crate::stack::{BlockConfig, LayerGroup, NormPlacement, StackConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "gpt_neo",
     summary: "GPT-Neo: GPT-2 with layers that see everything and a window in turn, scores not scaled",
@@ -28,7 +28,7 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// Most layers that lists of a file make.
+/// Maximum number of layers that the lists in a file may describe.
 const MOST_LAYERS: usize = 10_000;
 
 fn read(hf: &HfConfig) -> HfShape {
@@ -87,8 +87,8 @@ fn read(hf: &HfConfig) -> HfShape {
     HfShape::language_model(config, hf.count(&["vocab_size"], 50257), context)
 }
 
-/// Which layers see a window: `attention_layers` names the kind of each, which the class takes where a file has both;
-/// `attention_types` the kinds that follow each other and how often they do, `[[["global", "local"], 12]]`.
+/// Which layers have a window. `attention_layers` names the kind of each layer, and takes precedence in the class;
+/// `attention_types` lists sequences of kinds with their numbers of repeats, `[[["global", "local"], 12]]`.
 fn locals(hf: &HfConfig, n_layers: usize) -> Vec<bool> {
     let types = hf.get("attention_types");
     let found = match (hf.get("attention_layers"), types) {
@@ -114,7 +114,7 @@ fn locals(hf: &HfConfig, n_layers: usize) -> Vec<bool> {
     }
 }
 
-/// Whether each of a list of kinds is local.
+/// Reads a list of kinds as whether each is local.
 fn kinds(list: &Value) -> Option<Vec<bool>> {
     let local = |kind: &Value| match kind.as_str()? {
         "local" => Some(true),
@@ -124,7 +124,7 @@ fn kinds(list: &Value) -> Option<Vec<bool>> {
     list.as_array()?.iter().map(local).collect()
 }
 
-/// The kinds of all layers, from lists with their numbers of repeats.
+/// The kinds of all layers, from sequences with their numbers of repeats.
 fn expanded(types: &Value) -> Option<Vec<bool>> {
     let mut all = Vec::new();
     for item in types.as_array()? {

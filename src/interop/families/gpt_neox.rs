@@ -1,5 +1,5 @@
-//! GPT-NeoX and Pythia (Black et al. 2022): parallel layers with a norm each, partial rotary positions, one
-//! head of queries, keys and values in turn in the fused matrix.
+//! GPT-NeoX and Pythia (Black et al. 2022): parallel layers with a norm each, partial rotary positions, and a
+//! fused matrix with the query, key and value of one head after another.
 
 use super::plain::{add_rotary, plain, rotary};
 use super::{Family, HfShape, block, fused_by_group, layer_norm};
@@ -14,7 +14,7 @@ use crate::nn::position::PositionConfig;
 use crate::stack::{NormPlacement, StackConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "gpt_neox",
     summary: "GPT-NeoX, Pythia: parallel layers with a norm each, partial rotary positions",
@@ -25,17 +25,17 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    // The class is a decoder whatever it says.
+    // The class is a decoder whatever this key says.
     hf.get("is_decoder");
     let context = hf.count(&["max_position_embeddings"], 2048);
-    // The names of version 4 of the library; version 5 has both among `rope_parameters`.
+    // Key names of version 4 of transformers; version 5 has both in `rope_parameters`.
     let keys = RotaryKeys {
         theta: "rotary_emb_base",
         part: Some(("rotary_pct", 0.25)),
         ..WHOLE_HEADS
     };
     let rotary = hf.rotary(keys, context);
-    // The class passes over these names, which other families have.
+    // The class ignores the second names, which other families use.
     hf.agrees(["rotary_emb_base", "rope_theta"], rotary.theta);
     hf.agrees(["rotary_pct", "partial_rotary_factor"], rotary.fraction);
     let parallel = hf.flag("use_parallel_residual", true);
@@ -130,7 +130,7 @@ fn table(of: &HfShape) -> Table {
     }
     table.norm("gpt_neox.final_layer_norm", "stack.final_norm");
     table.linear("embed_out", "head", Stored::OutIn);
-    // The name of version 5's own module.
+    // The name in version 5's own module.
     table.or_same("lm_head.weight".into(), "head.weight".into());
     table.ignored = vec![
         ".attention.bias",

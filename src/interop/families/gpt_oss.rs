@@ -1,4 +1,5 @@
-//! gpt-oss (OpenAI 2025, model card): heads that may look at nothing, windows in every other layer, and experts whose branches are clamped.
+//! gpt-oss (OpenAI 2025, model card): learned attention sinks, windows in every other layer, and experts whose branches are
+//! clamped.
 
 use super::llama;
 use super::{Family, HfShape, block, heads, layer_types};
@@ -10,7 +11,7 @@ use crate::nn::feed_forward::moe::{ExpertConfig, MoeConfig};
 use crate::nn::feed_forward::{Activation, FeedForwardConfig, GatedConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "gpt_oss",
     summary: "gpt-oss: learned sinks, windows in every other layer, clamped experts",
@@ -20,7 +21,7 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// The class knows no other steepness of the gate's sigmoid with this nonlinearity.
+/// The factor inside the gate's sigmoid, which the class fixes.
 const STEEPNESS: f64 = 1.702;
 
 fn read(hf: &HfConfig) -> HfShape {
@@ -28,7 +29,7 @@ fn read(hf: &HfConfig) -> HfShape {
         usual_theta: 150_000.0,
         ..WHOLE_HEADS
     };
-    // Both are said by other keys, too.
+    // Both keys repeat other keys.
     for copy in ["experts_per_token", "initial_context_length"] {
         hf.get(copy);
     }
@@ -41,7 +42,7 @@ fn read(hf: &HfConfig) -> HfShape {
              for positions as they are",
         );
     }
-    // The class gates by `swiglu_alpha` and passes over it.
+    // The class uses `swiglu_alpha` for the gate and ignores this key.
     hf.get("hidden_act");
     let mut config = llama::rotated(hf, keys);
     let bias = hf.flag("attention_bias", true);

@@ -1,5 +1,5 @@
-//! GPT-J (Wang and Komatsuzaki 2021): parallel layers after one norm, rotary positions over neighbours of a
-//! part of each head, a bias on the vocabulary.
+//! GPT-J (Wang and Komatsuzaki 2021): parallel layers after one norm, interleaved rotary positions on a part of
+//! each head, a bias on the LM head.
 
 use super::plain::{plain, rotary};
 use super::{Family, HfShape, block, layer_norm};
@@ -14,7 +14,7 @@ use crate::nn::position::rotary::{Pairing, RotaryConfig};
 use crate::stack::{NormPlacement, StackConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "gptj",
     summary: "GPT-J: parallel layers after one norm, interleaved partial rotary positions",

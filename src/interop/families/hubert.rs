@@ -1,9 +1,9 @@
-//! HuBERT (Hsu et al. 2021): wav2vec 2.0's network under other names, which may do without the norm of its features.
+//! HuBERT (Hsu et al. 2021): wav2vec 2.0's network under other names; the norm of its features may be absent.
 
 use super::wav2vec2_names::table;
 use super::{Family, wav2vec2};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "hubert",
     summary: "HuBERT: wav2vec 2.0's network, trained on clusters of its own states",
@@ -13,5 +13,5 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// The classes whose weights are read.
+/// The classes whose weights can be imported.
 const CLASSES: [&str; 3] = ["HubertForCTC", "HubertForPreTraining", "HubertModel"];

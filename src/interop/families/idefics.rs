@@ -1,5 +1,5 @@
-//! Idefics (Laurençon et al. 2023, OBELICS, appendix): Flamingo with a LLaMA that looks at CLIP's patches, through a Perceiver
-//! resampler or all of them.
+//! Idefics (Laurençon et al. 2023, OBELICS, appendix): Flamingo with a LLaMA that attends to CLIP's patches, either through a
+//! Perceiver resampler or directly.
 
 mod names;
 
@@ -23,7 +23,7 @@ use crate::task::{CaptioningConfig, TaskConfig};
 use names::table;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "idefics",
     summary: "Idefics: Flamingo with a LLaMA that looks at CLIP's patches",
@@ -34,14 +34,14 @@ pub const FAMILY: Family = Family {
 };
 
 const CLASS: &str = "IdeficsForVisionText2Text";
-/// Layer norms of resamplers have PyTorch's usual number.
+/// Epsilon of the resampler's layer norms: PyTorch's default.
 const EPS: f64 = 1e-5;
 
 fn read(hf: &HfConfig) -> HfShape {
     super::bart::require_class(hf, &[CLASS]);
     hf.only("additional_vocab_size", 0);
     hf.only("alpha_type", "float");
-    // How the class begins, and which of its parts it holds still while it learns.
+    // Keys of initialisation, and of parts that are frozen in training.
     for key in [
         "alpha_initializer",
         "alphas_initializer_range",
@@ -118,7 +118,7 @@ fn read(hf: &HfConfig) -> HfShape {
     }
 }
 
-/// The network of images, and their channels, height and width.
+/// The image network, and the channels, height and width of its images.
 fn vision(hf: &HfConfig) -> (VisionConfig, [usize; 3]) {
     let vision = hf.nested("vision_config");
     let side = vision.count(&["image_size"], 224);
@@ -137,7 +137,7 @@ fn vision(hf: &HfConfig) -> (VisionConfig, [usize; 3]) {
             d_model: vision.count(&["embed_dim", "hidden_size"], 768),
             norm: layer_norm(vision.real("layer_norm_eps", 1e-5)),
             norm_placement: NormPlacement::Pre,
-            // The class reads patches before the norm behind the last block.
+            // The class reads the patches before the norm that follows the last block.
             final_norm: Some(false),
             position: PositionConfig::Learned(LearnedConfig::default()),
             attention: AttentionConfig::MultiHead(MultiHeadConfig {
@@ -191,7 +191,7 @@ fn resampler(hf: &HfConfig, width: usize) -> Option<ResamplerConfig> {
     used.then_some(config)
 }
 
-/// Both networks of a model of the family, when it is one.
+/// Both networks of the model, if it is one of this family.
 fn parts(of: &HfShape) -> Option<(&VisionLanguageConfig, &VisionConfig, &DecoderConfig)> {
     let ModelConfig::VisionLanguage(model) = &of.model else {
         return None;
@@ -202,13 +202,13 @@ fn parts(of: &HfShape) -> Option<(&VisionLanguageConfig, &VisionConfig, &Decoder
     }
 }
 
-/// The differences from what the keys can say.
+/// The differences from what the keys can express.
 fn declined(of: &HfShape) -> Declined {
     let Some((model, _, text)) = parts(of) else {
         return Declined::default();
     };
     let cross = &model.cross_attention;
-    // The class has a gated block for each whole group of blocks.
+    // The class has one gated block for each complete group of blocks.
     let groups = text.n_layers().is_multiple_of(cross.every.max(1));
     let divisor = format!("a divisor of model.text.n_layers = {}", text.n_layers());
     let all = [

@@ -1,5 +1,5 @@
-//! Classifiers of images, and the classes of the same networks without one (`ViTModel`): these become a run all the same, whose
-//! classifier is drawn, as transformers draws it when it loads such a folder as a classifier.
+//! Image classifiers, and the classes of the same networks without one (`ViTModel`). The latter are also imported as classifiers,
+//! whose head is initialised randomly, as by transformers when it loads such a folder as a classifier.
 
 use super::{HfShape, POOLERS, text_heads};
 use crate::interop::HfConfig;
@@ -7,14 +7,14 @@ use crate::interop::rename::Table;
 use crate::task::TaskConfig;
 use serde_json::Value;
 
-/// The ending of the names of classifiers.
+/// The ending of the names of classifier classes.
 const CLASSIFIER: &str = "ForImageClassification";
 
-/// The beginnings of our paths of classifiers.
+/// Prefixes of our paths of classifier heads.
 pub(super) const HEADS: [&str; 2] = ["head.", "distilled_head."];
 
-/// Notes a fault of a class that is neither this classifier nor its network alone, and of a classifier that does not tell one
-/// class of each image; tells a reader of a network alone.
+/// Reports a fault if the class is neither this classifier nor its network without one, or if the classifier does not predict a
+/// single class per image. Warns if the network has no classifier.
 pub(super) fn require(hf: &HfConfig, classifier: &str) {
     let name = classifier.split("For").next().unwrap_or_default();
     let body = format!("{name}{}", text_heads::BODY);
@@ -28,7 +28,7 @@ pub(super) fn require(hf: &HfConfig, classifier: &str) {
     }
 }
 
-/// Notes a fault of another class than this network's, of which there is no classifier; tells a reader that its classifier is drawn.
+/// Reports a fault if the class is not `body`, which exists only without a classifier; warns that the classifier is random.
 pub(super) fn require_body(hf: &HfConfig, body: &str) {
     match hf.architecture() {
         Some(class) if class != body => hf.fault(format!(
@@ -38,7 +38,7 @@ pub(super) fn require_body(hf: &HfConfig, body: &str) {
     }
 }
 
-/// Tells a reader of a network without a classifier what becomes of it.
+/// Warns that a network has no classifier and gets a random one.
 fn say_drawn(hf: &HfConfig, class: &str) {
     hf.warn(format!(
         "{class} has no classifier: one is drawn, and tells nothing before it is trained; a run that begins from this one ([init] from) \
@@ -46,18 +46,18 @@ fn say_drawn(hf: &HfConfig, class: &str) {
     ));
 }
 
-/// What an exported folder of a class without a classifier lacks.
+/// A note on an exported folder whose class has no classifier.
 pub(in crate::interop) fn left_out(config: &Value) -> String {
     let class = config["architectures"][0].as_str().unwrap_or_default();
     format!("{class} has no classifier: that of the run is not in the folder")
 }
 
-/// Whether a task's network leaves for other programs without a classifier: its head tells classes that nothing names.
+/// Whether the task's network is exported without a head, because the head predicts classes without names.
 pub(in crate::interop) fn is_body(task: &TaskConfig) -> bool {
     matches!(task, TaskConfig::SelfDistillation(_))
 }
 
-/// A classifier's config.json as that of the same network without one; `None` of a class that has no such one.
+/// Turns a classifier's config.json into that of the same network without one; `None` if there is no such class.
 pub(super) fn body(mut config: Value) -> Option<Value> {
     let class = config["architectures"][0].as_str()?;
     let (name, _) = class.split_once(CLASSIFIER).or_else(|| {
@@ -68,7 +68,7 @@ pub(super) fn body(mut config: Value) -> Option<Value> {
     Some(config)
 }
 
-/// What an exported folder lacks of a run whose network leaves without its head.
+/// A note on an exported folder of a network without the run's head.
 pub(in crate::interop) fn head_left_out(config: &Value) -> String {
     let class = config["architectures"][0].as_str().unwrap_or_default();
     format!(
@@ -77,8 +77,8 @@ pub(in crate::interop) fn head_left_out(config: &Value) -> String {
     )
 }
 
-/// Notes a fault of a classifier whose scores are of several classes an image, or numbers: transformers trains it by another loss, and
-/// a softmax over its scores tells other things.
+/// Reports a fault if a classifier predicts several classes per image, or numbers: transformers trains it with another loss, for
+/// which a softmax over its scores is meaningless.
 fn refuse_other_problems(hf: &HfConfig) {
     let said = hf.get("problem_type");
     match said.and_then(Value::as_str) {
@@ -102,13 +102,13 @@ fn refuse_other_problems(hf: &HfConfig) {
     }
 }
 
-/// Whether the class is that of a network for images without a classifier.
+/// Whether the class is an image network without a classifier.
 pub(in crate::interop) fn is_without(hf: &HfConfig, of: &HfShape) -> bool {
     let body = |class: &str| class.ends_with(text_heads::BODY);
     matches!(of.task, TaskConfig::ImageClassification(_)) && hf.architecture().is_some_and(body)
 }
 
-/// The table of a network without a classifier. The pooler that some have makes other vectors than classifiers read.
+/// The table of a network without a classifier. Some networks have a pooler, whose output classifiers do not read.
 pub(in crate::interop) fn without(mut table: Table) -> Table {
     table.drawn.extend(HEADS);
     table.ignored.extend(POOLERS);

@@ -1,4 +1,4 @@
-//! Layers that differ, as Hugging Face lists them: a kind for each layer.
+//! Layers of different kinds in Hugging Face's form: a list with the kind of each layer.
 
 use crate::interop::HfConfig;
 use crate::model::DecoderConfig;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const FULL: &str = "full_attention";
 const SLIDING: &str = "sliding_attention";
 
-/// Whether each of so many layers looks at a window: `layer_types`, or what is `usual` of a layer, counted from 0.
+/// Whether each of `layers` layers has a sliding window: by `layer_types`, or else by `usual` of its index, counted from 0.
 pub(super) fn sliding(hf: &HfConfig, layers: usize, usual: impl Fn(usize) -> bool) -> Vec<bool> {
     let Some(list) = hf.get("layer_types") else {
         return (0..layers).map(usual).collect();
@@ -35,8 +35,8 @@ pub(super) fn sliding(hf: &HfConfig, layers: usize, usual: impl Fn(usize) -> boo
     }
 }
 
-/// The window of a model that may go without: `sliding_window`, or the `usual` one of its class, where `use_sliding_window` is
-/// on. A fault of `layer_types` that name a window where there is none.
+/// The window of a model that may have none: `sliding_window`, or the class's default `usual`, if `use_sliding_window` is
+/// true. It is a fault if `layer_types` names sliding layers but there is no window.
 pub(super) fn window_if_used(hf: &HfConfig, usual: Option<usize>) -> Option<usize> {
     let used = hf.flag("use_sliding_window", false) && !hf.is_null("sliding_window");
     let window = match used {
@@ -49,9 +49,9 @@ pub(super) fn window_if_used(hf: &HfConfig, usual: Option<usize>) -> Option<usiz
     window
 }
 
-/// Gives a Qwen its windows: the layers that `layer_types` names, or those from number `max_window_layers` on.
+/// Sets the windows of a Qwen model: on the layers that `layer_types` names, or on those from index `max_window_layers` on.
 pub(super) fn upper_windows(hf: &HfConfig, config: &mut DecoderConfig) {
-    // Without an effect where there are no windows.
+    // The key has no effect if there are no windows.
     hf.get("max_window_layers");
     if let Some(window) = window_if_used(hf, Some(4096)) {
         let first = hf.typed("max_window_layers", "a number of layers", Value::as_u64);
@@ -61,7 +61,7 @@ pub(super) fn upper_windows(hf: &HfConfig, config: &mut DecoderConfig) {
     }
 }
 
-/// Adds the keys of windows that not every model of the class has.
+/// Adds the keys of windows, for classes whose models need not have any.
 pub(super) fn add_windows(keys: &mut Value, stack: &StackConfig, depth: &Depth) {
     let (types, window) = written(stack, depth).unwrap_or_default();
     keys["use_sliding_window"] = json!(window.is_some());
@@ -71,7 +71,7 @@ pub(super) fn add_windows(keys: &mut Value, stack: &StackConfig, depth: &Depth) 
     }
 }
 
-/// Faults of layers with sliding windows where nothing says how long these are, or that they count.
+/// Reports a fault if layers have sliding windows but the window's size is missing or not enabled.
 fn without_windows(hf: &HfConfig) {
     hf.get("sliding_window");
     let kinds = hf.typed("layer_types", "a list", Value::as_array);
@@ -83,7 +83,7 @@ fn without_windows(hf: &HfConfig) {
     }
 }
 
-/// `layer_types` of a stack, and the window of its first layer that has one; `None` when some layer has neither multi-head
+/// The `layer_types` of a stack, and the window of its first layer that has one; `None` if some layer has neither multi-head
 /// attention nor a sliding window.
 pub(super) fn written(stack: &StackConfig, depth: &Depth) -> Option<(Value, Option<usize>)> {
     let of_block = |attention: Option<&AttentionConfig>| match attention? {
@@ -99,8 +99,8 @@ pub(super) fn written(stack: &StackConfig, depth: &Depth) -> Option<(Value, Opti
     Some((json!(names), windows.into_iter().flatten().next()))
 }
 
-/// The groups of a stack whose `sliding` layers look at a window of so many keys on one side and have the position scheme
-/// `local`, if any, in place of the stack's; none where all layers are alike, which the stack itself says.
+/// The layer groups of a stack whose `sliding` layers have a window of `window` keys on one side and, if given, the position
+/// scheme `local` instead of the stack's. Empty if all layers are alike, which the stack itself expresses.
 pub(super) fn in_windows(
     stack: &mut StackConfig,
     sliding: &[bool],
@@ -128,8 +128,7 @@ pub(super) fn in_windows(
     }
 }
 
-/// Groups of blocks that follow each other again and again and make a list of layers; neighbours that are alike are one
-/// group.
+/// The shortest groups of blocks whose repetition gives a list of layers; equal neighbours are merged into one group.
 pub(super) fn groups<T: PartialEq>(all: &[T], of: impl Fn(&T) -> LayerGroup) -> Vec<LayerGroup> {
     let alike = period(all).chunk_by(|a, b| a == b);
     let group = |run: &[T]| LayerGroup {
@@ -139,7 +138,7 @@ pub(super) fn groups<T: PartialEq>(all: &[T], of: impl Fn(&T) -> LayerGroup) -> 
     alike.map(group).collect()
 }
 
-/// The shortest beginning of a list of which the list is repeats.
+/// The shortest prefix of a list whose repetition gives the list.
 pub(super) fn period<T: PartialEq>(all: &[T]) -> &[T] {
     let repeats = |length: &usize| {
         all.len().is_multiple_of(*length) && all.chunks(*length).all(|part| *part == all[..*length])

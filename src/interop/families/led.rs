@@ -1,5 +1,5 @@
-//! LED (Beltagy et al. 2020, section 7): BART whose encoder is a Longformer's, with positions of 16,384 tokens that are read and
-//! 1,024 that are written.
+//! LED (Beltagy et al. 2020, section 7): BART with a Longformer as encoder, with positions for 16,384 source tokens and
+//! 1,024 target tokens.
 
 use super::{Family, HfShape, bart, windows};
 use crate::data::Shape;
@@ -11,7 +11,7 @@ use crate::nn::position::learned::LearnedConfig;
 use crate::task::{TaskConfig, TranslationConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "led",
     summary: "LED: BART whose encoder has windows and global tokens",
@@ -23,7 +23,7 @@ pub const FAMILY: Family = Family {
 
 fn read(hf: &HfConfig) -> HfShape {
     bart::require_class(hf, &["LEDForConditionalGeneration", "LEDModel"]);
-    // BART's key, which the class passes over.
+    // A key of BART, which the class ignores.
     hf.only("scale_embedding", false);
     let context = hf.count(&["max_encoder_position_embeddings"], 16384);
     let written = hf.count(&["max_decoder_position_embeddings"], 1024);
@@ -74,7 +74,7 @@ fn write(of: &HfShape) -> Option<Value> {
     Some(written)
 }
 
-/// BART's names below another one, and those of the encoder's attention.
+/// BART's table with another prefix, and the encoder's attention.
 fn table(of: &HfShape) -> Table {
     let mut table = bart::table(of);
     table.prefix = "led.";

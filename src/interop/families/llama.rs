@@ -1,4 +1,4 @@
-//! LLaMA 1 to 3 (Touvron et al. 2023): pre-RMS-norm, rotary positions, SwiGLU, grouped queries.
+//! LLaMA 1 to 3 (Touvron et al. 2023): pre-norm RMS norms, rotary positions, SwiGLU, grouped queries.
 
 use super::plain::{add_rotary, plain, rotary};
 use super::{Family, HfShape, block, rms_norm};
@@ -13,7 +13,7 @@ use crate::nn::position::PositionConfig;
 use crate::stack::StackConfig;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "llama",
     summary: "LLaMA: RMS norm, rotary positions, gated feed-forward, grouped queries",
@@ -27,18 +27,18 @@ fn read(hf: &HfConfig) -> HfShape {
     shape(hf, config(hf))
 }
 
-/// A model of this config.
+/// A model with this config.
 pub(super) fn shape(hf: &HfConfig, config: DecoderConfig) -> HfShape {
     let context = hf.count(&["max_position_embeddings"], 2048);
     HfShape::language_model(config, hf.count(&["vocab_size"], 32000), context)
 }
 
-/// Also what Mistral and Qwen share with LLaMA.
+/// The config of LLaMA, which Mistral and Qwen build on.
 pub(super) fn config(hf: &HfConfig) -> DecoderConfig {
     rotated(hf, WHOLE_HEADS)
 }
 
-/// The same with other values of rotary positions where a file does not say them.
+/// Same as [`config`], with other keys and defaults of rotary positions.
 pub(super) fn rotated(hf: &HfConfig, keys: RotaryKeys) -> DecoderConfig {
     let context = hf.count(&["max_position_embeddings"], 2048);
     let bias = hf.flag("attention_bias", false);
@@ -99,7 +99,7 @@ pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
     Some(written)
 }
 
-/// Takes the width of heads out where it is what a class without such a key makes of the others; a class reads one that is there.
+/// Removes `head_dim` if it is the width that classes without this key compute; if the key is present, they use it.
 pub(super) fn without_usual_width(written: &mut Value) {
     let number = |key: &str| written[key].as_u64().unwrap_or_default();
     let usual = number("hidden_size") / number("num_attention_heads").max(1);
@@ -110,14 +110,14 @@ pub(super) fn without_usual_width(written: &mut Value) {
     }
 }
 
-/// A fault where a file asks for biases that the class does not have.
+/// Reports a fault if a file asks for biases that the class does not have.
 pub(super) fn without_biases(hf: &HfConfig, keys: &[&str]) {
     for key in keys {
         hf.only(key, false);
     }
 }
 
-/// The window of the first block's attention, when it has one.
+/// The window of the first block's attention, if it has one.
 pub(super) fn window(of: &HfShape) -> Option<usize> {
     let config = of.decoder_if_any()?;
     match config.stack.block(&config.depth(), 0).attention? {
@@ -126,7 +126,7 @@ pub(super) fn window(of: &HfShape) -> Option<usize> {
     }
 }
 
-/// Also the names of Mistral and Qwen; rules whose parameters a model lacks are idle.
+/// The table of LLaMA, also used by Mistral and Qwen; rules whose parameters a model lacks are skipped.
 pub(super) fn table(of: &HfShape) -> Table {
     let config = of.decoder();
     let mut table = Table::new("model.");
@@ -157,7 +157,7 @@ pub(super) fn table(of: &HfShape) -> Table {
     with_ends(table, config.tie_embeddings)
 }
 
-/// A table of embeddings and blocks with the last norm and the product onto the vocabulary.
+/// Adds the last norm and the LM head to a table of embeddings and blocks.
 pub(super) fn with_ends(mut table: Table, tied: bool) -> Table {
     table.norm("model.norm", "stack.final_norm");
     table.linear("lm_head", "head", Stored::OutIn);

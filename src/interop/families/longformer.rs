@@ -1,4 +1,4 @@
-//! Longformer (Beltagy et al. 2020): RoBERTa with windows of neighbours and global tokens, which have projections of their own.
+//! Longformer (Beltagy et al. 2020): RoBERTa with sliding windows, and with global tokens, which have their own projections.
 
 use super::{Family, HfShape, roberta, text_heads, windows};
 use crate::interop::HfConfig;
@@ -7,7 +7,7 @@ use crate::model::{GlobalTokens, ModelConfig};
 use crate::task::TaskConfig;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "longformer",
     summary: "Longformer: RoBERTa with windows and global tokens",
@@ -31,7 +31,7 @@ fn read(hf: &HfConfig) -> HfShape {
             _ => config.layers = windows::groups(&heads, &config.stack.feed_forward, &windows),
         }
     }
-    // As the classes of transformers do without a mask of global tokens.
+    // The global tokens that the transformers classes use if no mask of them is given.
     match &mut of.task {
         TaskConfig::MaskedLm(task) => task.global_tokens = Some(GlobalTokens::None),
         TaskConfig::TextClassification(task) => task.global_tokens = Some(GlobalTokens::First),
@@ -50,7 +50,7 @@ fn write(of: &HfShape) -> Option<Value> {
     let config = of.encoder_if_any()?;
     match &of.task {
         TaskConfig::QuestionAnswering(_) => return None,
-        // The class has none of itself.
+        // The class itself makes no token global.
         TaskConfig::TextEmbedding(c) if c.global_tokens != Some(GlobalTokens::None) => return None,
         _ => {}
     }

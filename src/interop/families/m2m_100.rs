@@ -1,8 +1,8 @@
-//! M2M-100 and NLLB-200's dense models (Fan et al. 2020, arXiv:2010.11125; NLLB Team 2022, arXiv:2207.04672): BART's stacks with norms
-//! before the layers and behind the last one, without a norm on the embeddings, with fairseq's sinusoids: all sines before all cosines,
-//! counted from behind the id of padding. Folders have no table of them.
+//! M2M-100 and NLLB-200's dense models (Fan et al. 2020, arXiv:2010.11125; NLLB Team 2022, arXiv:2207.04672): BART's stacks with
+//! norms before the layers and after the last one, without a norm on the embeddings. Positions are fairseq's sinusoids: all sines
+//! before all cosines, counted from the position after the padding id. Folders have no table of them.
 //!
-//! Not here: NLLB's mixture of experts (`nllb-moe`).
+//! NLLB's mixture of experts (`nllb-moe`) is not supported.
 
 use super::{Family, HfShape, bart};
 use crate::interop::HfConfig;
@@ -13,7 +13,7 @@ use crate::nn::position::sinusoidal::{Layout, SinusoidalConfig};
 use crate::stack::NormPlacement;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "m2m_100",
     summary: "M2M-100 and NLLB-200: pre-norm encoder-decoder, fairseq's sinusoidal positions",
@@ -24,7 +24,7 @@ pub const FAMILY: Family = Family {
 };
 
 const CLASS: &str = "M2M100ForConditionalGeneration";
-/// The id of padding of a file that says none.
+/// Default padding id.
 const PADDING: u64 = 1;
 
 fn read(hf: &HfConfig) -> HfShape {
@@ -64,7 +64,7 @@ fn read(hf: &HfConfig) -> HfShape {
     of
 }
 
-/// The id of padding, up to which no position is counted.
+/// The padding id; positions are counted from the next one.
 fn padding(hf: &HfConfig) -> usize {
     let said = hf.get("pad_token_id").map_or(Some(PADDING), Value::as_u64);
     match said.and_then(|id| u32::try_from(id).ok()) {
@@ -89,7 +89,7 @@ fn write(of: &HfShape) -> Option<Value> {
     Some(written)
 }
 
-/// BART's names. Positions of the first files are tensors that no class reads.
+/// BART's table. The first files have tensors of positions that no class reads.
 fn table(of: &HfShape) -> Table {
     let mut table = bart::table(of);
     table.ignored.extend([

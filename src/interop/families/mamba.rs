@@ -1,7 +1,7 @@
-//! Mamba (Gu and Dao 2023): selective state spaces behind RMS norms, no positions and no feed-forward layers.
+//! Mamba (Gu and Dao 2023): selective state spaces after RMS norms, without positions and feed-forward layers.
 //!
-//! The class multiplies its channels by any factor; ours takes whole ones. How first weights are drawn (`time_step_*`,
-//! `initializer_range`) and how the class computes (`use_mambapy`, `residual_in_fp32`) is no part of the model.
+//! The class allows any expansion factor; here it must be whole. Initialisation (`time_step_*`, `initializer_range`)
+//! and details of the computation (`use_mambapy`, `residual_in_fp32`) are not part of the model.
 
 use super::{Family, HfShape, rms_norm};
 use crate::interop::HfConfig;
@@ -16,7 +16,7 @@ use crate::nn::recurrent::mamba::{FIRST_STEPS, MambaConfig};
 use crate::stack::{LayerGroup, NormPlacement, StackConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "mamba",
     summary: "Mamba: selective state spaces in the place of attention and feed-forward layers",
@@ -26,14 +26,14 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// What norms add under their root where a file does not say it.
+/// Default epsilon of norms.
 const EPS: f64 = 1e-5;
 
-/// Tokens of the texts that the published models were trained on; config.json has no such number.
+/// Context length of the published models in tokens; config.json has no such key.
 const CONTEXT: usize = 2048;
 
 fn read(hf: &HfConfig) -> HfShape {
-    // Keys of the authors' own files, and of how the class computes and draws.
+    // Keys of the authors' own files, and of the class's computation and initialisation.
     for key in [
         "d_model",
         "d_inner",
@@ -66,7 +66,7 @@ fn read(hf: &HfConfig) -> HfShape {
         );
     }
     let automatic = hf.get("time_step_rank").is_none_or(|rank| rank == "auto");
-    // First steps of weights that are here matter no more.
+    // Initial step sizes no longer matter once there are weights.
     let step = |key, usual| {
         hf.real(key, usual)
             .clamp(*FIRST_STEPS.start(), *FIRST_STEPS.end())
@@ -104,7 +104,7 @@ fn read(hf: &HfConfig) -> HfShape {
     HfShape::language_model(config, hf.count(&["vocab_size"], 50280), CONTEXT)
 }
 
-/// A note of weights that the class changes when it opens them.
+/// Warns about weights that the class changes when it loads them.
 pub(super) fn warn_of_rescaling(hf: &HfConfig) {
     if hf.flag("rescale_prenorm_residual", false) {
         hf.warn(
@@ -119,7 +119,7 @@ fn write(of: &HfShape) -> Option<Value> {
     let (Some(MixerConfig::Mamba(mixer)), None) = (block.mixer, block.feed_forward) else {
         return None;
     };
-    // Of other norms the comparison of what is read again tells.
+    // Other norms are found when the config is read back and compared.
     let eps = match &config.stack.norm {
         NormConfig::Rms(norm) => norm.eps,
         NormConfig::Layer(norm) => norm.eps,

@@ -1,7 +1,7 @@
-//! Mamba-2 (Dao and Gu 2024): state spaces by heads behind RMS norms, no positions and no feed-forward layers.
+//! Mamba-2 (Dao and Gu 2024): state spaces with heads after RMS norms, without positions and feed-forward layers.
 //!
-//! How first weights are drawn (`time_step_min`, `initializer_range` and the like) and how the class computes (`chunk_size`,
-//! `residual_in_fp32`) is no part of the model. The norm inside of a layer adds what the norms between layers add.
+//! Initialisation (`time_step_min`, `initializer_range` and the like) and details of the computation (`chunk_size`,
+//! `residual_in_fp32`) are not part of the model. The norm inside a layer has the epsilon of the norms between layers.
 
 use super::{Family, HfShape, rms_norm};
 use crate::interop::HfConfig;
@@ -17,7 +17,7 @@ use crate::nn::recurrent::mamba2::Mamba2Config;
 use crate::stack::{LayerGroup, NormPlacement, StackConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "mamba2",
     summary: "Mamba-2: state spaces by heads in the place of attention and feed-forward layers",
@@ -27,14 +27,14 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// What norms add under their root where a file does not say it.
+/// Default epsilon of norms.
 const EPS: f64 = 1e-5;
 
-/// Tokens of the texts that the published models were trained on; config.json has no such number.
+/// Context length of the published models in tokens; config.json has no such key.
 const CONTEXT: usize = 2048;
 
 fn read(hf: &HfConfig) -> HfShape {
-    // Keys of the authors' own files, and of how the class computes and draws; no head has a rank of steps.
+    // Keys of the authors' own files, and of the class's computation and initialisation; heads have no rank of steps here.
     for key in [
         "chunk_size",
         "d_model",
@@ -59,7 +59,7 @@ fn read(hf: &HfConfig) -> HfShape {
     }
     let d_model = hf.count(&["hidden_size"], 4096);
     let eps = hf.real("layer_norm_epsilon", EPS);
-    // First steps of weights that are here matter no more.
+    // Initial step sizes no longer matter once there are weights.
     let step = |key, usual| {
         hf.real(key, usual)
             .clamp(*FIRST_STEPS.start(), *FIRST_STEPS.end())
@@ -101,7 +101,7 @@ fn read(hf: &HfConfig) -> HfShape {
     HfShape::language_model(config, hf.count(&["vocab_size"], 32768), CONTEXT)
 }
 
-/// The least and the largest step; `None` where there is no limit.
+/// The smallest and the largest step size; `None` if there is no limit.
 fn limits(hf: &HfConfig) -> Option<[f64; 2]> {
     let read = |value: &Value| {
         let [least, most] = value.as_array()?.as_slice() else {
@@ -125,7 +125,7 @@ fn write(of: &HfShape) -> Option<Value> {
     let (Some(MixerConfig::Mamba2(mixer)), None) = (block.mixer, block.feed_forward) else {
         return None;
     };
-    // Of other norms the comparison of what is read again tells.
+    // Other norms are found when the config is read back and compared.
     let eps = match &config.stack.norm {
         NormConfig::Rms(norm) => norm.eps,
         NormConfig::Layer(norm) => norm.eps,

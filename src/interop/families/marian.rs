@@ -1,5 +1,5 @@
-//! Marian (Junczys-Dowmunt et al. 2018) as the OPUS-MT models have it: BART's stacks without a norm on the embeddings,
-//! with sinusoids whose sines stand before their cosines.
+//! Marian (Junczys-Dowmunt et al. 2018) as in the OPUS-MT models: BART's stacks without a norm on the embeddings,
+//! with sinusoids whose sines all precede their cosines.
 
 use super::{Family, HfShape, bart};
 use crate::data::Shape;
@@ -11,7 +11,7 @@ use crate::nn::position::sinusoidal::{Layout, SinusoidalConfig, table as sinusoi
 use crate::task::{TaskConfig, TranslationConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "marian",
     summary: "Marian: post-norm encoder-decoder, sinusoidal positions",
@@ -24,7 +24,7 @@ pub const FAMILY: Family = Family {
 fn read(hf: &HfConfig) -> HfShape {
     hf.only("normalize_embedding", false);
     hf.only("static_position_embeddings", true);
-    // Counted by Marian's converter, without an effect on sinusoids.
+    // Written by Marian's converter, without an effect on sinusoids.
     hf.get("extra_pos_embeddings");
     bart::require_class(hf, &["MarianMTModel"]);
     let context = hf.count(&["max_position_embeddings"], 1024);
@@ -67,7 +67,7 @@ fn write(of: &HfShape) -> Option<Value> {
 fn table(of: &HfShape) -> Table {
     let mut table = bart::table(of);
     if of.shape.source_vocab_size.is_some() {
-        // Two tables have no common one.
+        // Separate tables have no common copy.
         table.copies.clear();
     }
     let (rows, d_model) = (of.shape.context, of.encoder_decoder().stack.d_model);

@@ -1,12 +1,12 @@
-//! mBART and mBART-50 (Liu et al. 2020, arXiv:2001.08210; Tang et al. 2020, arXiv:2008.00401): BART with norms before the layers, and one
-//! behind the last layer of each side.
+//! mBART and mBART-50 (Liu et al. 2020, arXiv:2001.08210; Tang et al. 2020, arXiv:2008.00401): BART with norms before the layers,
+//! and one after the last layer of each side.
 
 use super::{Family, HfShape, bart};
 use crate::interop::HfConfig;
 use crate::stack::NormPlacement;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "mbart",
     summary: "mBART: pre-norm encoder-decoder, learned positions, a norm on the embeddings",

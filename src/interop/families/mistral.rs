@@ -1,5 +1,5 @@
 //! Mistral (Jiang et al. 2023): LLaMA with grouped queries. In early releases every layer attends to a sliding window of
-//! `sliding_window` keys, the query's own position among them; later ones have none.
+//! `sliding_window` keys, including the query's own position; later releases have no window.
 
 use super::llama::{self, table};
 use super::{Family, HfShape};
@@ -9,7 +9,7 @@ use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::sliding_window::SlidingWindowConfig;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "mistral",
     summary: "Mistral: LLaMA with grouped queries, in early releases over a sliding window",
@@ -24,7 +24,7 @@ fn read(hf: &HfConfig) -> HfShape {
     llama::shape(hf, windowed(hf, llama::config(hf)))
 }
 
-/// Every layer over the file's sliding window, when it has one.
+/// Sets the file's sliding window on every layer, if it has one.
 pub(super) fn windowed(hf: &HfConfig, mut config: DecoderConfig) -> DecoderConfig {
     if let Some(window) = hf.count_if_any(&["sliding_window"]) {
         let attention = &mut config.stack.attention;

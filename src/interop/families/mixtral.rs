@@ -1,4 +1,4 @@
-//! Mixtral (Jiang et al. 2024): Mistral with experts in every layer, of which a token uses a few.
+//! Mixtral (Jiang et al. 2024): Mistral with experts in every layer, a few of which each token uses.
 
 use super::{Family, HfShape, llama, mistral};
 use crate::interop::HfConfig;
@@ -8,7 +8,7 @@ use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::feed_forward::moe::{ExpertConfig, MoeConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "mixtral",
     summary: "Mixtral: Mistral with experts",
@@ -38,7 +38,7 @@ fn read(hf: &HfConfig) -> HfShape {
             n_experts,
             top_k,
             expert: ExpertConfig::Gated(expert),
-            // One chosen probability, too, is divided by itself.
+            // A single chosen probability is also normalised, and becomes 1.
             normalize_weights: Some(true),
             ..MoeConfig::default()
         });
@@ -82,7 +82,7 @@ fn table(of: &HfShape) -> Table {
                 .collect();
             table.experts(names, format!("{ours}.experts.{part}.weight"));
         }
-        // The names of version 5's own modules.
+        // The names in version 5's own modules.
         let theirs = format!("model.layers.{layer}.mlp");
         let expert = |part: &str| format!("{ours}.experts.{part}.weight");
         table.or_same(

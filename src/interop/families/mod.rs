@@ -102,17 +102,17 @@ use serde_json::{Value, json};
 /// The contents of a config.json: a network, the task that it was trained for, and the shape of its inputs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HfShape {
-    /// The network as ours.
+    /// The network in our configs.
     pub model: ModelConfig,
-    /// Its objective, which has the heads.
+    /// The objective, which determines the heads.
     pub task: TaskConfig,
-    /// Vocabulary, longest input, images, classes.
+    /// Vocabulary, context length, images, classes.
     pub shape: Shape,
 }
 
 impl HfShape {
-    /// Puts the settings of images in; their size where the network reads images of any. Where it reads another size than the
-    /// settings make, images are fitted to that in proportion, and the size that the settings make is given.
+    /// Applies the settings of an image processor, and their size if the network reads images of any size. If the network reads
+    /// a different size, images are fitted to it in proportion, and the settings' size is returned.
     pub fn take(&mut self, processor: &ImageProcessor) -> Option<[usize; 2]> {
         if let (ModelConfig::Resnet(_), Some(image), Some([height, width])) =
             (&self.model, &mut self.shape.image, processor.size)
@@ -127,7 +127,7 @@ impl HfShape {
         Some(other)
     }
 
-    /// A decoder that was trained on next tokens.
+    /// A decoder trained on next-token prediction.
     fn language_model(config: DecoderConfig, vocab_size: usize, context: usize) -> Self {
         Self {
             model: ModelConfig::Decoder(config),
@@ -136,7 +136,7 @@ impl HfShape {
         }
     }
 
-    /// The network, when it is a decoder.
+    /// The network, if it is a decoder.
     fn decoder_if_any(&self) -> Option<&DecoderConfig> {
         match &self.model {
             ModelConfig::Decoder(config) => Some(config),
@@ -144,7 +144,7 @@ impl HfShape {
         }
     }
 
-    /// The network with the mixer of its blocks, when it is a decoder whose blocks are alike and have one.
+    /// The network and its first block, if it is a decoder whose blocks are equal and have a mixer.
     fn mixing_decoder_if_any(&self) -> Option<(&DecoderConfig, BlockConfig<'_>)> {
         let config = self.decoder_if_any()?;
         let depth = config.depth();
@@ -154,7 +154,7 @@ impl HfShape {
         alike.then_some((config, first))
     }
 
-    /// The network, when it is an encoder.
+    /// The network, if it is an encoder.
     fn encoder_if_any(&self) -> Option<&EncoderConfig> {
         match &self.model {
             ModelConfig::Encoder(config) => Some(config),
@@ -162,7 +162,7 @@ impl HfShape {
         }
     }
 
-    /// The network of a family of decoders.
+    /// The network of a family that only has decoders.
     fn decoder(&self) -> &DecoderConfig {
         match &self.model {
             ModelConfig::Decoder(config) => config,
@@ -170,7 +170,7 @@ impl HfShape {
         }
     }
 
-    /// The network of a family of encoders.
+    /// The network of a family that only has encoders.
     fn encoder(&self) -> &EncoderConfig {
         match &self.model {
             ModelConfig::Encoder(config) => config,
@@ -178,7 +178,7 @@ impl HfShape {
         }
     }
 
-    /// The network of a family of encoder-decoders.
+    /// The network of a family that only has encoder-decoders.
     fn encoder_decoder(&self) -> &EncoderDecoderConfig {
         match &self.model {
             ModelConfig::EncoderDecoder(config) => config,
@@ -192,21 +192,21 @@ impl HfShape {
 pub struct Family {
     /// The value of `model_type` in config.json.
     pub model_type: &'static str,
-    /// One line that says what it is.
+    /// A one-line description.
     pub summary: &'static str,
-    /// Our configs from a config.json; unsupported options become faults of the argument.
+    /// Reads our configs from a config.json; unsupported options become faults of the argument.
     pub read: fn(&HfConfig) -> HfShape,
-    /// A config.json of this shape; `None` when the family has no such network or task. It need not say everything: what
-    /// is written is read again and compared.
+    /// Makes a config.json of this shape; `None` if the family has no such network or task. It need not check everything:
+    /// the result is read back and compared.
     pub write: fn(&HfShape) -> Option<Value>,
-    /// The names of the parameters of a model of this shape, with our paths from its task.
+    /// The table between HF's names and our paths of the parameters of a model of this shape, paths starting at its task.
     pub table: fn(&HfShape) -> Table,
-    /// The differences for which `write` declines a model of the family's kind, for a message; absent where it declines none, or says
-    /// no reason.
+    /// The differences for which `write` declines a model of the family's kind, for a message; `None` if it declines none, or
+    /// gives no reason.
     pub declined: Option<fn(&HfShape) -> Declined>,
 }
 
-/// Endings of the names of a pooler in the weights of a body, whose vectors are not made by it.
+/// Endings of the names of a pooler in the weights of a body, which text embeddings do not use.
 const POOLERS: [&str; 4] = [
     "pooler.dense.weight",
     "pooler.dense.bias",
@@ -215,14 +215,14 @@ const POOLERS: [&str; 4] = [
 ];
 
 impl Family {
-    /// Our configs from a config.json, whose class may ask for another head than the family's own.
+    /// Reads our configs from a config.json, including heads of classes that several families share.
     pub fn shape(&self, hf: &HfConfig) -> HfShape {
         let mut of = (self.read)(hf);
         decoder_heads::take(hf, self, &mut of);
         of
     }
 
-    /// A config.json of this shape; `None` when the family has no such network or task.
+    /// Makes a config.json of this shape; `None` if the family has no such network or task.
     pub fn written(&self, of: &HfShape) -> Option<Value> {
         let written = decoder_heads::write(self, of)?;
         match image_heads::is_body(&of.task) {
@@ -231,7 +231,7 @@ impl Family {
         }
     }
 
-    /// The names of the parameters of a model of this shape, with our paths from its task.
+    /// The table between HF's names and our paths of the parameters of a model of this shape.
     pub fn rules(&self, of: &HfShape) -> Table {
         let mut table = decoder_heads::table(self, of);
         if text_heads::is_body(&of.task) {
@@ -240,7 +240,7 @@ impl Family {
         table
     }
 
-    /// The names that tensors of an exported folder of this shape have: those of a body alone do not begin with its name.
+    /// The table for an exported folder of this shape: names in the folder of a body lack the body's prefix.
     pub fn names(&self, of: &HfShape) -> Table {
         let table = self.rules(of);
         match text_heads::is_body(&of.task) || image_heads::is_body(&of.task) {
@@ -250,7 +250,7 @@ impl Family {
     }
 }
 
-/// Adds the names of classes.
+/// Adds the class names as `id2label` and `label2id`.
 fn add_classes(config: &mut Value, classes: &[String]) {
     let entries = || classes.iter().enumerate();
     let names = entries().map(|(id, name)| (id.to_string(), json!(name)));
@@ -262,7 +262,7 @@ fn add_classes(config: &mut Value, classes: &[String]) {
 /// Our paths of the parts of a block.
 struct BlockPaths {
     attention: String,
-    /// Around attention, or around both layers when parallel.
+    /// The norm of attention, or of both layers if they are parallel.
     attention_norm: String,
     feed_forward: String,
     feed_forward_norm: String,
@@ -281,7 +281,7 @@ fn block(layer: usize) -> BlockPaths {
     }
 }
 
-/// Layer norm with a shift.
+/// Layer norm with a bias.
 fn layer_norm(eps: f64) -> NormConfig {
     NormConfig::Layer(LayerNormConfig {
         eps,
@@ -294,7 +294,7 @@ fn rms_norm(eps: f64) -> NormConfig {
     NormConfig::rms_of(eps)
 }
 
-/// RMS norm with a scale of 1 + γ.
+/// RMS norm with a scale of 1 + γ, learned around 0.
 fn zero_centered(eps: f64) -> NormConfig {
     NormConfig::Rms(RmsNormConfig {
         eps,
@@ -303,7 +303,7 @@ fn zero_centered(eps: f64) -> NormConfig {
     })
 }
 
-/// The attention's knobs, to change.
+/// The settings of multi-head attention, to change.
 fn heads(config: &mut DecoderConfig) -> &mut MultiHeadConfig {
     match &mut config.stack.attention {
         AttentionConfig::MultiHead(heads) => heads,
@@ -311,12 +311,12 @@ fn heads(config: &mut DecoderConfig) -> &mut MultiHeadConfig {
     }
 }
 
-/// The attention's knobs.
+/// The settings of multi-head attention.
 fn multi_head(config: &DecoderConfig) -> MultiHeadConfig {
     config.stack.attention.heads()
 }
 
-/// All queries, then all keys, then all values.
+/// A fused matrix with all queries, then all keys, then all values.
 fn fused_in_thirds(config: &DecoderConfig) -> Fused {
     let attention = multi_head(config);
     Fused {
@@ -327,7 +327,7 @@ fn fused_in_thirds(config: &DecoderConfig) -> Fused {
     }
 }
 
-/// For each key-value head: its query heads, its key, its value.
+/// A fused matrix with, for each key-value head, its query heads, its key and its value.
 fn fused_by_group(config: &DecoderConfig) -> Fused {
     let attention = multi_head(config);
     let groups = attention.n_kv_heads();

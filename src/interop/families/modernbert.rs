@@ -1,5 +1,5 @@
 //! ModernBERT (Warner et al. 2024, arXiv:2412.13663): a pre-norm encoder without biases, with gated feed-forward layers and
-//! rotary positions of two bases: every third layer sees everything, the others a window on both sides.
+//! rotary positions with two bases. Every third layer has full attention, the others a window on both sides.
 
 use super::plain::{Plain, activation_name, add_rotary, plain, rotary};
 use super::{Family, HfShape, bert, layer_types, text_heads};
@@ -18,7 +18,7 @@ use crate::nn::position::rotary::RotaryConfig;
 use crate::stack::{NormPlacement, StackConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "modernbert",
     summary: "ModernBERT: pre-norm encoder, two of three layers with windows, rotary positions of two bases",
@@ -28,11 +28,11 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// Bases of layers that see everything, and of those with a window.
+/// Default rotary bases of layers with full attention, and of those with a window.
 const THETA: f64 = 160_000.0;
 const LOCAL_THETA: f64 = 10_000.0;
 
-/// The objects of `rope_parameters`, of layers that see everything and of those with a window.
+/// The objects in `rope_parameters` for layers with full attention, and for those with a window.
 const KINDS: [&str; 2] = ["full_attention", "sliding_attention"];
 
 fn read(hf: &HfConfig) -> HfShape {
@@ -42,7 +42,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let usual = |layer: usize| !layer.is_multiple_of(every);
     let sliding = layer_types::sliding(hf, config.n_layers(), usual);
     let [global, local] = positions(hf, context).map(PositionConfig::Rotary);
-    // Neighbours on both sides together; a query sees itself, too.
+    // `local_attention` counts the neighbours on both sides; ours counts those on one side and the query itself.
     let window = hf.count(&["local_attention"], 128) / 2 + 1;
     let alike = global == local || sliding.iter().all(|sliding| *sliding);
     let own = (!alike).then(|| local.clone());
@@ -58,7 +58,7 @@ fn read(hf: &HfConfig) -> HfShape {
     shape
 }
 
-/// The network without its windows and positions.
+/// Reads the network without its windows and positions.
 fn config(hf: &HfConfig) -> EncoderConfig {
     let dropout = hf.real("attention_dropout", 0.0);
     if dropout > 0.0 {
@@ -67,7 +67,7 @@ fn config(hf: &HfConfig) -> EncoderConfig {
              while it trains"
         ));
     }
-    // Files of the first version have what the class passes over.
+    // Keys of the first version's files that the class ignores.
     hf.get("layer_norm_eps");
     hf.only("position_embedding_type", "absolute");
     hf.only("is_decoder", false);
@@ -109,7 +109,7 @@ fn config(hf: &HfConfig) -> EncoderConfig {
     }
 }
 
-/// The positions of layers that see everything, and of those with a window: an object for each since version 5, two bases before.
+/// The positions of layers with full attention and of those with a window: one object each since version 5, two bases before.
 fn positions(hf: &HfConfig, context: usize) -> [RotaryConfig; 2] {
     let objects = hf.nested("rope_parameters");
     let usual = [
@@ -121,7 +121,7 @@ fn positions(hf: &HfConfig, context: usize) -> [RotaryConfig; 2] {
     both
 }
 
-/// The dense layer, nonlinearity and norm that all heads have.
+/// Sets the dense layer, activation and norm that all heads have.
 fn heads(hf: &HfConfig, shape: &mut HfShape) {
     let whole = text_heads::reads_whole(&shape.task);
     let input = pooling(hf);
@@ -140,7 +140,7 @@ fn heads(hf: &HfConfig, shape: &mut HfShape) {
     );
 }
 
-/// What classes of whole texts read.
+/// The pooling from which classes of whole texts are predicted.
 fn pooling(hf: &HfConfig) -> PoolerInput {
     match hf.word("classifier_pooling", "cls") {
         "cls" => PoolerInput::First,
@@ -185,7 +185,7 @@ fn write(of: &HfShape) -> Option<Value> {
         },
         "classifier_pooling": match config.pooler_input {
             PoolerInput::First => "cls",
-            // There is no word for the last position: what is read again differs.
+            // There is no word for the last position: the mismatch shows when the config is read back.
             PoolerInput::Mean | PoolerInput::Last => "mean",
         },
         "tie_word_embeddings": config.tie_embeddings,
@@ -199,7 +199,7 @@ fn write(of: &HfShape) -> Option<Value> {
     Some(written)
 }
 
-/// The nonlinearity of the head that a task has.
+/// The activation of the head that the task uses.
 fn head_activation(of: &HfShape, config: &EncoderConfig) -> crate::nn::feed_forward::Activation {
     let pooler = config
         .pooler_activation
@@ -207,7 +207,7 @@ fn head_activation(of: &HfShape, config: &EncoderConfig) -> crate::nn::feed_forw
     pooler.unwrap_or(config.head_activation)
 }
 
-/// The layers and their positions, as version 5 has them and as versions before it read them.
+/// Writes the layers and their positions, in the form of version 5 and in that of earlier versions.
 fn write_layers(written: &mut Value, config: &EncoderConfig, types: Value) -> Option<()> {
     let depth = config.depth();
     let global = rotary(&config.stack)?;

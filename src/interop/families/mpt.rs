@@ -1,8 +1,8 @@
 //! MPT (MosaicML 2023): ALiBi, no biases anywhere, norms without shift.
 //!
 //! `alibi_bias_max` is the exponent of the last head's slope, as in MosaicML's code, which trained the released models.
-//! The class of transformers 5 has the key in its config and computes with 8 all the same; a note says so of any other
-//! value. Slopes of a number of heads that is no power of two are BLOOM's, in the same order.
+//! The class of transformers 5 has the key in its config but always computes with 8; a note reports any other value. If
+//! the number of heads is not a power of two, slopes are BLOOM's, in the same order.
 
 use super::plain::plain;
 use super::{Family, HfShape, block, fused_in_thirds};
@@ -18,7 +18,7 @@ use crate::nn::position::alibi::AlibiConfig;
 use crate::stack::StackConfig;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "mpt",
     summary: "MPT: ALiBi, no biases",
@@ -52,7 +52,7 @@ fn read(hf: &HfConfig) -> HfShape {
     for key in ["attn_impl", "attn_uses_sequence_id"] {
         attention.get(key);
     }
-    // 0 is none here.
+    // 0 means no clipping here.
     let clip = match attention.get("clip_qkv").and_then(Value::as_f64) {
         Some(0.0) => None,
         _ => attention.clip("clip_qkv"),
@@ -128,9 +128,9 @@ fn write(of: &HfShape) -> Option<Value> {
         "emb_pdrop": plain.dropout.embedding,
         "attn_config": {
             "alibi": true,
-            // The class wants a whole number; others are refused when this is read again.
+            // The class requires a whole number; other values are refused when the config is read back.
             "alibi_bias_max": alibi.max_exponent as i64,
-            // The class wants a whole number.
+            // The class requires a whole number.
             "attn_pdrop": 0,
             "softmax_scale": plain.heads.scale,
             "clip_qkv": plain.heads.clip,

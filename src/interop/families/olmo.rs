@@ -1,4 +1,5 @@
-//! OLMo (Groeneveld et al. 2024, arXiv:2402.00838): LLaMA with layer norms that learn nothing, and queries, keys and values in a range.
+//! OLMo (Groeneveld et al. 2024, arXiv:2402.00838): LLaMA with layer norms without parameters, and clipped queries, keys and
+//! values.
 
 use super::llama;
 use super::{Family, HfShape, heads};
@@ -6,7 +7,7 @@ use crate::interop::HfConfig;
 use crate::nn::norm::{LayerNormConfig, NormConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "olmo",
     summary: "OLMo: LLaMA with layer norms that learn nothing",
@@ -16,7 +17,7 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// The class gives its norms no other value.
+/// The epsilon of norms, which the class fixes.
 const EPS: f64 = 1e-5;
 
 fn read(hf: &HfConfig) -> HfShape {

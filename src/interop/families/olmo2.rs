@@ -1,4 +1,5 @@
-//! OLMo 2 (OLMo et al. 2024): LLaMA whose norms stand behind the layers, with a norm on all queries and all keys.
+//! OLMo 2 (OLMo et al. 2024): LLaMA with norms on the outputs of layers, and norms across all heads' queries and
+//! keys.
 
 use super::llama;
 use super::{Family, HfShape, heads};
@@ -7,7 +8,7 @@ use crate::interop::rename::Table;
 use crate::stack::NormPlacement;
 use serde_json::Value;
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "olmo2",
     summary: "OLMo 2: LLaMA with norms behind the layers, and on queries and keys",
@@ -36,7 +37,7 @@ fn write(of: &HfShape) -> Option<Value> {
     Some(written)
 }
 
-/// LLaMA's names, but for those of the two norms of a layer.
+/// LLaMA's table, except for the two norms of a layer.
 fn table(of: &HfShape) -> Table {
     let mut table = llama::table(of);
     for name in table.rules.iter_mut().flat_map(|rule| &mut rule.theirs) {

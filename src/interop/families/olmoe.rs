@@ -1,5 +1,5 @@
-//! OLMoE (Muennighoff et al. 2024, arXiv:2409.02060): LLaMA with many narrow experts in every layer, and a norm on all queries and all
-//! keys.
+//! OLMoE (Muennighoff et al. 2024, arXiv:2409.02060): LLaMA with many narrow experts in every layer, and norms across all heads'
+//! queries and keys.
 
 use super::deepseek::add_expert_matrices;
 use super::{Family, HfShape, heads, llama};
@@ -9,7 +9,7 @@ use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::feed_forward::moe::{ExpertConfig, MoeConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "olmoe",
     summary: "OLMoE: LLaMA with narrow experts, and norms on queries and keys",
@@ -33,7 +33,7 @@ fn read(hf: &HfConfig) -> HfShape {
     config.stack.norm = norm.clone();
     let d_model = config.stack.d_model;
     let attention = heads(&mut config);
-    // The norms of the class have the width of the stream.
+    // The class's norms of queries and keys have the width of the model.
     hf.only("head_dim", d_model / attention.n_heads.max(1));
     attention.qk_norm = norm;
     attention.qk_norm_across = true;
@@ -78,7 +78,7 @@ fn write(of: &HfShape) -> Option<Value> {
     Some(written)
 }
 
-/// LLaMA's names, and those of experts in the place of its gated layers, whose rules are idle.
+/// LLaMA's table, and the experts in place of its gated layers, whose rules are skipped.
 fn table(of: &HfShape) -> Table {
     let mut table = llama::table(of);
     let config = of.decoder();

@@ -1,4 +1,4 @@
-//! GPT (Radford et al. 2018): GPT-2's shapes with the norm after each sum, and no final one.
+//! GPT (Radford et al. 2018): GPT-2's shapes with the norm after each residual sum, and no final norm.
 
 use super::gpt2::{add_blocks, read_gpt};
 use super::plain::{plain, positions};
@@ -9,7 +9,7 @@ use crate::nn::feed_forward::Activation;
 use crate::stack::NormPlacement;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "openai-gpt",
     summary: "GPT: post-norm, learned positions",
@@ -20,7 +20,7 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    // HF's class calls GELU's tanh form plainly "gelu" here.
+    // HF's class uses the name "gelu" for the tanh approximation of GELU here.
     let activation = match hf.word("afn", "gelu") {
         "gelu" => Activation::GeluTanh,
         _ => hf.activation("afn", "gelu"),

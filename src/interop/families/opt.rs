@@ -1,5 +1,5 @@
-//! OPT (Zhang et al. 2022, arXiv:2205.01068): GPT-2's blocks with ReLU and separate queries, keys and values. Norms stand before the
-//! layers, or behind them (OPT-350M, whose embeddings are narrower than its blocks and are refused).
+//! OPT (Zhang et al. 2022, arXiv:2205.01068): GPT-2's blocks with ReLU and separate queries, keys and values. Norms come before
+//! the layers, or after them (OPT-350M, which is refused because its embeddings are narrower than its blocks).
 
 use super::plain::{plain, positions};
 use super::{Family, HfShape, block};
@@ -15,7 +15,7 @@ use crate::nn::position::learned::LearnedConfig;
 use crate::stack::{NormPlacement, StackConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "opt",
     summary: "OPT: pre-norm or post-norm, learned positions, ReLU",
@@ -25,10 +25,10 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// Rows of the table of positions before the first one.
+/// Rows of the position table before the first position.
 const FIRST: usize = 2;
 
-/// The class gives its norms no other value.
+/// The epsilon of norms, which the class fixes.
 const EPS: f64 = 1e-5;
 
 fn read(hf: &HfConfig) -> HfShape {
@@ -39,7 +39,7 @@ fn read(hf: &HfConfig) -> HfShape {
     hf.only("scale_embeddings", false);
     let context = hf.count(&["max_position_embeddings"], 2048);
     let before = hf.flag("do_layer_norm_before", true);
-    // Without effect where norms stand behind the layers.
+    // Without effect if norms come after the layers.
     let removed = hf.flag("_remove_final_layer_norm", false);
     let learned = hf.flag("layer_norm_elementwise_affine", true);
     let bias = hf.flag("enable_bias", true);

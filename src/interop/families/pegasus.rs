@@ -1,5 +1,5 @@
-//! PEGASUS (Zhang et al. 2020, arXiv:1912.08777): BART's stacks with norms before the layers and behind the last one, without a norm on the
-//! embeddings, with sinusoids whose sines stand before their cosines.
+//! PEGASUS (Zhang et al. 2020, arXiv:1912.08777): BART's stacks with norms before the layers and after the last one, without a
+//! norm on the embeddings, with sinusoids whose sines all precede their cosines.
 
 use super::{Family, HfShape, bart};
 use crate::interop::HfConfig;
@@ -9,7 +9,7 @@ use crate::nn::position::sinusoidal::{Layout, SinusoidalConfig, table as sinusoi
 use crate::stack::NormPlacement;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "pegasus",
     summary: "PEGASUS: pre-norm encoder-decoder, sinusoidal positions",
@@ -23,7 +23,7 @@ fn read(hf: &HfConfig) -> HfShape {
     hf.only("normalize_embedding", false);
     hf.only("static_position_embeddings", true);
     hf.only("force_bos_token_to_be_generated", false);
-    // Counted by the converter of released weights, without an effect on sinusoids.
+    // Written by the converter of the released weights, without an effect on sinusoids.
     hf.get("extra_pos_embeddings");
     bart::require_class(hf, &["PegasusForConditionalGeneration", "PegasusModel"]);
     let context = hf.count(&["max_position_embeddings"], 1024);
@@ -41,7 +41,7 @@ fn write(of: &HfShape) -> Option<Value> {
     Some(written)
 }
 
-/// BART's names; the sinusoids, which files have, follow from the shape.
+/// BART's table. Files have the sinusoids, which follow from the shape.
 fn table(of: &HfShape) -> Table {
     let mut table = bart::table(of);
     let (rows, d_model) = (of.shape.context, of.encoder_decoder().stack.d_model);

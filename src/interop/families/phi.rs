@@ -1,5 +1,5 @@
-//! Phi-1, 1.5 and 2 (Gunasekar et al. 2023, arXiv:2306.11644; Li et al. 2023, arXiv:2309.05463): parallel layers after one norm, rotary
-//! positions over a part of each head, biases on all maps and on the vocabulary.
+//! Phi-1, 1.5 and 2 (Gunasekar et al. 2023, arXiv:2306.11644; Li et al. 2023, arXiv:2309.05463): parallel layers after one norm,
+//! rotary positions on a part of each head, biases on all projections and on the LM head.
 
 use super::plain::{add_rotary, plain, rotary};
 use super::{Family, HfShape, block, layer_norm};
@@ -15,7 +15,7 @@ use crate::nn::position::PositionConfig;
 use crate::stack::{NormPlacement, StackConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "phi",
     summary: "Phi-1, 1.5 and 2: parallel layers after one norm, partial rotary positions, biases",
@@ -26,7 +26,7 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    // A head that is tied has no bias here, which the class adds all the same.
+    // A tied head has no bias here, but the class adds one.
     hf.only("tie_word_embeddings", false);
     let context = hf.count(&["max_position_embeddings"], 2048);
     let keys = RotaryKeys {

@@ -1,5 +1,5 @@
-//! Phi-3 and Phi-4 (Abdin et al. 2024, arXiv:2404.14219): LLaMA whose queries, keys and values are one matrix, as are both branches of
-//! its gated layers. The longer contexts of some releases stretch each wavelength by a factor of its own (LongRoPE).
+//! Phi-3 and Phi-4 (Abdin et al. 2024, arXiv:2404.14219): LLaMA with queries, keys and values in one matrix, and both branches of
+//! its gated layers in another. Releases with long contexts scale each rotary wavelength by its own factor (LongRoPE).
 
 use super::plain::rotary;
 use super::{Family, HfShape, block, fused_in_thirds, llama, mistral};
@@ -10,7 +10,7 @@ use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::position::rotary::ScalingConfig;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "phi3",
     summary: "Phi-3 and 4: LLaMA with fused matrices, some over a sliding window",
@@ -36,7 +36,7 @@ fn read(hf: &HfConfig) -> HfShape {
     }
     // The class has no such biases, whatever a file says.
     llama::without_biases(hf, &["attention_bias", "mlp_bias", "lm_head_bias"]);
-    // Phi-4-mini's own code has these, and no layer that they would change.
+    // Keys of Phi-4-mini's own code, which has no layer that they would change.
     for key in ["full_attn_mod", "interpolate_factor"] {
         hf.only(key, 1);
     }
@@ -55,7 +55,7 @@ fn write(of: &HfShape) -> Option<Value> {
     let rotary = rotary(stack)?;
     written["partial_rotary_factor"] = json!(rotary.fraction);
     if let ScalingConfig::Longrope(c) = &rotary.scaling {
-        // The class passes over the one in the object.
+        // The class ignores the key inside the object.
         written["original_max_position_embeddings"] = json!(c.original_context);
     }
     written["sliding_window"] = json!(llama::window(of));
@@ -83,7 +83,7 @@ fn table(of: &HfShape) -> Table {
     llama::with_ends(table, config.tie_embeddings)
 }
 
-/// The gated layer of a block: the gate's rows before those of the linear branch.
+/// The gated layer of a block: one matrix with the gate's rows before those of the linear branch.
 fn add_branches(table: &mut Table, of: &HfShape, theirs: &str, ours: &str) {
     let stack = &of.decoder().stack;
     if let FeedForwardConfig::Gated(gated) = &stack.feed_forward {

@@ -1,4 +1,4 @@
-//! The numbers that most config.json files have, taken from one of our networks.
+//! The values that most config.json files have, taken from one of our networks.
 
 use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::moe::ExpertConfig;
@@ -9,14 +9,14 @@ use crate::nn::position::rotary::{RotaryConfig, ScalingConfig};
 use crate::stack::{Depth, Dropout, StackConfig};
 use serde_json::{Map, Value, json};
 
-/// A stack in numbers, those of its first block. Whether the others are alike is found when what was written is read
-/// again.
+/// The values of a stack, taken from its first block. Whether the other blocks are equal is found when the written config is
+/// read back.
 pub(super) struct Plain {
     pub layers: usize,
     pub heads: MultiHeadConfig,
     pub d_head: usize,
     pub d_ff: usize,
-    /// Of feed-forward layers, as HF calls it.
+    /// HF's name of the activation of feed-forward layers.
     pub activation: &'static str,
     pub gated: bool,
     pub bias: bool,
@@ -24,10 +24,10 @@ pub(super) struct Plain {
     pub dropout: Dropout,
 }
 
-/// The ε of a norm that has none of its own.
+/// The epsilon written for a norm that has none.
 const EPS_OF_OTHERS: f64 = 1e-5;
 
-/// The numbers of a stack; `None` when its first block has no attention or no feed-forward layer.
+/// The values of a stack; `None` if its first block has no attention or no feed-forward layer.
 pub(super) fn plain(stack: &StackConfig, depth: &Depth) -> Option<Plain> {
     let block = stack.block(depth, 0);
     let (attention, d_model) = (block.attention?, stack.d_model);
@@ -52,7 +52,7 @@ pub(super) fn plain(stack: &StackConfig, depth: &Depth) -> Option<Plain> {
         eps: match &stack.norm {
             NormConfig::Layer(c) => c.eps,
             NormConfig::Rms(c) => c.eps,
-            // No family has them: what is written is read again with a norm that has this ε.
+            // No family has these norms: the config reads back with another norm, with this epsilon.
             NormConfig::Scale(_) | NormConfig::DynamicTanh(_) => EPS_OF_OTHERS,
             NormConfig::None(_) => return None,
         },
@@ -60,15 +60,15 @@ pub(super) fn plain(stack: &StackConfig, depth: &Depth) -> Option<Plain> {
     })
 }
 
-/// Tokens that the table of learned positions has rows for, which may be more than those of the longest text (`context`); of other
-/// positions those of the longest text.
+/// The number of tokens for which a table of learned positions has rows, which may be more than the context length (`context`);
+/// the context length for other positions.
 pub(super) fn positions(stack: &StackConfig, context: usize) -> usize {
     let learned = stack.position.learned();
     let rows = learned.and_then(|c| Some(c.max_len?.saturating_sub(c.first)));
     rows.unwrap_or(context)
 }
 
-/// HF's name of a nonlinearity.
+/// HF's name of an activation function.
 pub(super) fn activation_name(activation: Activation) -> &'static str {
     match activation {
         Activation::Relu => "relu",
@@ -100,7 +100,7 @@ pub(super) fn add_rotary(config: &mut Value, rotary: &RotaryConfig, theta: &str)
     match &rotary.scaling {
         ScalingConfig::None(_) => {}
         ScalingConfig::Linear(c) => add("linear", &[("factor", json!(c.factor))]),
-        // HF has no fixed form of it: what is read again differs.
+        // HF has no fixed form of NTK scaling: the config reads back differently.
         ScalingConfig::Ntk(_) => {}
         ScalingConfig::Yarn(c) => {
             let context = json!(c.original_context);

@@ -5,7 +5,7 @@ use super::{Family, HfShape, heads, layer_types};
 use crate::interop::HfConfig;
 use serde_json::Value;
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "qwen2",
     summary: "Qwen 2: LLaMA with biases on queries, keys and values",

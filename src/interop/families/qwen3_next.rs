@@ -1,7 +1,7 @@
-//! Qwen3-Next (Qwen Team 2025): three layers of gated delta networks to each of gated attention, and narrow experts beside a gated one that
-//! all tokens use.
+//! Qwen3-Next (Qwen Team 2025): three layers of gated delta networks for each layer of gated attention, and narrow experts beside
+//! a gated expert that all tokens use.
 //!
-//! What the class of transformers computes is imported: the modules that predict further tokens are none of it.
+//! Only what the transformers class computes is imported: the modules that predict further tokens are not part of it.
 
 use super::deepseek::{MATRICES, add_expert_matrices};
 use super::{Family, HfShape, block, layer_types, llama};
@@ -19,7 +19,7 @@ use crate::nn::recurrent::gated_delta::GatedDeltaConfig;
 use crate::stack::LayerGroup;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "qwen3_next",
     summary: "Qwen3-Next: gated delta networks, gated attention in every fourth layer, experts beside a gated shared one",
@@ -29,7 +29,7 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// The kinds of layers, as `layer_types` names them.
+/// The kinds of layers in `layer_types`.
 const LINEAR: &str = "linear_attention";
 const FULL: &str = "full_attention";
 
@@ -67,7 +67,7 @@ fn read(hf: &HfConfig) -> HfShape {
     llama::shape(hf, config)
 }
 
-/// Whether each of so many layers is a gated delta network.
+/// Whether each of `layers` layers is a gated delta network.
 fn linear(hf: &HfConfig, layers: usize) -> Vec<bool> {
     let interval = hf.count(&["full_attention_interval"], 4);
     let Some(list) = hf.get("layer_types") else {
@@ -89,7 +89,7 @@ fn linear(hf: &HfConfig, layers: usize) -> Vec<bool> {
     })
 }
 
-/// Whether each of so many layers has experts.
+/// Whether each of `layers` layers has experts.
 fn routed(hf: &HfConfig, layers: usize) -> Vec<bool> {
     let step = hf.count(&["decoder_sparse_step"], 1);
     let dense = hf.typed(
@@ -279,7 +279,7 @@ fn add_attention(
     );
 }
 
-/// The maps of a mixer, which HF keeps key head by key head.
+/// The projections of a gated delta network, which HF stores by key heads.
 fn add_mixer(
     table: &mut Table,
     theirs: &str,

@@ -1,10 +1,10 @@
-//! Reformer (Kitaev et al. 2020): a reversible stack whose layers attend locally or by hashing, axial positions, and a head that
-//! reads both streams side by side.
+//! Reformer (Kitaev et al. 2020): a reversible stack with local and hashing attention, axial positions, and a head that
+//! reads both streams concatenated.
 //!
-//! Rotations of hashing are drawn here by counters, there by torch: the same weights hash by other planes, so that results
-//! are the same numbers where one chunk holds the input, and of the same distribution where it does not. The head's bias is
-//! that of its product, `lm_head.decoder.bias`; versions before 5 of the library had it as `lm_head.bias`, which later ones
-//! leave unused. Either is read, and both are written.
+//! The rotations for hashing come from counters here, from torch's generator there: the same weights hash by other planes.
+//! Results are equal if one chunk holds the input, else they have the same distribution. The bias of the LM head is
+//! `lm_head.decoder.bias`; versions before 5 of transformers had it as `lm_head.bias`, which later ones leave unused. Either is
+//! read, and both are written.
 
 use super::plain::activation_name;
 use super::{Family, HfShape, block, layer_norm};
@@ -23,7 +23,7 @@ use crate::nn::position::learned::LearnedConfig;
 use crate::stack::{Join, LayerGroup, NormPlacement, ReversibleConfig, StackConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "reformer",
     summary: "Reformer: attention by hashing and over blocks, reversible residuals, axial positions",
@@ -33,13 +33,13 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// A number that may be 0.
+/// A count that may be 0.
 fn number(hf: &HfConfig, key: &str, default: usize) -> usize {
     let given = hf.typed(key, "a whole number", Value::as_u64);
     given.map_or(default, |n| n.min(1 << 20) as usize)
 }
 
-/// Numbers of at least 1; a single one is a list of one.
+/// A list of numbers of at least 1; a single number is a list of one.
 fn numbers(hf: &HfConfig, key: &str) -> Option<Vec<usize>> {
     let one = |value: &Value| {
         let number = value.as_u64().filter(|n| (1..=1 << 30).contains(n));
@@ -53,7 +53,7 @@ fn numbers(hf: &HfConfig, key: &str) -> Option<Vec<usize>> {
     hf.typed(key, "a number or a list of numbers of at least 1", read)
 }
 
-/// Two numbers.
+/// A pair of numbers.
 fn pair(hf: &HfConfig, key: &str, default: [usize; 2]) -> [usize; 2] {
     match numbers(hf, key).as_deref() {
         None => default,
@@ -68,7 +68,7 @@ fn pair(hf: &HfConfig, key: &str, default: [usize; 2]) -> [usize; 2] {
     }
 }
 
-/// The kinds of attention of a file.
+/// The two kinds of attention in a file.
 struct Kinds {
     local: AttentionConfig,
     lsh: AttentionConfig,
@@ -81,9 +81,9 @@ fn kinds(hf: &HfConfig) -> Kinds {
         bias: false,
         ..MultiHeadConfig::default()
     };
-    // A decoder sees no chunk after its own.
+    // In a decoder, no query attends to chunks after its own.
     hf.get("local_num_chunks_after");
-    // Torch's generator draws other rotations from a seed; each kind of layer has its own numbers of chunks.
+    // The seed is of torch's generator, which is not used here; each kind of layer has its own numbers of chunks.
     let _ = ["hash_seed", "num_chunks_after", "num_chunks_before"].map(|key| hf.get(key));
     Kinds {
         local: AttentionConfig::Local(LocalConfig {
@@ -104,10 +104,10 @@ fn kinds(hf: &HfConfig) -> Kinds {
     }
 }
 
-/// The attention of every layer; faults of chunks that the class fills up otherwise.
+/// The attention of every layer; reports a fault if the class would pad inputs in another way.
 fn layers(hf: &HfConfig) -> Vec<AttentionConfig> {
     let kinds = kinds(hf);
-    // The class counts the names, and its feed-forward layers are `feed_forward_size` wide.
+    // The class counts the names in `attn_layers`, and its feed-forward layers are `feed_forward_size` wide.
     let _ = ["num_hidden_layers", "intermediate_size"].map(|key| hf.get(key));
     let usual = || json!(["local", "lsh"].repeat(3));
     let names = hf.get("attn_layers").cloned().unwrap_or_else(usual);
@@ -180,7 +180,7 @@ fn read(hf: &HfConfig) -> HfShape {
         ));
     }
     hf.only("tie_word_embeddings", false);
-    // Memory alone.
+    // Only affects memory.
     hf.get("chunk_size_lm_head");
     let feed_forward = FeedForwardConfig::Dense(DenseConfig {
         d_ff: Some(hf.count(&["feed_forward_size"], 512)),

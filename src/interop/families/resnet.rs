@@ -1,4 +1,4 @@
-//! The residual network (He et al. 2016) as a classifier of images.
+//! ResNet (He et al. 2016) as an image classifier.
 
 use super::add_classes;
 use super::{Family, HfShape};
@@ -10,7 +10,7 @@ use crate::model::{ModelConfig, ResnetConfig};
 use crate::task::{ImageClassificationConfig, TaskConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "resnet",
     summary: "ResNet: basic or bottleneck blocks, batch norm",
@@ -24,7 +24,7 @@ fn read(hf: &HfConfig) -> HfShape {
     super::image_heads::require(hf, "ResNetForImageClassification");
     hf.only("hidden_act", "relu");
     for key in ["out_features", "out_indices", "stage_names"] {
-        // Of a backbone within another model.
+        // Keys of backbones within other models.
         hf.get(key);
     }
     let width = hf.count(&["embedding_size"], 64);
@@ -47,14 +47,14 @@ fn read(hf: &HfConfig) -> HfShape {
             width,
             stem: StemSize::Large,
             downsample_first_stage: hf.flag("downsample_in_first_stage", false),
-            // Of basic blocks the class reads it and uses it nowhere.
+            // For basic blocks, the class reads this key but does not use it.
             stride_in_1x1: hf.flag("downsample_in_bottleneck", false)
                 && blocks == Blocks::Bottleneck,
             ..ResnetConfig::default()
         }),
         task: TaskConfig::ImageClassification(ImageClassificationConfig::default()),
         shape: Shape {
-            // A residual network reads images of any size; the released ones were trained on 224 by 224.
+            // A residual network reads images of any size; the released models were trained on 224 by 224.
             image: Some([hf.count(&["num_channels"], 3), 224, 224]),
             classes: hf.classes(),
             ..Shape::default()
@@ -62,12 +62,12 @@ fn read(hf: &HfConfig) -> HfShape {
     }
 }
 
-/// The planes of so many stages, doubling from one to the next.
+/// The planes of `stages` stages, doubling from one to the next.
 pub(super) fn stage_planes(first: usize, stages: usize) -> Vec<usize> {
     (0..stages).map(|stage| first << stage).collect()
 }
 
-/// Reads the planes of stages, which must double from one to the next.
+/// Checks the planes of stages, which must double from one to the next.
 pub(super) fn planes_of_stages(hf: &HfConfig, first: usize, stages: &[usize]) {
     let planes = numbers(hf, "hidden_sizes", &[256, 512, 1024, 2048]);
     let doubled =
@@ -148,7 +148,7 @@ fn table(of: &HfShape) -> Table {
         }
     }
     table.linear("classifier.1", "head", Stored::OutIn);
-    // Batch norm with a fixed momentum does not use its count of batches.
+    // Batch norm with a fixed momentum does not use its batch count.
     table.ignored = vec!["num_batches_tracked"];
     table
 }

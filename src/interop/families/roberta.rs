@@ -1,4 +1,4 @@
-//! RoBERTa (Liu et al. 2019): BERT whose positions begin behind the id of padding, with a head of its own names.
+//! RoBERTa (Liu et al. 2019): BERT with positions counted from after the padding id, and a head with its own names.
 
 use super::{Family, HfShape, bert, plain, text_heads};
 use crate::data::Shape;
@@ -9,7 +9,7 @@ use crate::nn::position::PositionConfig;
 use crate::nn::position::learned::LearnedConfig;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "roberta",
     summary: "RoBERTa: BERT with positions behind the id of padding",
@@ -23,11 +23,11 @@ fn read(hf: &HfConfig) -> HfShape {
     read_as(hf, "Roberta", 50265)
 }
 
-/// RoBERTa, or a kin of it whose classes begin with `name`; `vocab` is the class's vocabulary where a file says none.
+/// RoBERTa or a related family whose classes begin with `name`; `vocab` is the class's default vocabulary size.
 pub(super) fn read_as(hf: &HfConfig, name: &str, vocab: usize) -> HfShape {
     hf.only("position_embedding_type", "absolute");
     let rows = hf.count(&["max_position_embeddings"], 512);
-    // The table's row of padding is never read; positions are counted from the next one.
+    // The padding's row of the table is never read; positions are counted from the next row.
     let padding = hf.typed("pad_token_id", "the id of a token", |id| id.as_u64());
     let first = padding.map_or(1, |id| id as usize).saturating_add(1);
     if first >= rows {
@@ -37,7 +37,7 @@ pub(super) fn read_as(hf: &HfConfig, name: &str, vocab: usize) -> HfShape {
         ));
     }
     let mut config = bert::config(hf);
-    // The head's nonlinearity is GELU whatever the blocks have.
+    // The head always uses GELU, whatever activation the blocks have.
     config.head_activation = Activation::Gelu;
     config.stack.position = PositionConfig::Learned(LearnedConfig {
         max_len: Some(rows),
@@ -52,7 +52,7 @@ fn write(of: &HfShape) -> Option<Value> {
     write_as(of, "Roberta")
 }
 
-/// The keys of RoBERTa and its kin; `name` is what the classes of the family begin with.
+/// The keys of RoBERTa and related families; `name` is the prefix of the family's classes.
 pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
     let config = of.encoder_if_any()?;
     let PositionConfig::Learned(positions) = &config.stack.position else {
@@ -69,12 +69,12 @@ fn table(of: &HfShape) -> Table {
     table_as(of, "roberta", "roberta.")
 }
 
-/// The names of RoBERTa and its kin, of which those of the encoder begin with `body`, and with `prefix` its dot as well.
+/// The table of RoBERTa and related families; names of the encoder begin with `body`, and `prefix` is `body` with a dot.
 pub(super) fn table_as(of: &HfShape, body: &str, prefix: &'static str) -> Table {
     let config = of.encoder();
     let mut table = Table::new(prefix);
     bert::add_body(&mut table, body, config);
-    // The first layer of the head of whole texts is BERT's pooler: tanh of a dense layer over the first position.
+    // The first layer of the head for whole texts equals BERT's pooler: tanh of a dense layer on the first position.
     let whole = ["classifier.dense", "classifier.out_proj"];
     if !text_heads::add(&mut table, &of.task, whole) {
         table.linear("lm_head.dense", "head.transform", Stored::OutIn);

@@ -1,5 +1,5 @@
-//! RoFormer (Su et al. 2021): BERT with rotary positions over neighbouring elements in place of a table; some rotate
-//! values, too, and some have embeddings narrower than their blocks.
+//! RoFormer (Su et al. 2021): BERT with interleaved rotary positions instead of a position table. Some models also
+//! rotate values, and some have embeddings narrower than their blocks.
 
 use super::plain::rotary;
 use super::{Family, HfShape, bert, text_heads};
@@ -11,7 +11,7 @@ use crate::nn::position::rotary::{Pairing, RotaryConfig};
 use crate::nn::position::sinusoidal::{Layout, table as sinusoids};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "roformer",
     summary: "RoFormer: BERT with interleaved rotary positions",
@@ -22,11 +22,11 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    // The class passes over it.
+    // The class ignores this key.
     hf.only("position_embedding_type", "absolute");
     let mut config = bert::config(hf);
     let d_model = config.stack.d_model;
-    // The class has no projection between equal widths.
+    // The class has no projection if the widths are equal.
     config.d_embedding = Some(hf.count(&["embedding_size"], d_model)).filter(|e| *e != d_model);
     config.stack.position = PositionConfig::Rotary(RotaryConfig {
         pairing: Pairing::Interleaved,
@@ -38,7 +38,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let activation = config.head_activation;
     let mut shape = bert::shape(hf, "RoFormer", config, Shape::of_text(context, vocab_size));
     if text_heads::reads_whole(&shape.task) {
-        // Its classifier's first layer has the blocks' nonlinearity.
+        // The classifier's first layer uses the activation of the blocks.
         bert::set_pooler(&mut shape.model, activation);
     }
     shape

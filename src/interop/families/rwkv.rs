@@ -1,9 +1,10 @@
-//! RWKV, version 4 (Peng et al. 2023): averages whose weights decay, and channel mixing, both over mixes of neighbours.
+//! RWKV, version 4 (Peng et al. 2023): weighted averages with decaying weights, and channel mixing, both on mixes of neighbouring
+//! tokens.
 //!
-//! In evaluation the class halves its stream every `rescale_every` blocks and scales weights to match, against overflows of half
-//! precision: the model is the same but for what a norm adds under its root. The bound of a text, `context_length`, is that of
-//! its kernel. Its states for decoding are as wide as the model: where averages have another width, transformers scores texts, and
-//! generates with `use_cache=False` alone.
+//! In evaluation, the class halves the residual stream every `rescale_every` blocks and scales weights to match, against overflow
+//! in half precision. The model is the same except for the effect on the epsilon of norms. `context_length` is the limit of the
+//! class's kernel. The class's decoding states are as wide as the model: if the averages have another width, transformers can
+//! score texts, but generate only with `use_cache=False`.
 
 use super::{Family, HfShape, block, layer_norm};
 use crate::interop::HfConfig;
@@ -18,7 +19,7 @@ use crate::nn::recurrent::rwkv::RwkvConfig;
 use crate::stack::{LayerGroup, NormPlacement, StackConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "rwkv",
     summary: "RWKV version 4: averages whose weights decay in the place of attention",
@@ -28,7 +29,7 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// What the class's last norm adds under its root, whatever config.json says of the others.
+/// Epsilon of the class's last norm, which does not depend on config.json.
 const EPS: f64 = 1e-5;
 
 fn read(hf: &HfConfig) -> HfShape {
@@ -86,7 +87,7 @@ fn write(of: &HfShape) -> Option<Value> {
         "num_hidden_layers": config.n_layers(),
         "layer_norm_epsilon": EPS,
         "rescale_every": 0,
-        // The class's states are as wide as the model.
+        // The class's decoding states are as wide as the model.
         "use_cache": width == d_model,
         "tie_word_embeddings": config.tie_embeddings,
     }))

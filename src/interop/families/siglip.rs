@@ -1,8 +1,8 @@
-//! SigLIP (Zhai et al. 2023): a vision transformer that pools by attention and a bidirectional text transformer, whose last position
-//! stands for a text that is filled up to one length; pairs are told one by one.
+//! SigLIP (Zhai et al. 2023): a vision transformer that pools by attention, and a bidirectional text transformer that represents
+//! a text, padded to a fixed length, by its last position. Each image-text pair is scored by itself.
 //!
-//! The class sees whatever fills a text up, since its tokenizer makes no mask, and with a mask given it reads the last position all
-//! the same: such rows have other vectors here, where texts are filled up again behind their lengths.
+//! The class attends to padding, since its tokenizer makes no mask, and reads the last position even if a mask is given. For
+//! masked batches its text embeddings therefore differ from those here, where texts are padded again from their lengths.
 
 use super::clip::{self, Usual};
 use super::declined::{Declined, of_towers, unless};
@@ -21,7 +21,7 @@ use crate::task::whole_text::Pooling as Stands;
 use crate::task::{ImageTextConfig, TaskConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "siglip",
     summary: "SigLIP: a vision transformer and a bidirectional text transformer, whose pairs are told one by one",
@@ -37,10 +37,10 @@ const USUAL: Usual = Usual {
     eps: 1e-6,
     activation: "gelu_pytorch_tanh",
 };
-/// What cosines are divided by at first: the class has no key for it. Source: Zhai et al. 2023, section 3.2.
+/// The initial temperature that divides cosines: the class has no key for it. Source: Zhai et al. 2023, section 3.2.
 const TEMPERATURE: f64 = 0.1;
 
-/// `pad_token_id` of the class.
+/// The class's default of `pad_token_id`.
 const FILL: u32 = 1;
 
 fn read(hf: &HfConfig) -> HfShape {
@@ -50,7 +50,7 @@ fn read(hf: &HfConfig) -> HfShape {
         for key in ["is_decoder", "add_cross_attention"] {
             tower.only(key, false);
         }
-        // Neither has a head onto the vocabulary.
+        // Neither tower has an LM head.
         tower.get("tie_word_embeddings");
     }
     vision.only("vision_use_head", true);
@@ -111,7 +111,7 @@ fn read(hf: &HfConfig) -> HfShape {
     }
 }
 
-/// The differences from what the keys can say: the class reads the last position of a text that is filled up.
+/// The differences from what the keys can express: the class reads the last position of a padded text.
 fn declined(of: &HfShape) -> Declined {
     let TaskConfig::ImageText(task) = &of.task else {
         return Declined::default();
@@ -192,7 +192,7 @@ fn table(of: &HfShape) -> Table {
     table
 }
 
-/// The network for images.
+/// Adds the image network.
 fn add_vision(table: &mut Table, image: &VisionConfig, channels: usize) {
     let size = match &image.stem {
         StemConfig::Patches(patches) => patches.size,

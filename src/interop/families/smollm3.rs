@@ -1,5 +1,5 @@
-//! SmolLM3 (Bakouch et al. 2025): LLaMA some of whose layers turn no queries and keys by their positions (Yang et al. 2025,
-//! "RoPE to NoPE and back again").
+//! SmolLM3 (Bakouch et al. 2025): LLaMA without rotary positions in some of its layers (Yang et al. 2025, "RoPE to
+//! NoPE and back again").
 
 use super::llama::{self, table};
 use super::{Family, HfShape, layer_types};
@@ -14,7 +14,7 @@ use crate::nn::position::rotary::RotaryConfig;
 use crate::stack::LayerGroup;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "smollm3",
     summary: "SmolLM3: LLaMA with layers without positions between the others",
@@ -24,7 +24,7 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// The base of rotary positions where a file does not say it.
+/// Default rotary base.
 const THETA: f64 = 2e6;
 
 fn read(hf: &HfConfig) -> HfShape {
@@ -37,7 +37,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let layers = config.n_layers();
     let turned = turned(hf, layers);
     let window = layer_types::window_if_used(hf, None);
-    // Layers without positions look at the window, unless the file names others.
+    // Layers without positions have the window, unless the file names others.
     let sliding = match window {
         Some(_) => layer_types::sliding(hf, layers, |layer| !turned[layer]),
         None => vec![false; layers],
@@ -74,8 +74,8 @@ fn read(hf: &HfConfig) -> HfShape {
     llama::shape(hf, config)
 }
 
-/// Whether positions turn the queries and keys of each layer: `no_rope_layers` has 1 for those that they do, and
-/// `no_rope_layer_interval` stands in where it is absent.
+/// Whether each layer has rotary positions: `no_rope_layers` is 1 for layers that have them;
+/// `no_rope_layer_interval` is used if it is absent.
 fn turned(hf: &HfConfig, layers: usize) -> Vec<bool> {
     let interval = hf.count(&["no_rope_layer_interval"], 4);
     let Some(list) = hf.get("no_rope_layers") else {
@@ -116,7 +116,7 @@ fn write(of: &HfShape) -> Option<Value> {
     Some(written)
 }
 
-/// The same model with rotary positions that no layer reads, in place of none: its class has keys of them always.
+/// The same model with rotary positions, which no layer uses, instead of none: the class always has their keys.
 fn with_rotary(of: &HfShape) -> HfShape {
     let mut of = of.clone();
     if let ModelConfig::Decoder(config) = &mut of.model

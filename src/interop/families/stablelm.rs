@@ -1,5 +1,6 @@
-//! StableLM 2 and StableLM 3B (Bellagente et al. 2024, arXiv:2402.17834): LLaMA with layer norms and rotary positions over a part of each
-//! head, its layers in a row or parallel after one norm. Norms of queries and keys, one for each head, are refused.
+//! StableLM 2 and StableLM 3B (Bellagente et al. 2024, arXiv:2402.17834): LLaMA with layer norms and rotary positions on a part
+//! of each head; its layers are sequential, or parallel after one norm. Separate norms of each head's queries and keys are
+//! refused.
 
 use super::llama::table;
 use super::plain::{add_rotary, plain, rotary};
@@ -14,7 +15,7 @@ use crate::nn::position::PositionConfig;
 use crate::stack::{NormPlacement, StackConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "stablelm",
     summary: "StableLM: layer norms, partial rotary positions, gated feed-forward, layers in a row or parallel",
@@ -25,9 +26,9 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    // A gain of each head's own, where ours has one for all heads.
+    // The class has a gain for each head, ours one for all heads.
     hf.only("qk_layernorm", false);
-    // The class drops elements of what feed-forward layers give, and none of attention's.
+    // The class applies this dropout to feed-forward outputs, but not to those of attention.
     hf.only("hidden_dropout", 0.0);
     let context = hf.count(&["max_position_embeddings"], 4096);
     let keys = RotaryKeys {

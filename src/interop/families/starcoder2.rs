@@ -1,5 +1,5 @@
-//! StarCoder2 (Lozhkov et al. 2024, arXiv:2402.19173): rotary positions, grouped queries and a sliding window as Mistral has them, but
-//! layer norms, biases and feed-forward layers without a gate.
+//! StarCoder2 (Lozhkov et al. 2024, arXiv:2402.19173): rotary positions, grouped queries and a sliding window like Mistral, but
+//! with layer norms, biases and feed-forward layers without a gate.
 
 use super::llama;
 use super::mistral::windowed;
@@ -16,7 +16,7 @@ use crate::nn::position::PositionConfig;
 use crate::stack::StackConfig;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "starcoder2",
     summary: "StarCoder2: layer norms, rotary positions, grouped queries, in early releases over a sliding window",
@@ -26,8 +26,8 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// Keys of released files that the class does not read: it takes `hidden_act`, and its weights of attention are a softmax
-/// in 32 bits.
+/// Keys of released files that the class does not read: it uses `hidden_act`, and always computes the attention softmax in
+/// 32 bits.
 const UNREAD: [&str; 3] = [
     "activation_function",
     "attention_softmax_in_fp32",
@@ -107,7 +107,7 @@ fn write(of: &HfShape) -> Option<Value> {
     Some(written)
 }
 
-/// LLaMA's names, but for those of the feed-forward layers.
+/// LLaMA's table, except for the feed-forward layers.
 fn table(of: &HfShape) -> Table {
     let mut table = llama::table(of);
     for name in table.rules.iter_mut().flat_map(|rule| &mut rule.theirs) {

@@ -1,4 +1,4 @@
-//! The Swin Transformer (Liu et al. 2021) as a classifier of images.
+//! The Swin Transformer (Liu et al. 2021) as an image classifier.
 
 use super::declined::{Declined, unless};
 use super::plain::activation_name;
@@ -14,7 +14,7 @@ use crate::nn::norm::NormConfig;
 use crate::task::{ImageClassificationConfig, TaskConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "swin",
     summary: "Swin Transformer: attention in shifted windows, maps that become smaller and wider",
@@ -26,10 +26,10 @@ pub const FAMILY: Family = Family {
 
 const CLASS: &str = "SwinForImageClassification";
 
-/// ε of the norms of patches and of merged places, which no key of the class says.
+/// Epsilon of the norms of patches and of merged patches, for which the class has no key.
 const EPS: f64 = 1e-5;
 
-/// Stages and blocks that a table of names is made for.
+/// Maximum number of stages and of blocks.
 const MOST: [usize; 2] = [8, 1024];
 
 fn read(hf: &HfConfig) -> HfShape {
@@ -61,19 +61,19 @@ pub(super) fn classifier(hf: &HfConfig, config: SwinConfig, image: [usize; 3]) -
     }
 }
 
-/// The network of a class, whose second version has other parts, and its images `[channels, height, width]`.
+/// The network of a class, also used by the second version, and the shape of its images, `[channels, height, width]`.
 pub(super) fn network(hf: &HfConfig, class: &str) -> (SwinConfig, [usize; 3]) {
     super::image_heads::require(hf, class);
     for key in [
-        // Of a decoder of hidden patches, and of a backbone within another model.
+        // Keys of a decoder of masked patches, and of backbones within other models.
         "encoder_stride",
         "out_features",
         "out_indices",
         "stage_names",
-        // Counted from other keys.
+        // Keys that follow from others.
         "hidden_size",
         "num_layers",
-        // Whether the norms of patches and of merged places are there, in folders that are published: the class has them always.
+        // Whether there are norms of patches and of merged patches, in published folders: the class always has them.
         "path_norm",
     ] {
         hf.get(key);
@@ -82,7 +82,7 @@ pub(super) fn network(hf: &HfConfig, class: &str) -> (SwinConfig, [usize; 3]) {
     let [height, width] = sides(hf, "image_size", 224);
     let [size, other] = sides(hf, "patch_size", 4);
     let fits = size == other && height.is_multiple_of(size) && width.is_multiple_of(size);
-    // What stands in for a faulty value would have faults of its own, here and below.
+    // A placeholder for a faulty value would cause faults of its own, here and below.
     if !fits && !hf.is_faulty() {
         hf.fault(format!(
             "`patch_size` = {size} by {other} must be a square that divides `image_size` = {height} by {width}"
@@ -116,7 +116,7 @@ pub(super) fn network(hf: &HfConfig, class: &str) -> (SwinConfig, [usize; 3]) {
     (config, [hf.count(&["num_channels"], 3), height, width])
 }
 
-/// Faults of stages and their heads.
+/// Reports faults of the stages and their heads.
 fn stage_faults(hf: &HfConfig, config: &SwinConfig) {
     let (stages, heads) = (&config.stages, &config.n_heads);
     let [most_stages, most_blocks] = MOST;
@@ -144,8 +144,8 @@ fn stage_faults(hf: &HfConfig, config: &SwinConfig) {
     }
 }
 
-/// The stage of the smallest map with its rows and columns, where the window is larger: the class has a table of distances for the whole
-/// window there and computes nothing.
+/// The stage with the smallest map, and its rows and columns, if the window is larger than that map: the class then builds a bias
+/// table for the whole window, and cannot run.
 fn beyond(config: &SwinConfig, [height, width]: [usize; 2]) -> Option<(usize, [usize; 2])> {
     let shapes = config.shapes(height, width).into_iter().enumerate();
     let smaller = shapes.filter(|(_, stage)| stage.window < config.window);
@@ -158,7 +158,7 @@ pub(super) fn is_normed(norm: &NormConfig) -> bool {
     *norm == super::layer_norm(EPS)
 }
 
-/// What the second version has otherwise, of which the first one differs by nothing.
+/// The differences of a network from `other` in the parts that distinguish the two versions.
 pub(super) fn unlike(config: &SwinConfig, other: &SwinConfig) -> [Option<String>; 4] {
     let both = |of: fn(&SwinConfig) -> Value| [of(config), of(other)];
     let told = |key: &str, [own, theirs]: [Value; 2]| {
@@ -181,7 +181,7 @@ pub(super) fn unnormed(config: &SwinConfig) -> Option<String> {
     unless(is_normed(&config.norm), "model.norm", &config.norm, &theirs)
 }
 
-/// The differences from what the keys can say.
+/// The differences from what the keys can express.
 fn declined(of: &HfShape) -> Declined {
     let (ModelConfig::Swin(config), TaskConfig::ImageClassification(_)) = (&of.model, &of.task)
     else {
@@ -253,7 +253,7 @@ fn table(of: &HfShape) -> Table {
     named(of, "swin.")
 }
 
-/// The names below `prefix`.
+/// The table with this prefix.
 pub(super) fn named(of: &HfShape, prefix: &'static str) -> Table {
     let mut table = Table::new(prefix);
     let ModelConfig::Swin(config) = &of.model else {
@@ -292,9 +292,9 @@ pub(super) fn named(of: &HfShape, prefix: &'static str) -> Table {
     }
     table.norm(&format!("{prefix}layernorm"), "model.norm");
     table.linear("classifier", "head", Stored::OutIn);
-    // Places of pairs in the table of distances, which follow from the window.
+    // Indices into the bias table, which follow from the window.
     table.ignored = vec!["relative_position_index"];
-    // The names of version 5's own modules.
+    // The names in version 5's own modules.
     table.or_named(&[
         (
             "attention.self.relative_position_bias_table",
@@ -310,7 +310,7 @@ pub(super) fn named(of: &HfShape, prefix: &'static str) -> Table {
     table
 }
 
-/// A block: attention with its table of distances, a feed-forward layer, and their norms.
+/// A block: attention with its bias table, a feed-forward layer, and their norms.
 fn add_block(table: &mut Table, theirs: &str, ours: &str) {
     table.linears(
         theirs,

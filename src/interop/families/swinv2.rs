@@ -1,5 +1,5 @@
-//! Swin V2 (Liu et al. 2022) as a classifier of images: [`swin`] with cosines as scores, a network of distances in the place of tables, keys
-//! without biases, and norms behind what layers give.
+//! Swin V2 (Liu et al. 2022) as an image classifier: [`swin`] with cosine attention scores, a network that computes position
+//! biases instead of tables, keys without biases, and norms on the outputs of layers.
 
 use super::declined::Declined;
 use super::swin;
@@ -14,7 +14,7 @@ use crate::stack::NormPlacement;
 use crate::task::TaskConfig;
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "swinv2",
     summary: "Swin V2: cosines as scores, a network of distances, norms behind what layers give",
@@ -26,10 +26,10 @@ pub const FAMILY: Family = Family {
 
 const CLASS: &str = "Swinv2ForImageClassification";
 
-/// The largest window that a network of distances may have learned by.
+/// The largest window with which a position bias network may have been trained.
 const MOST_WINDOW: u64 = 256;
 
-/// What it has otherwise than the first version.
+/// Sets the parts in which the second version differs from the first.
 fn second(config: SwinConfig) -> SwinConfig {
     SwinConfig {
         key_bias: !config.qkv_bias,
@@ -59,7 +59,7 @@ fn read(hf: &HfConfig) -> HfShape {
     swin::classifier(hf, config, image)
 }
 
-/// Windows that the network of each stage learned by; none where all learned by their own.
+/// The window with which the position bias network of each stage was trained; empty if each was trained with its own.
 fn trained(hf: &HfConfig, config: &SwinConfig) -> Vec<usize> {
     const KEY: &str = "pretrained_window_sizes";
     let wanted = "a list of sides of windows, 0 or from 2 to 256 each";
@@ -82,7 +82,7 @@ fn trained(hf: &HfConfig, config: &SwinConfig) -> Vec<usize> {
             config.stages
         ));
     }
-    // The class reads one for each stage, and its own default is of four.
+    // The class reads one entry per stage, and its own default has four.
     sides.truncate(stages);
     match sides.iter().all(|side| *side == 0) {
         true => Vec::new(),
@@ -90,7 +90,7 @@ fn trained(hf: &HfConfig, config: &SwinConfig) -> Vec<usize> {
     }
 }
 
-/// A stage whose map the class cuts into other windows: it halves the sides of maps downwards, and takes the rows alone.
+/// Finds a stage whose map the class cuts into other windows: it halves the sides of maps rounding down, and only uses the rows.
 fn other_windows(config: &SwinConfig, [height, width]: [usize; 2]) -> Option<usize> {
     let [rows, _] = config.first_map(height, width);
     let shapes = config.shapes(height, width);
@@ -104,7 +104,7 @@ fn other_windows(config: &SwinConfig, [height, width]: [usize; 2]) -> Option<usi
     stages.find(differs).map(|(number, _)| number)
 }
 
-/// The differences from what the keys can say.
+/// The differences from what the keys can express.
 fn declined(of: &HfShape) -> Declined {
     let (ModelConfig::Swin(config), TaskConfig::ImageClassification(_)) = (&of.model, &of.task)
     else {
@@ -162,7 +162,7 @@ fn table(of: &HfShape) -> Table {
             table.linears(&network, &format!("{ours}.position"), &maps);
         }
     }
-    // Numbers that follow from windows.
+    // Tensors that follow from the windows.
     table.ignored.extend(["relative_coords_table", "attn_mask"]);
     table
 }

@@ -1,7 +1,8 @@
-//! T5 and mT5 (Raffel et al. 2020; Xue et al. 2021): an encoder-decoder with RMS norm, a bucketed bias for each stack and
-//! scores without 1/√d_head; the head of v1.0 is tied and scaled by d^−½, that of v1.1 and mT5 is neither.
+//! T5 and mT5 (Raffel et al. 2020; Xue et al. 2021): an encoder-decoder with RMS norm, one bucketed position bias per
+//! stack and attention scores without 1/√d_head. The head of v1.0 is tied and scaled by d^−½; that of v1.1 and mT5 is
+//! neither.
 //!
-//! A decoder stack alone (`is_decoder`) is read as a decoder.
+//! A decoder stack by itself (`is_decoder`) is read as a decoder.
 
 use super::plain::plain;
 use super::{Family, HfShape, rms_norm, t5_stack};
@@ -18,7 +19,7 @@ use crate::stack::StackConfig;
 use crate::task::{TaskConfig, TranslationConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "t5",
     summary: "T5: encoder-decoder, or its decoder stack alone; RMS norm, bucketed relative bias",
@@ -28,7 +29,7 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// mT5's row.
+/// mT5's entry in the table of architectures.
 pub const MT5: Family = Family {
     model_type: "mt5",
     summary: "mT5: T5 v1.1 with a vocabulary of many languages",
@@ -52,7 +53,7 @@ fn read(hf: &HfConfig) -> HfShape {
         ));
     }
     let layers = hf.count(&["num_layers"], if multilingual { 8 } else { 6 });
-    // HF's class ties the head unless the file has another one, whatever config.json says.
+    // HF's class ties the head unless the file has a different one, whatever config.json says.
     let asked = hf.flag("tie_word_embeddings", !multilingual);
     let tied = match hf.has_weights() {
         true => !hf.differ("lm_head.weight", "shared.weight"),
@@ -217,6 +218,6 @@ const ATTENTION: &[(&str, &str)] = &[
     ("v", "value"),
     ("o", "output"),
 ];
-/// The parts of a feed-forward layer.
+/// The matrices of a feed-forward layer, without and with a gate.
 const DENSE: &[(&str, &str)] = &[("wi", "up"), ("wo", "down")];
 const GATED: &[(&str, &str)] = &[("wi_0", "gate"), ("wi_1", "up"), ("wo", "down")];

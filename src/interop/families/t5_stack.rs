@@ -1,5 +1,6 @@
-//! T5's decoder stack without an encoder (Raffel et al. 2020): RMS norm, one bucketed bias for all layers,
-//! scores without 1/√d_head; the head of v1.0 is tied and scaled by d^−½, that of v1.1 is neither.
+//! T5's decoder stack without an encoder (Raffel et al. 2020): RMS norm, one bucketed position bias for all
+//! layers, attention scores without 1/√d_head. The head of v1.0 is tied and scaled by d^−½; that of v1.1 is
+//! neither.
 
 use super::{HfShape, block, rms_norm};
 use crate::interop::HfConfig;
@@ -12,9 +13,9 @@ use crate::nn::position::PositionConfig;
 use crate::nn::position::relative_bias::RelativeBiasConfig;
 use crate::stack::StackConfig;
 
-/// A decoder of T5's, from a config of `model_type` t5.
+/// A T5 decoder, from a config of `model_type` t5.
 pub(super) fn read(hf: &HfConfig) -> HfShape {
-    // Of models with two stacks.
+    // Keys of models with two stacks.
     for key in ["num_decoder_layers", "scale_decoder_outputs"] {
         hf.get(key);
     }
@@ -49,18 +50,18 @@ pub(super) fn read(hf: &HfConfig) -> HfShape {
     HfShape::language_model(config, vocab_size, hf.count(&["n_positions"], 512))
 }
 
-/// The feed-forward layers of a T5; those of mT5 are gated unless the file says otherwise.
+/// The feed-forward layers of a T5; those of mT5 are gated by default.
 pub(super) fn feed_forward(hf: &HfConfig, multilingual: bool) -> FeedForwardConfig {
     let usual = if multilingual { "gated-gelu" } else { "relu" };
     let projection = hf.word("feed_forward_proj", usual);
     let (gated, name) = match projection.strip_prefix("gated-") {
-        // HF reads "gated-gelu" as GELU's tanh form.
+        // HF reads "gated-gelu" as the tanh approximation of GELU.
         Some("gelu") => (true, "gelu_new"),
         Some(name) => (true, name),
         None => (false, projection),
     };
     let activation = hf.activation_named("feed_forward_proj", name);
-    // Both follow from the projection, and HF's class takes what the file says.
+    // Both keys follow from the projection, but HF's class uses their values in the file.
     hf.only("is_gated_act", gated);
     hf.only("dense_act_fn", name);
     let d_ff = Some(hf.count(&["d_ff"], if multilingual { 1024 } else { 2048 }));
@@ -82,7 +83,7 @@ pub(super) fn feed_forward(hf: &HfConfig, multilingual: bool) -> FeedForwardConf
     }
 }
 
-/// The names of a decoder of T5's.
+/// The table of a T5 decoder.
 pub(super) fn table(of: &HfShape) -> Table {
     let config = of.decoder();
     let mut table = Table::new("");
@@ -98,7 +99,7 @@ pub(super) fn table(of: &HfShape) -> Table {
         let names = match &config.stack.feed_forward {
             FeedForwardConfig::Dense(_) => [("wi", "up"), ("wo", "down")].as_slice(),
             FeedForwardConfig::Gated(_) => &[("wi_0", "gate"), ("wi_1", "up"), ("wo", "down")],
-            // T5 has neither; what has them has other names.
+            // T5 has none of these layers; models with them have other names.
             FeedForwardConfig::Moe(_)
             | FeedForwardConfig::Rwkv(_)
             | FeedForwardConfig::Rwkv7(_) => &[],

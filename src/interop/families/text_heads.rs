@@ -1,10 +1,9 @@
-//! The heads that classes of encoders have for whole texts and for the tokens of a text, in both directions.
+//! The heads of encoder classes for whole texts and for the tokens of a text, for import and export.
 //!
-//! `ForSequenceClassification` tells a class, any number of them where `problem_type` is "multi_label_classification", or one
-//! number where it is "regression" or there is one class;
-//! `ForTokenClassification` has a product behind the last hidden states, which every family names `classifier`;
-//! `ForQuestionAnswering` one for the first and one for the last token of an answer, named `qa_outputs`; the body alone,
-//! `Model`, has none, and gives vectors of texts.
+//! `ForSequenceClassification` predicts one class; any number of classes if `problem_type` is "multi_label_classification";
+//! or one number if it is "regression" or there is only one class. `ForTokenClassification` has a projection of the last
+//! hidden states, which every family names `classifier`. `ForQuestionAnswering` has a projection to scores of an answer's
+//! first and last token, named `qa_outputs`. The body by itself, `Model`, has no head, and gives text embeddings.
 
 use super::{HfShape, add_classes};
 use crate::data::Shape;
@@ -18,7 +17,7 @@ use crate::task::{
 };
 use serde_json::{Value, json};
 
-/// The endings of the classes.
+/// The endings of class names.
 pub(super) const WHOLE: &str = "ForSequenceClassification";
 pub(super) const TOKENS: &str = "ForTokenClassification";
 pub(super) const SPANS: &str = "ForQuestionAnswering";
@@ -29,7 +28,7 @@ pub(super) const REGRESSION: &str = "regression";
 pub(super) const CLASSES: &str = "single_label_classification";
 pub(super) const SEVERAL: &str = "multi_label_classification";
 
-/// The ending of a class of the family whose classes begin with `name`; a body may be named by its ending alone.
+/// The ending of a class in the family whose classes begin with `name`; a body may be named only by its ending.
 pub(super) fn ending_of<'c>(class: &'c str, name: &str) -> &'c str {
     match class {
         BODY => BODY,
@@ -37,8 +36,8 @@ pub(super) fn ending_of<'c>(class: &'c str, name: &str) -> &'c str {
     }
 }
 
-/// The task of a class with this ending, which asks for the pooler or for classes; `None` of another ending. `dropout` is
-/// that before the head.
+/// The task of a class with this ending, which sets the pooler and the classes that it needs; `None` for other endings.
+/// `dropout` is applied before the head.
 pub(super) fn task(
     hf: &HfConfig,
     ending: &str,
@@ -52,7 +51,7 @@ pub(super) fn task(
             Some(whole(hf, dropout, shape))
         }
         TOKENS => {
-            // Other classes write it too; this one does not read it.
+            // Other classes also write this key; this one does not read it.
             hf.get("problem_type");
             shape.classes = hf.classes();
             Some(TaskConfig::TokenClassification(TokenClassificationConfig {
@@ -77,7 +76,7 @@ pub(super) fn task(
     }
 }
 
-/// The task of a class that tells classes of whole texts, or numbers of them; `dropout` is that before the head.
+/// The task of a class that predicts classes or a number for whole texts; `dropout` is applied before the head.
 pub(super) fn whole(hf: &HfConfig, dropout: f64, shape: &mut Shape) -> TaskConfig {
     let classes = hf.classes();
     let task = match hf.get("problem_type").and_then(Value::as_str) {
@@ -111,7 +110,7 @@ pub(super) fn whole(hf: &HfConfig, dropout: f64, shape: &mut Shape) -> TaskConfi
     })
 }
 
-/// The ending of the class of a task with one of these heads, which read whole texts at their first position.
+/// The class ending of a task with one of these heads; heads for whole texts must read the first position, with a bias.
 pub(super) fn ending(task: &TaskConfig) -> Option<&'static str> {
     match task {
         TaskConfig::TextClassification(c) => {
@@ -133,7 +132,7 @@ pub(super) fn ending(task: &TaskConfig) -> Option<&'static str> {
     }
 }
 
-/// Notes a fault where a class is one for questions, in a family whose network or head is another one there.
+/// Reports a fault if the class is one for questions, in a family whose class differs too much from the task here.
 pub(super) fn refuse_spans(hf: &HfConfig, task: &TaskConfig, why: &str) {
     if ending(task) == Some(SPANS) {
         let class = hf.architecture().unwrap_or_default();
@@ -143,17 +142,17 @@ pub(super) fn refuse_spans(hf: &HfConfig, task: &TaskConfig, why: &str) {
     }
 }
 
-/// Whether a task is that of a body without a head.
+/// Whether the task is that of a body without a head.
 pub(super) fn is_body(task: &TaskConfig) -> bool {
     ending(task) == Some(BODY)
 }
 
-/// Whether a task reads the vector of a whole text.
+/// Whether the task reads the vector of a whole text.
 pub(super) fn reads_whole(task: &TaskConfig) -> bool {
     ending(task) == Some(WHOLE)
 }
 
-/// The dropout before the head, where a task has one of these.
+/// The dropout before the head, if the task has one of these heads.
 pub(super) fn dropout(task: &TaskConfig) -> Option<f64> {
     match task {
         TaskConfig::TextClassification(c) => Some(c.dropout),
@@ -165,7 +164,7 @@ pub(super) fn dropout(task: &TaskConfig) -> Option<f64> {
     }
 }
 
-/// Writes what the head gives.
+/// Writes the classes and the `problem_type` of the head.
 pub(super) fn write(written: &mut Value, of: &HfShape) {
     if let TaskConfig::Regression(_) = &of.task {
         written["problem_type"] = json!(REGRESSION);
@@ -182,8 +181,8 @@ pub(super) fn write(written: &mut Value, of: &HfShape) {
     }
 }
 
-/// Adds the head of a task that has one of these; `whole` are the names of the first layer, our pooler, and of the head of
-/// whole texts. Whether it has one.
+/// Adds the head of a task that has one of these heads, and returns whether it has. For whole texts, `whole` names the first
+/// layer (our pooler) and the head.
 pub(super) fn add(table: &mut Table, task: &TaskConfig, whole: [&str; 2]) -> bool {
     let [first, head] = whole;
     match ending(task) {

@@ -1,4 +1,4 @@
-//! The vision transformer (Dosovitskiy et al. 2021) as a classifier of images.
+//! The vision transformer (Dosovitskiy et al. 2021) as an image classifier.
 
 use super::add_classes;
 use super::plain::plain;
@@ -17,7 +17,7 @@ use crate::stack::{NormPlacement, StackConfig};
 use crate::task::{ImageClassificationConfig, TaskConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "vit",
     summary: "ViT: a pre-norm encoder over the patches of an image",
@@ -33,10 +33,10 @@ fn read(hf: &HfConfig) -> HfShape {
     shape(hf, CLASS)
 }
 
-/// A classifier of this class, as DeiT's is with one token more.
+/// A classifier of this class; also used by DeiT, which has one more token.
 pub(super) fn shape(hf: &HfConfig, class: &str) -> HfShape {
     for key in ["encoder_stride", "pooler_act", "pooler_output_size"] {
-        // Of heads that a classifier has not.
+        // Keys of heads that a classifier does not have.
         hf.get(key);
     }
     super::image_heads::require(hf, class);
@@ -52,15 +52,15 @@ pub(super) fn shape(hf: &HfConfig, class: &str) -> HfShape {
     }
 }
 
-/// What the class of a family takes where a file does not say.
+/// The default values of a family's class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usual {
     pub patch_size: usize,
-    /// ε of its norms.
+    /// Epsilon of norms.
     pub eps: f64,
 }
 
-/// The network, and its images `[channels, height, width]`.
+/// The network, and the shape of its images, `[channels, height, width]`.
 pub(super) fn network(hf: &HfConfig) -> (VisionConfig, [usize; 3]) {
     let feed_forward = FeedForwardConfig::Dense(DenseConfig {
         d_ff: Some(hf.count(&["intermediate_size"], 3072)),
@@ -75,7 +75,7 @@ pub(super) fn network(hf: &HfConfig) -> (VisionConfig, [usize; 3]) {
     network_with(hf, usual, feed_forward)
 }
 
-/// The same with these feed-forward layers.
+/// Same as [`network`], with these defaults and feed-forward layers.
 pub(super) fn network_with(
     hf: &HfConfig,
     usual: Usual,
@@ -84,7 +84,7 @@ pub(super) fn network_with(
     let [height, width] = sides(hf, "image_size", 224);
     let [size, other] = sides(hf, "patch_size", usual.patch_size);
     let fits = size == other && height.is_multiple_of(size) && width.is_multiple_of(size);
-    // What stands in for a faulty value would have a fault of its own.
+    // A placeholder for a faulty value would cause a fault of its own.
     if !fits && !hf.is_faulty() {
         hf.fault(format!(
             "`patch_size` = {size} by {other} must be a square that divides `image_size` = {height} by {width}"
@@ -117,7 +117,7 @@ pub(super) fn network_with(
     (config, [hf.count(&["num_channels"], 3), height, width])
 }
 
-/// A height and a width: one number for both, or two.
+/// A height and a width: one number for both, or two numbers.
 pub(super) fn sides(hf: &HfConfig, key: &str, default: usize) -> [usize; 2] {
     let pair = hf.get(key).and_then(|value| value.as_array()).map(|pair| {
         let numbers = pair.iter().map(|side| side.as_u64().unwrap_or(0) as usize);
@@ -171,7 +171,7 @@ pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
     Some(written)
 }
 
-/// Also the names of DeiT, below another one.
+/// The table of ViT; DeiT uses it with another prefix.
 pub(super) fn table(of: &HfShape) -> Table {
     let mut table = Table::new("vit.");
     let config = vision(of);
@@ -190,7 +190,7 @@ pub(super) fn table(of: &HfShape) -> Table {
     table
 }
 
-/// The network of a family of vision transformers.
+/// The network of a family that only has vision transformers.
 pub(super) fn vision(of: &HfShape) -> &VisionConfig {
     match &of.model {
         ModelConfig::Vision(config) => config,
@@ -198,20 +198,20 @@ pub(super) fn vision(of: &HfShape) -> &VisionConfig {
     }
 }
 
-/// The names of the class token, of the table of so many positions and of the map of patches.
+/// Adds the class token, the table of `positions` positions and the patch projection.
 pub(super) fn embeddings(table: &mut Table, theirs: &str, of: &HfShape, positions: usize) {
     token_and_patches(table, theirs, of);
     self::positions(table, theirs, vision(of), positions);
 }
 
-/// The name of the table of so many positions.
+/// Adds the table of `positions` positions.
 pub(super) fn positions(table: &mut Table, theirs: &str, config: &VisionConfig, positions: usize) {
     let places = format!("{theirs}.position_embeddings");
     let shape = vec![1, positions, config.stack.d_model];
     table.reshaped(places, "model.position.table", shape);
 }
 
-/// The names of the class token and of the map of patches.
+/// Adds the class token and the patch projection.
 pub(super) fn token_and_patches(table: &mut Table, theirs: &str, of: &HfShape) {
     let config = vision(of);
     let [channels, ..] = of.shape.image.unwrap_or_default();
@@ -231,7 +231,7 @@ pub(super) fn token_and_patches(table: &mut Table, theirs: &str, of: &HfShape) {
     table.same(format!("{patches}.bias"), "model.stem.projection.bias");
 }
 
-/// The names of the modules of a block in version 5 of transformers, beside those of its files.
+/// The names of a block's modules in version 5 of transformers, by their names in files.
 pub(super) const BLOCK_OF_VERSION_5: [(&str, &str); 6] = [
     ("attention.attention.query", "attention.q_proj"),
     ("attention.attention.key", "attention.k_proj"),
@@ -241,7 +241,7 @@ pub(super) const BLOCK_OF_VERSION_5: [(&str, &str); 6] = [
     ("output.dense", "mlp.fc2"),
 ];
 
-/// The names of a block.
+/// Adds a block.
 pub(super) fn block(table: &mut Table, theirs: &str, ours: &str) {
     attention(table, theirs, ours);
     table.linears(
@@ -262,7 +262,7 @@ pub(super) fn block(table: &mut Table, theirs: &str, ours: &str) {
     );
 }
 
-/// The names of a block's attention.
+/// Adds a block's attention.
 pub(super) fn attention(table: &mut Table, theirs: &str, ours: &str) {
     table.linears(
         theirs,

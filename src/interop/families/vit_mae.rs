@@ -1,5 +1,5 @@
-//! Masked autoencoders (He et al. 2022): ViT that reads visible patches, and its decoder. Positions are fixed sines and cosines on both
-//! sides, which files hold as tensors; a file with others is refused.
+//! Masked autoencoders (He et al. 2022): a ViT that reads the visible patches, and its decoder. Positions of both are fixed
+//! sinusoids, which files hold as tensors; a file with other values is refused.
 
 use super::vit;
 use super::{Family, HfShape};
@@ -12,7 +12,7 @@ use crate::nn::position::sinusoidal_2d::{self, Sinusoidal2dConfig};
 use crate::task::{MaskedImageConfig, TaskConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "vit_mae",
     summary: "ViT-MAE: ViT over visible patches, with a decoder of the pixels of the others",
@@ -24,7 +24,7 @@ pub const FAMILY: Family = Family {
 
 const CLASS: &str = "ViTMAEForPreTraining";
 
-/// Longest wavelength of the positions over 2π.
+/// Longest wavelength of the positions, divided by 2π.
 const BASE: f64 = 10_000.0;
 
 fn read(hf: &HfConfig) -> HfShape {
@@ -84,10 +84,10 @@ fn write(of: &HfShape) -> Option<Value> {
     Some(written)
 }
 
-/// ViT's names, and those of the decoder, whose blocks have the names of ViT's.
+/// ViT's table, and the decoder, whose blocks have the same names as ViT's.
 fn table(of: &HfShape) -> Table {
     let mut table = vit::table(of);
-    // A classifier's, and a learned table, which it has not.
+    // Remove the classifier and the learned position table, which the model does not have.
     let own = |path: &String| !path.starts_with("head.") && !path.starts_with("model.position.");
     table.rules.retain(|rule| rule.ours.iter().all(own));
     let (ModelConfig::Vision(config), TaskConfig::MaskedImage(task)) = (&of.model, &of.task) else {

@@ -1,9 +1,9 @@
-//! wav2vec 2.0 (Baevski et al. 2020) and HuBERT (Hsu et al. 2021): convolutions over samples, a convolution of positions and BART's
-//! layers, with scores of characters at every frame. Base models have norms behind layers and one over the frames of the first
-//! convolution, large ones norms before layers and in every convolution; each is a key of its own.
+//! wav2vec 2.0 (Baevski et al. 2020) and HuBERT (Hsu et al. 2021): convolutions over samples, convolutional positions and BART's
+//! layers, with character logits at every frame. Base models have norms after layers and a norm over the frames of the first
+//! convolution; large ones have norms before layers and in every convolution. Each of these has a key of its own.
 //!
-//! Of models that were trained without transcripts the body is read, and the scores are drawn anew. What fills rows up is hidden here in
-//! both sorts: the class counts it in base models where it is given several recordings without a mask.
+//! Of models trained without transcripts, the body is imported, and the CTC head is initialised randomly. Padding is always
+//! masked here; the class does not mask it in base models if it is given several recordings without a mask.
 
 use super::plain::{activation_name, plain};
 use super::wav2vec2_names::table;
@@ -24,7 +24,7 @@ use crate::task::ctc::CtcReduction;
 use crate::task::{CtcConfig, TaskConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "wav2vec2",
     summary: "wav2vec 2.0: an encoder of samples behind convolutions, with scores of characters at every frame",
@@ -34,13 +34,13 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// The classes whose weights are read; the first has scores of characters.
+/// The classes whose weights can be imported; the first has a CTC head.
 const CLASSES: [&str; 3] = ["Wav2Vec2ForCTC", "Wav2Vec2ForPreTraining", "Wav2Vec2Model"];
-/// Frames of the longest recording that is read at once, 30 s, and tokens of its transcript: no file says any.
+/// Frames of the longest recording read at once (30 s), and tokens of its transcript; no file gives either.
 const FRAMES: usize = 3000;
 const CONTEXT: usize = 1024;
 
-/// Keys of training without transcripts, of other heads, and of adapters that [`read`] finds to be off.
+/// Keys of training without transcripts, of other heads, and of adapters, which [`read`] requires to be off.
 const OF_OTHERS: [&str; 24] = [
     "feat_quantizer_dropout",
     "num_codevectors_per_group",
@@ -67,7 +67,7 @@ const OF_OTHERS: [&str; 24] = [
     "mask_channel_selection",
     "no_mask_channel_overlap",
 ];
-/// More such, of files of the first versions.
+/// More such keys, in files of the first versions.
 const OF_FIRST: [&str; 7] = [
     "gradient_checkpointing",
     "mask_time_min_space",
@@ -179,7 +179,7 @@ pub(super) fn read(hf: &HfConfig, body: &str, classes: &[&str]) -> HfShape {
     }
 }
 
-/// A list of whole numbers, `usual` where the file has none.
+/// A list of whole numbers, `usual` if the file has none.
 fn counts(hf: &HfConfig, key: &str, usual: [usize; 7]) -> Vec<usize> {
     let list = |value: &Value| -> Option<Vec<usize>> {
         let all = value.as_array()?.iter();
@@ -190,7 +190,7 @@ fn counts(hf: &HfConfig, key: &str, usual: [usize; 7]) -> Vec<usize> {
     found.unwrap_or_else(|| usual.to_vec())
 }
 
-/// The masks of training.
+/// The masks applied to features in training.
 fn masks(hf: &HfConfig) -> FeatureMasksConfig {
     let usual = FeatureMasksConfig::default();
     let [time, channel] = [("time", 0.05, 2), ("feature", 0.0, 0)].map(|(name, share, least)| {
@@ -222,7 +222,7 @@ fn masks(hf: &HfConfig) -> FeatureMasksConfig {
     }
 }
 
-/// The network, when it is of this kind.
+/// The network, if it is of this kind.
 pub(super) fn network(of: &HfShape) -> Option<&SpeechEncoderConfig> {
     match &of.model {
         ModelConfig::SpeechEncoder(config) => Some(config),

@@ -1,5 +1,5 @@
-//! The names of the parameters of wav2vec 2.0 and HuBERT. Weights of positions stand as a direction and a length under the names that
-//! PyTorch's weight norm has since its version 2, which files of earlier ones call `weight_v` and `weight_g`.
+//! The table of wav2vec 2.0 and HuBERT. The weights of convolutional positions are stored as a direction and a length, under the
+//! names of PyTorch's weight norm since version 2; files of earlier versions call them `weight_v` and `weight_g`.
 
 use super::wav2vec2::network;
 use super::{HfShape, bart};
@@ -7,7 +7,7 @@ use crate::interop::rename::{Stored, Table};
 use crate::model::SpeechEncoderConfig;
 use crate::model::speech_encoder::FeatureNorm;
 
-/// Of a model whose names begin with `body`.
+/// The table of a model whose names begin with `body`.
 pub(super) fn table(of: &HfShape, body: &'static str) -> Table {
     let Some(config) = network(of) else {
         unreachable!("the family reads encoders of samples alone")
@@ -88,7 +88,7 @@ pub(super) fn table(of: &HfShape, body: &'static str) -> Table {
     table
 }
 
-/// The vector of frames that are hidden: the class has one wherever something is masked.
+/// Adds the vector of masked frames: the class has one if anything is masked.
 fn masked(table: &mut Table, config: &SpeechEncoderConfig, body: &str) {
     let name = format!("{body}masked_spec_embed");
     if config.masks.time_share > 0.0 {

@@ -1,5 +1,5 @@
-//! Whisper (Radford et al. 2022): pre-norm stacks with BART's names, an encoder behind two convolutions over log-mel features with
-//! sinusoids whose sines stand before their cosines, and a decoder with learned positions. Keys have no bias.
+//! Whisper (Radford et al. 2022): pre-norm stacks with BART's names. The encoder follows two convolutions over log-mel features,
+//! and has sinusoids whose sines all precede their cosines; the decoder has learned positions. Keys have no bias.
 
 use super::declined::{Declined, unless};
 use super::plain::{plain, positions};
@@ -19,7 +19,7 @@ use crate::stack::{LayerGroup, StackConfig};
 use crate::task::{TaskConfig, TranscriptionConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "whisper",
     summary: "Whisper: an encoder of log-mel features behind two convolutions, and a decoder that writes their text",
@@ -31,7 +31,7 @@ pub const FAMILY: Family = Family {
 
 const CLASS: &str = "WhisperForConditionalGeneration";
 
-/// Frames of a recording for each position of the encoder.
+/// Frames of a recording per position of the encoder.
 const FRAMES: usize = 2;
 
 /// The sinusoids of the encoder.
@@ -46,13 +46,13 @@ fn read(hf: &HfConfig) -> HfShape {
     bart::require_class(hf, &[CLASS, "WhisperModel"]);
     hf.only("use_weighted_layer_sum", false);
     for key in [
-        // The class makes a factor of it and multiplies nothing by it.
+        // The class computes a factor from this key but does not use it.
         "scale_embedding",
-        // Of a classifier of recordings.
+        // A key of a classifier of recordings.
         "classifier_proj_size",
-        // Of times of words.
+        // A key of word timestamps.
         "median_filter_width",
-        // Masks of features in training.
+        // Keys of masks on features in training.
         "apply_spec_augment",
         "mask_time_prob",
         "mask_time_length",
@@ -60,7 +60,7 @@ fn read(hf: &HfConfig) -> HfShape {
         "mask_feature_prob",
         "mask_feature_length",
         "mask_feature_min_masks",
-        // How a text begins.
+        // A key of generation: how a text begins.
         "forced_decoder_ids",
     ] {
         hf.get(key);
@@ -113,7 +113,7 @@ fn read(hf: &HfConfig) -> HfShape {
     }
 }
 
-/// The layers of one side.
+/// The attention and feed-forward layers of one side.
 type Layers = (AttentionConfig, FeedForwardConfig);
 
 fn side(hf: &HfConfig, name: &str, activation: Activation) -> Layers {
@@ -131,7 +131,7 @@ fn side(hf: &HfConfig, name: &str, activation: Activation) -> Layers {
     (attention, feed_forward)
 }
 
-/// A group of layers for each side where they differ.
+/// One group of layers for each side, if the sides differ.
 fn groups([reads, writes]: [&Layers; 2], [n, m]: [usize; 2]) -> (Vec<LayerGroup>, Vec<LayerGroup>) {
     if reads == writes {
         return (Vec::new(), Vec::new());
@@ -149,7 +149,7 @@ fn groups([reads, writes]: [&Layers; 2], [n, m]: [usize; 2]) -> (Vec<LayerGroup>
     )
 }
 
-/// The network, when it is of this kind.
+/// The network, if it is of this kind.
 fn network(of: &HfShape) -> Option<&SpeechEncoderDecoderConfig> {
     match &of.model {
         ModelConfig::SpeechEncoderDecoder(config) => Some(config),
@@ -157,7 +157,7 @@ fn network(of: &HfShape) -> Option<&SpeechEncoderDecoderConfig> {
     }
 }
 
-/// The differences from what the keys can say.
+/// The differences from what the keys can express.
 fn declined(of: &HfShape) -> Declined {
     let Some(config) = network(of) else {
         return Declined::default();

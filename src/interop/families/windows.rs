@@ -1,5 +1,5 @@
-//! Windows of Longformer and LED as Hugging Face writes them: `attention_window` is the number of neighbours on both sides
-//! together, one for each layer.
+//! Windows of Longformer and LED in Hugging Face's form: `attention_window` is the number of neighbours on both sides
+//! together, one value or one per layer.
 
 use crate::interop::HfConfig;
 use crate::nn::attention::AttentionConfig;
@@ -10,7 +10,7 @@ use crate::nn::feed_forward::FeedForwardConfig;
 use crate::stack::{Depth, LayerGroup, StackConfig};
 use serde_json::Value;
 
-/// The keys on one side of a query, its own among them, in each of so many layers.
+/// The number of keys on one side of a query, including its own, in each of `layers` layers.
 pub(super) fn read(hf: &HfConfig, layers: usize) -> Vec<usize> {
     let whole = |value: &Value| value.as_u64().filter(|w| *w > 0 && w.is_multiple_of(2));
     let windows = match hf.get("attention_window") {
@@ -29,7 +29,7 @@ pub(super) fn read(hf: &HfConfig, layers: usize) -> Vec<usize> {
     }
 }
 
-/// Attention to so many keys on each side and to global tokens.
+/// Attention to `window` keys on each side and to global tokens.
 pub(super) fn attention(heads: &MultiHeadConfig, window: usize) -> AttentionConfig {
     AttentionConfig::SlidingWindow(SlidingWindowConfig {
         global: Some(Global::Own),
@@ -37,7 +37,7 @@ pub(super) fn attention(heads: &MultiHeadConfig, window: usize) -> AttentionConf
     })
 }
 
-/// The layers of these windows, neighbours with the same one in a group.
+/// The layer groups with these windows; neighbours with equal windows form a group.
 pub(super) fn groups(
     heads: &MultiHeadConfig,
     feed_forward: &FeedForwardConfig,
@@ -53,7 +53,7 @@ pub(super) fn groups(
     alike.map(group).collect()
 }
 
-/// `attention_window` of a stack; `None` when some layer is none of Longformer's.
+/// The `attention_window` of a stack; `None` if some layer does not have Longformer's attention.
 pub(super) fn written(stack: &StackConfig, depth: &Depth) -> Option<Vec<usize>> {
     let of_block = |attention: Option<&AttentionConfig>| match attention? {
         AttentionConfig::SlidingWindow(c)

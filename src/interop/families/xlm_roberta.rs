@@ -1,12 +1,12 @@
-//! XLM-RoBERTa (Conneau et al. 2020) and CamemBERT (Martin et al. 2020): RoBERTa over the texts of many languages and of
-//! French, under class names of their own.
+//! XLM-RoBERTa (Conneau et al. 2020) and CamemBERT (Martin et al. 2020): RoBERTa trained on many languages and on
+//! French, with class names of their own.
 
 use super::{Family, HfShape, roberta};
 use crate::interop::HfConfig;
 use crate::interop::rename::Table;
 use serde_json::Value;
 
-/// XLM-RoBERTa's row of the table of architectures.
+/// XLM-RoBERTa's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "xlm-roberta",
     summary: "XLM-RoBERTa: RoBERTa of a hundred languages",
@@ -16,7 +16,7 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// CamemBERT's.
+/// CamemBERT's entry in the table of architectures.
 pub const CAMEMBERT: Family = Family {
     model_type: "camembert",
     summary: "CamemBERT: RoBERTa of French texts",

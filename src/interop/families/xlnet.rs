@@ -1,10 +1,10 @@
-//! XLNet (Yang et al. 2019): an encoder whose norms stand behind the sums, with distances of both signs and segments in its scores, for
-//! tokens in an order that is drawn, for classes or numbers of texts, which it reads at their last token, for tags of tokens, or for
-//! answers to questions.
+//! XLNet (Yang et al. 2019): a post-norm encoder with signed distances and segments in its attention scores. Its tasks are tokens
+//! in a permuted order, classification or regression of texts (read at their last token), tags of tokens, and answers to
+//! questions.
 //!
-//! Its matrices are `[in, heads, d_head]`, the last one `[out, heads, d_head]`. The class has `mask_emb` whatever its head: the vector
-//! with which queries begin, of which models for other tasks have none and exported folders zeros. The class tells any number of
-//! segments apart, ours the three that its tokenizer makes.
+//! Its matrices are `[in, heads, d_head]`, the last one `[out, heads, d_head]`. The class always has `mask_emb`, the initial
+//! vector of the query stream; models for other tasks than permuted language modelling lack it, and their exported folders have
+//! zeros. The class can tell any number of segments apart, ours the three that its tokenizer makes.
 
 use super::plain::activation_name;
 use super::{Family, HfShape, layer_norm, text_heads};
@@ -23,7 +23,7 @@ use crate::stack::{NormPlacement, StackConfig};
 use crate::task::{PermutedLmConfig, TaskConfig};
 use serde_json::{Value, json};
 
-/// Its row of the table of architectures.
+/// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "xlnet",
     summary: "XLNet: post-norm encoder, distances and segments in scores, two streams",
@@ -33,11 +33,12 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-/// Two texts, and the token behind them.
+/// Two texts, and the token after them.
 const SEGMENTS: usize = 3;
-/// The ending of the class for questions whose head is one product. The other one searches with three, each behind the one before it.
+/// The class ending for questions whose head is a single projection. The other class has three chained heads and searches for
+/// answers.
 const QUESTIONS: &str = "ForQuestionAnsweringSimple";
-/// The ending of the class for tokens.
+/// The class ending for language modelling.
 const TOKENS_IN_ORDER: &str = "LMHeadModel";
 
 fn read(hf: &HfConfig) -> HfShape {
@@ -46,7 +47,8 @@ fn read(hf: &HfConfig) -> HfShape {
     hf.only("summary_type", "last");
     hf.only("summary_use_proj", true);
     hf.only("summary_activation", "tanh");
-    // Of memories, which are given from call to call, of a search for answers, and of the first files: every layer has its own biases.
+    // Keys of memories, which are passed from call to call, of a search for answers, and of the first files; every layer has its
+    // own biases.
     for key in [
         "mem_len",
         "reuse_len",
@@ -103,7 +105,7 @@ fn read(hf: &HfConfig) -> HfShape {
     headed(hf, config, Shape::of_text(CONTEXT, vocab_size))
 }
 
-/// Tokens of the longest text of the released models' training; the positions have no limit.
+/// Maximum length in tokens in the training of the released models; the positions have no limit.
 const CONTEXT: usize = 512;
 
 /// The encoder with the head of its class.
@@ -111,7 +113,7 @@ fn headed(hf: &HfConfig, mut config: EncoderConfig, mut shape: Shape) -> HfShape
     let class = hf.architecture().unwrap_or("XLNetLMHeadModel");
     let ending = match text_heads::ending_of(class, "XLNet") {
         QUESTIONS => text_heads::SPANS,
-        // It searches.
+        // This class searches for answers, which is not supported.
         text_heads::SPANS => "",
         ending => ending,
     };
@@ -228,7 +230,7 @@ fn table(of: &HfShape) -> Table {
     match &of.task {
         TaskConfig::PermutedLm(_) => {
             table.reshaped(query, "query", vec![1, 1, d]);
-            // Folders of a body, or of another head.
+            // Folders of a body, or of another head, lack it.
             table.drawn.push("query");
             match config.tie_embeddings {
                 true => {
@@ -251,7 +253,7 @@ fn table(of: &HfShape) -> Table {
     table
 }
 
-/// The matrices and vectors of a layer's attention, which the class has as `[in, heads, d_head]`, and those of its positions.
+/// The matrices and vectors of a layer's attention, which the class stores as `[in, heads, d_head]`, and those of its positions.
 fn add_attention(table: &mut Table, config: &EncoderConfig, layer: usize) {
     let stack = &config.stack;
     let heads = stack

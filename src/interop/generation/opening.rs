@@ -1,27 +1,27 @@
-//! The tokens that a text of a recording begins with: Whisper's `<|startoftranscript|>`, then its language, what is asked for, and
-//! that no times are written (Radford et al. 2022, section 2.3). Released files say them as `forced_decoder_ids` with an open language,
-//! as tables of languages and tasks, or both.
+//! The tokens that the transcript of a recording begins with: Whisper's `<|startoftranscript|>`, then tokens for the language,
+//! for the task, and for leaving out timestamps (Radford et al. 2022, section 2.3). Released files give them as
+//! `forced_decoder_ids` with an open language, as tables of languages and tasks, or both.
 
 use super::Generation;
 use serde_json::{Map, Value, json};
 
-/// The language in the place of an open one.
+/// The language used if the file leaves it open.
 pub const LANGUAGE: &str = "<|en|>";
 const FORCED: &str = "forced_decoder_ids";
 const NO_TIMES: &str = "no_timestamps_token_id";
 
-/// The tokens that a text begins with.
+/// The tokens that a transcript begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// Those that are read before the text; `None` in the place of a language that the file leaves open without naming the token of
-    /// [`LANGUAGE`].
+    /// The tokens before the text; `None` in the position of the language if the file leaves it open and does not name the token
+    /// of [`LANGUAGE`].
     pub tokens: Vec<Option<u32>>,
-    /// Whether the file leaves the language open, in whose place that of [`LANGUAGE`] stands where the file names it.
+    /// Whether the file leaves the language open; the token of [`LANGUAGE`] then takes its position, if the file names it.
     pub open: bool,
 }
 
 impl Generation {
-    /// The tokens that a text of a recording begins with; `None` where the file says the first one alone, or none.
+    /// The tokens that a transcript begins with; `None` if the file gives only the first one, or none.
     pub fn opening(&self) -> Option<Opening> {
         let kept = &self.kept;
         let mut tokens = vec![Some(self.begin?)];
@@ -46,7 +46,7 @@ impl Generation {
     }
 }
 
-/// The tokens of `forced_decoder_ids` from place 1 on; `None` in the list where one is left open. A list without any says nothing.
+/// The tokens of `forced_decoder_ids` from position 1 on, `None` for an open one. Returns `None` if the list is empty.
 fn forced(kept: &Map<String, Value>) -> Option<Vec<Option<u32>>> {
     let mut pairs: Vec<(u64, Option<u32>)> = Vec::new();
     let list = kept.get(FORCED)?.as_array()?;
@@ -61,7 +61,7 @@ fn id(value: &Value) -> Option<u32> {
     value.as_u64().and_then(|id| u32::try_from(id).ok())
 }
 
-/// Puts the tokens behind the first one into a generation_config.json that does not say them.
+/// Adds the tokens after the first one to a generation_config.json.
 pub(super) fn add(file: &mut Map<String, Value>, opening: &[u32]) {
     let forced = opening.iter().enumerate().skip(1);
     let forced: Vec<Value> = forced.map(|(place, id)| json!([place, id])).collect();
@@ -70,7 +70,7 @@ pub(super) fn add(file: &mut Map<String, Value>, opening: &[u32]) {
     }
 }
 
-/// Keys of Whisper's files that are read here, or say of times, which are not written, and of talking back.
+/// Keys of Whisper's files that are read here, or that concern timestamps, which are not written, and preceding text.
 pub(super) const KEYS: [&str; 10] = [
     FORCED,
     NO_TIMES,
@@ -104,10 +104,10 @@ mod tests {
                 open,
             })
         };
-        // English alone.
+        // Only English.
         let english = json!({"decoder_start_token_id": 50257, "forced_decoder_ids": [[1, 50362]], "no_timestamps_token_id": 50362});
         assert_eq!(opening(&english), whole(&[50257, 50362], false));
-        // Of many languages: the language is told from the recording.
+        // Multilingual: the language is told from the recording.
         let tables = json!({
             "decoder_start_token_id": 7, "is_multilingual": true, "lang_to_id": {"<|en|>": 8, "<|de|>": 9},
             "task_to_id": {"transcribe": 10, "translate": 11}, "no_timestamps_token_id": 12,
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(opening(&both), whole(&[7, 8, 10, 12], true));
         both["forced_decoder_ids"] = json!([[1, 9], [2, 11], [3, 12]]);
         assert_eq!(opening(&both), whole(&[7, 9, 11, 12], false));
-        // A list of none says nothing.
+        // An empty list says nothing.
         both["forced_decoder_ids"] = json!([]);
         assert_eq!(opening(&both), whole(&[7, 8, 10, 12], true));
         // No table names the token of a language.

@@ -1,4 +1,5 @@
-//! The keys of `generation_config.json`, each with the values that it may have, and those without an effect here.
+//! Reads the keys of `generation_config.json`, each with its allowed values, and finds those without an effect
+//! here.
 
 use super::{Generation, Of, opening};
 use crate::generate::beam::{AtLimit, AverageConfig, BeamConfig, DoneWhen, LengthPenalty};
@@ -6,11 +7,11 @@ use crate::generate::{ContinuationConfig, SamplingConfig};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
-/// What `do_sample` keeps when the file does not say it.
+/// The default of `top_k` in transformers.
 const TOP_K: usize = 50;
-/// The tokens that transformers writes when the file does not say how many.
+/// The number of tokens that transformers generates if the file gives no limit.
 const NEW_TOKENS: usize = 20;
-/// The longest text that may be asked for.
+/// The largest length that may be asked for, in tokens.
 const LONGEST: u64 = 1 << 20;
 
 /// Keys that are read.
@@ -38,7 +39,7 @@ const READ: [&str; 22] = [
     "suppress_tokens",
     "begin_suppress_tokens",
 ];
-/// Keys without a place.
+/// Keys of generation that are not supported here.
 const WITHOUT: [&str; 16] = [
     "no_repeat_ngram_size",
     "encoder_no_repeat_ngram_size",
@@ -58,7 +59,7 @@ const WITHOUT: [&str; 16] = [
     "encoder_repetition_penalty",
 ];
 
-/// Whether a key of config.json is one of how texts are written.
+/// Whether a key of config.json is about generation.
 pub(super) fn is_known(key: &str) -> bool {
     READ.contains(&key) || WITHOUT.contains(&key) || opening::KEYS.contains(&key)
 }
@@ -68,7 +69,7 @@ pub(super) fn is_read(key: &str) -> bool {
     READ.contains(&key)
 }
 
-/// What a file says, and what is wrong with it so far.
+/// A file's keys, and the faults found in them so far.
 pub(super) struct Reader<'a> {
     object: &'a Map<String, Value>,
     of: Of,
@@ -77,7 +78,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Of an object of keys.
+    /// Makes a reader of an object of keys.
     pub fn new(object: &'a Map<String, Value>, of: Of) -> Self {
         Self {
             object,
@@ -97,7 +98,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// A whole number up to a bound.
+    /// A whole number of at most `most`.
     fn count(&mut self, key: &str, most: u64) -> Option<usize> {
         let value = self.get(key)?;
         match value.as_u64().filter(|n| *n <= most) {
@@ -126,7 +127,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// One token, or several.
+    /// The ids of a key that holds one token or a list of them.
     fn tokens(&mut self, key: &str) -> Vec<u32> {
         let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
         let found: Option<Vec<u32>> = match self.get(key) {
@@ -140,7 +141,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// All of it.
+    /// Reads all settings.
     pub fn generation(&mut self, file: PathBuf) -> Generation {
         let begin = self.tokens("decoder_start_token_id");
         let bos = self.tokens("bos_token_id");
@@ -168,7 +169,7 @@ impl<'a> Reader<'a> {
         let beam = self.count("num_beams", most).unwrap_or(1).max(1);
         let n_best = self.count("num_return_sequences", most).unwrap_or(1).max(1);
         let alpha = self.real("length_penalty", -10.0..=10.0).unwrap_or(1.0);
-        // Lengths count the token that a decoder begins with.
+        // In transformers, lengths count the token that a decoder begins with.
         let new = |n: usize| n.saturating_sub(1);
         let max = self.count("max_new_tokens", LONGEST);
         let max = max.or(self.count("max_length", LONGEST).map(new));
@@ -211,7 +212,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The search for continuations that is meant: several beams without draws.
+    /// The beam search for continuations that the file asks for, with several beams and without sampling.
     fn beam_search(&self, search: &BeamConfig) -> Option<ContinuationConfig> {
         let meant = !self.of.searches() && search.beam > 1 && !self.draws();
         meant.then_some(ContinuationConfig {
@@ -241,7 +242,7 @@ impl<'a> Reader<'a> {
         let drawn = self.flag("do_sample");
         let temperature = self.real("temperature", 0.0..=1e6);
         let top_p = self.real("top_p", 0.0..=1.0);
-        // A nucleus of no probability is the likeliest token.
+        // A nucleus (`top_p`) of probability 0 means the most probable token.
         let top_k = match (top_p, self.count("top_k", 1 << 24)) {
             (Some(0.0), _) => Some(1),
             (_, given) => given.or(Some(TOP_K)).filter(|k| *k > 0),
@@ -272,7 +273,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Keys that say something and have no effect.
+    /// Keys that are set but have no effect here.
     fn without_place(&self) -> Vec<String> {
         let found = self.object.iter();
         let found = found.filter(|(key, value)| !value.is_null() && !self.has_place(key, value));
@@ -281,7 +282,7 @@ impl<'a> Reader<'a> {
             .collect()
     }
 
-    /// Whether a key has an effect here, or none in transformers with this value.
+    /// Whether a key has an effect here, or has none in transformers either with this value.
     fn has_place(&self, key: &str, value: &Value) -> bool {
         let (pairs, number) = (self.of.searches(), value.as_f64());
         let drawn = self.draws();
@@ -295,13 +296,13 @@ impl<'a> Reader<'a> {
             | "diversity_penalty"
             | "no_repeat_ngram_size"
             | "encoder_no_repeat_ngram_size" => number == Some(0.0),
-            // Texts for texts are searched for, and nothing is drawn.
+            // Target texts and transcripts are searched for, never sampled.
             "do_sample" => !pairs || !drawn,
             "repetition_penalty" => !pairs || number == Some(1.0),
             "temperature" | "top_p" => pairs != drawn || number == Some(1.0),
             "min_p" => pairs != drawn || number == Some(0.0),
             "top_k" => pairs != drawn || number == Some(TOP_K as f64) || number == Some(0.0),
-            // Beams that are drawn from have no place, and texts that continue no least length.
+            // Sampling from beams is not supported, nor is a minimum length of continuations.
             "num_beams" => pairs || !beams || !drawn,
             "num_return_sequences" => pairs || number == Some(1.0) || beams && !drawn,
             "length_penalty" | "early_stopping" => pairs || !beams || !drawn,
@@ -314,7 +315,7 @@ impl<'a> Reader<'a> {
             "max_length" => pairs || self.get("max_new_tokens").is_none(),
             _ if READ.contains(&key) => true,
             _ if WITHOUT.contains(&key) => false,
-            // Times are never written.
+            // Timestamps are never written.
             "return_timestamps" => *value == Value::Bool(false),
             _ if opening::KEYS.contains(&key) => self.of == Of::Transcripts,
             _ => crate::interop::harmless::is_harmless(key) || key == "_from_model_config",

@@ -1,4 +1,4 @@
-//! Writing `generation_config.json`: what a run was imported with, or what its own settings are there.
+//! Writes `generation_config.json`: the settings that a run was imported with, or else the run's own settings.
 
 use super::{Generation, NAME, opening};
 use crate::error::{Error, Result};
@@ -12,22 +12,22 @@ use std::path::Path;
 /// The key of the first token that a decoder reads.
 const START: &str = "decoder_start_token_id";
 
-/// The texts that a run writes, with the settings of how.
+/// The kind of texts that a run generates, with the settings of generation.
 #[derive(Clone, Copy, Debug)]
 pub enum Writes<'a> {
-    /// Texts for texts.
+    /// Target texts for source texts.
     Pairs(&'a BeamConfig),
-    /// What continues a text; searched for where it is said how.
+    /// Continuations of a text: sampled, or searched for if the second setting is given.
     Continuations(&'a SamplingConfig, Option<&'a ContinuationConfig>),
-    /// Texts of recordings, which begin with these tokens.
+    /// Transcripts of recordings, which begin with these tokens.
     Transcripts(&'a BeamConfig, &'a [u32]),
 }
 
-/// Writes the file; gives what has no place in it. What a run was imported with (`kept`) is written as it was while it says
-/// the run's settings, and without them what it says beside them.
+/// Writes the file; returns notes on what the file cannot express. The file that a run was imported with (`kept`) is written
+/// unchanged while it agrees with the run's settings; otherwise only its keys that are not read here are kept.
 ///
 /// # Errors
-/// The disk's.
+/// If the file cannot be written.
 pub fn write(
     dir: &Path,
     writes: Writes,
@@ -75,7 +75,7 @@ pub fn write(
     Ok(without)
 }
 
-/// The keys of marks.
+/// The keys of special tokens, with their ids.
 fn of(marks: TextMarks) -> [(&'static str, Option<u32>); 3] {
     [
         ("bos_token_id", marks.begin),
@@ -84,16 +84,16 @@ fn of(marks: TextMarks) -> [(&'static str, Option<u32>); 3] {
     ]
 }
 
-/// Adds the marks to a config.json that does not say them, null where there is none: classes of transformers have ids of
-/// their own for keys that are absent, which are other tokens of the vocabulary or none.
+/// Adds the special tokens to a config.json that lacks them, as null if there is none: transformers classes have default ids for
+/// absent keys, which may be other tokens of the vocabulary or outside of it.
 pub fn add_marks(config: &mut Value, marks: TextMarks) {
     for (key, id) in of(marks) {
         add(config, key, id);
     }
 }
 
-/// Adds the first token that a decoder reads, where there is one, to the config.json of an encoder-decoder that does not say it: its
-/// class makes the decoder's inputs of `labels` with it. Null is no value of the key.
+/// Adds the first token that a decoder reads, if there is one, to the config.json of an encoder-decoder that lacks it: its class
+/// uses the token to make decoder inputs from `labels`. Null is not a valid value of the key.
 pub fn add_start(config: &mut Value, marks: TextMarks) {
     if marks.start.is_some() {
         add(config, START, marks.start);
@@ -121,7 +121,7 @@ fn add_search(
             search.max_len_a
         ));
     }
-    // The end mark is one of theirs.
+    // HF counts the end token.
     file.insert(
         "max_new_tokens".into(),
         json!(search.max_len_b.saturating_add(1)),
@@ -149,7 +149,7 @@ fn add_search(
     }
 }
 
-/// The keys of a search for texts of any kind.
+/// Adds the keys of beam search for any kind of text.
 fn add_beams(file: &mut Map<String, Value>, search: &BeamConfig, without: &mut Vec<String>) {
     file.insert("num_beams".into(), json!(search.beam));
     file.insert("num_return_sequences".into(), json!(search.n_best));
@@ -183,7 +183,7 @@ fn add_sampling(file: &mut Map<String, Value>, sampling: &SamplingConfig, search
     file.insert("do_sample".into(), json!(drawn));
     if drawn {
         file.insert("temperature".into(), json!(sampling.temperature));
-        // All tokens: without the key it is 50 of them.
+        // 0 means all tokens; without the key the default is 50.
         file.insert("top_k".into(), json!(sampling.top_k.unwrap_or(0)));
         file.insert("top_p".into(), json!(sampling.top_p.unwrap_or(1.0)));
         file.extend(sampling.min_p.map(|p| ("min_p".to_owned(), json!(p))));

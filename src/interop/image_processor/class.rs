@@ -1,44 +1,44 @@
-//! The classes of image processors whose pixels are known, with what they take where a file does not say it.
+//! The known classes of image processors, with their defaults for keys that a file lacks.
 
 use crate::data::images::Filter;
 
-/// Mean and deviation of the images that CLIP was trained on.
+/// Mean and standard deviation of the images that CLIP was trained on.
 const CLIP_MEAN: [f64; 3] = [0.48145466, 0.4578275, 0.40821073];
 const CLIP_STD: [f64; 3] = [0.26862954, 0.26130258, 0.27577711];
-/// Those of ImageNet's images.
+/// Mean and standard deviation of ImageNet's images.
 const IMAGENET_MEAN: [f64; 3] = [0.485, 0.456, 0.406];
 const IMAGENET_STD: [f64; 3] = [0.229, 0.224, 0.225];
-/// The side of inputs of most classes.
+/// The side of the inputs of most classes, in pixels.
 const SIDE: usize = 224;
-/// The side that DeiT's processor resizes to, before it cuts.
+/// The side that DeiT's processor resizes to, before it crops.
 const DEIT_SIDE: usize = 256;
-/// ConvNext's processor resizes to this or more without cutting.
+/// At this size or more, ConvNext's processor resizes without cropping.
 pub(super) const CONVNEXT_WHOLE: usize = 384;
 
-/// A size as these files have it.
+/// A size as written in these files: height and width, or the shorter side.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Size {
     Exact([usize; 2]),
     Shorter(usize),
 }
 
-/// A class, or several with the same defaults.
+/// A class of image processor, or several with the same defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Vit,
     Deit,
     Beit,
-    /// CLIP's and Bit's.
+    /// The processors of CLIP and Bit.
     Clip,
     ConvNext,
-    /// SigLIP's; SigLIP 2's keeps the shapes of images.
+    /// SigLIP's processor; that of SigLIP 2 keeps the aspect ratios of images.
     Siglip,
     Dinov3,
-    /// Of the first version; later ones cut images into tiles.
+    /// The processor of the first Idefics; later ones cut images into tiles.
     Idefics,
 }
 
-/// The beginnings of names.
+/// The beginnings of class names.
 const NAMES: [(&str, Class); 9] = [
     ("ViT", Class::Vit),
     ("DeiT", Class::Deit),
@@ -50,13 +50,13 @@ const NAMES: [(&str, Class); 9] = [
     ("DINOv3ViT", Class::Dinov3),
     ("Idefics", Class::Idefics),
 ];
-/// Their ends: those of today, and those of earlier versions of transformers.
+/// The endings of class names: today's, and that of earlier versions of transformers.
 const ENDS: [&str; 2] = ["ImageProcessor", "FeatureExtractor"];
-/// What may stand behind: it says by which library images are resized.
+/// Suffixes that name the library used for resizing.
 const LIBRARIES: [&str; 2] = ["Fast", "Pil"];
 
 impl Class {
-    /// The class of this name.
+    /// Finds the class of this name.
     pub(super) fn named(name: &str) -> Option<Self> {
         let mut libraries = LIBRARIES.iter();
         let name = libraries
@@ -67,7 +67,7 @@ impl Class {
         found.map(|(_, class)| *class)
     }
 
-    /// The names that transformers writes today.
+    /// The class names that transformers writes today.
     pub(super) fn names() -> Vec<String> {
         let names = NAMES.iter();
         names
@@ -75,7 +75,7 @@ impl Class {
             .collect()
     }
 
-    /// The class by which transformers reads a file that names none, beside a config.json with this `model_type`.
+    /// The class that transformers uses for a file that names none, beside a config.json with this `model_type`.
     pub(super) fn of_model(model_type: &str) -> Self {
         match model_type {
             "beit" => Self::Beit,
@@ -89,7 +89,7 @@ impl Class {
         }
     }
 
-    /// Mean and deviation.
+    /// Default mean and standard deviation of each channel.
     pub(super) fn moments(self) -> [[f64; 3]; 2] {
         match self {
             Self::Clip | Self::Idefics => [CLIP_MEAN, CLIP_STD],
@@ -98,7 +98,7 @@ impl Class {
         }
     }
 
-    /// The filter by which images are resized.
+    /// Default filter for resizing.
     pub(super) fn filter(self) -> Filter {
         match self {
             Self::Vit | Self::Dinov3 => Filter::Bilinear,
@@ -111,18 +111,18 @@ impl Class {
         }
     }
 
-    /// Whether the middle is cut out.
+    /// Whether the centre is cropped by default.
     pub(super) fn crops(self) -> bool {
         matches!(self, Self::Deit | Self::Clip)
     }
 
-    /// The size of the middle that is cut out, of a class that has one.
+    /// Default size of the centre crop, for classes that have one.
     pub(super) fn crop(self) -> Option<Size> {
         let has = matches!(self, Self::Deit | Self::Clip | Self::Beit);
         has.then_some(Size::Exact([SIDE; 2]))
     }
 
-    /// The size that images are resized to; `None` for that of the model.
+    /// Default size that images are resized to; `None` for the size of the model's inputs.
     pub(super) fn size(self) -> Option<Size> {
         match self {
             Self::Vit => None,
@@ -135,7 +135,7 @@ impl Class {
         }
     }
 
-    /// Whether a size that is a number by itself is that of the shorter side.
+    /// Whether a size given as a single number means the shorter side.
     pub(super) fn counts_shorter(self) -> bool {
         matches!(self, Self::ConvNext | Self::Clip)
     }

@@ -1,9 +1,9 @@
-//! `preprocessor_config.json`: how pixels become a model's inputs, both ways. Processors of images and texts that version 5 of
-//! transformers saves have the same keys in `processor_config.json`, as its object `image_processor`.
+//! Reads and writes `preprocessor_config.json`: how pixels become a model's inputs. Processors of images and texts that version 5
+//! of transformers saves have the same keys in `processor_config.json`, in its object `image_processor`.
 //!
-//! Hugging Face computes (byte · rescale_factor − image_mean) / image_std; ours is (byte / 255 − mean) / std, so that
-//! any factor is a matter of mean and deviation. Images are resized as its processors resize them ([`Fit`]): bilinear
-//! and bicubic, within 1/255 of PIL and torchvision; with `shortest_edge` in proportion, and the middle cut out where
+//! Hugging Face computes (byte · rescale_factor − image_mean) / image_std; ours is (byte / 255 − mean) / std, so any
+//! factor can be folded into mean and standard deviation. Images are resized as its processors do ([`Fit`]): bilinear
+//! and bicubic, within 1/255 of PIL and torchvision; `shortest_edge` keeps the aspect ratio, and the centre is cut out if
 //! the processor crops. Other filters, padding and tiles are refused.
 
 mod class;
@@ -16,38 +16,38 @@ use crate::files;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// The file.
+/// The file of an image processor.
 pub const NAME: &str = "preprocessor_config.json";
-/// The file of a whole processor, and its object of images.
+/// The file of a whole processor, and its key for images.
 pub const PROCESSOR: &str = "processor_config.json";
 const OF_IMAGES: &str = "image_processor";
-/// The file of the model, whose kind says the class of settings that name none.
+/// The model's file, whose `model_type` decides the class of settings that name none.
 const CONFIG: &str = "config.json";
-/// The value of `model_type` whose processor asks for image settings of its own class.
+/// The `model_type` whose processor needs image settings of its own class.
 const IDEFICS: &str = "idefics";
-/// The numbers of PIL's filters.
+/// PIL's codes of the filters.
 const BILINEAR: u64 = 2;
 const BICUBIC: u64 = 3;
 
 /// How pixels become inputs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImageProcessor {
-    /// Height and width of inputs, when the file says them.
+    /// Height and width of inputs, if the file gives them.
     pub size: Option<[usize; 2]>,
-    /// Of each channel, for values from 0 to 1.
+    /// Mean of each channel, for values from 0 to 1.
     pub mean: Vec<f32>,
-    /// Of each channel.
+    /// Standard deviation of each channel.
     pub std: Vec<f32>,
-    /// How images of another size are fitted; `None` when the processor does not resize.
+    /// How images of another size are resized and cropped; `None` if the processor does not resize.
     pub fit: Option<Fit>,
-    /// Keys that change no pixel here.
+    /// Keys that do not change pixels here.
     pub ignored: Vec<String>,
 }
 
-/// Reads a folder's settings; `None` when it has none. Those of the whole processor come first, as in transformers.
+/// Reads a folder's image settings; `None` if it has none. The file of a whole processor takes precedence, as in transformers.
 ///
 /// # Errors
-/// A file that is no JSON object; every key whose value cannot be had.
+/// If a file is not a JSON object, and for every key whose value is not supported.
 pub fn read(dir: &Path) -> Result<Option<ImageProcessor>> {
     let config = object(&dir.join(CONFIG))?;
     let of = config
@@ -69,7 +69,7 @@ pub fn read(dir: &Path) -> Result<Option<ImageProcessor>> {
     read.map_err(|faults| wrong(&path, faults))
 }
 
-/// The object in a file; `None` when there is no file.
+/// Reads the JSON object in a file; `None` if there is no file.
 fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
     if !path.is_file() {
         return Ok(None);
@@ -81,7 +81,7 @@ fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
         .map_err(|e| wrong(path, vec![format!("is not a JSON object: {e}")]))
 }
 
-/// Faults of a file.
+/// An error with several faults of one file.
 fn wrong(path: &Path, messages: Vec<String>) -> Error {
     let fault = |message| Fault {
         file: Some(path.to_path_buf()),
@@ -92,7 +92,7 @@ fn wrong(path: &Path, messages: Vec<String>) -> Error {
 }
 
 impl ImageProcessor {
-    /// Puts it into the facts of the data; the size only where the model has not said it.
+    /// Copies the settings into the shape of the data; the size only if the model has not set one.
     pub fn apply(&self, shape: &mut Shape) {
         let channels = self.mean.len();
         if let (None, Some([height, width])) = (shape.image, self.size) {
@@ -109,11 +109,11 @@ impl ImageProcessor {
     }
 }
 
-/// Writes the file that says what `shape` says, for a model of the `family`; gives what has no place in it. Nothing is written of
-/// data without images.
+/// Writes the image settings in `shape` for a model of the `family`; returns notes on what the file cannot express. Writes
+/// nothing for data without images.
 ///
 /// # Errors
-/// The disk's.
+/// If the file cannot be written.
 pub fn write(dir: &Path, shape: &Shape, family: &str) -> Result<Vec<String>> {
     let Some([channels, height, width]) = shape.image else {
         return Ok(Vec::new());
@@ -131,12 +131,12 @@ pub fn write(dir: &Path, shape: &Shape, family: &str) -> Result<Vec<String>> {
         (None, None) => target.clone(),
     };
     let cut = fit.shorter.is_some() || fit.stretched.is_some_and(|s| s != [height, width]);
-    // The class of Idefics stretches alone.
+    // The Idefics class only stretches images.
     let idefics = family == IDEFICS;
     let crops = cut && !idefics;
     let size = if idefics { target.clone() } else { size };
     let mut file = json!({
-        // Of the processors that resize and crop by `size` and `crop_size`, the ones with nothing else.
+        // The classes that resize by `size` and crop by `crop_size` and do nothing else.
         "image_processor_type": match (idefics, crops) {
             (true, _) => "IdeficsImageProcessor",
             (false, true) => "CLIPImageProcessor",

@@ -1,4 +1,4 @@
-//! The keys of image processors, with the defaults of Hugging Face's classes; every fault is kept.
+//! Reads the keys of image processors, with the defaults of Hugging Face's classes; collects all faults.
 
 use super::class::{CONVNEXT_WHOLE, Class, Size};
 use super::{BICUBIC, BILINEAR, ImageProcessor};
@@ -6,7 +6,7 @@ use crate::data::images::{Filter, Fit};
 use crate::error::suggestion;
 use serde_json::{Map, Value};
 
-/// Longest side, as of images that a network of this kind reads.
+/// The largest side of an image that is accepted, in pixels.
 const LONGEST: u64 = 4096;
 /// Keys that are read.
 const READ: [&str; 15] = [
@@ -26,13 +26,13 @@ const READ: [&str; 15] = [
     IMAGE_SIZE,
     CHANNELS,
 ];
-/// Keys that name the class, of today and of earlier versions.
+/// Keys that name the class, today and in earlier versions.
 const CLASS_KEYS: [&str; 2] = ["image_processor_type", "feature_extractor_type"];
-/// Keys of Idefics' processor: the side of inputs, which counts before `size`, and the number of their channels, by which no
-/// pixel changes.
+/// Keys of Idefics' processor: the side of inputs, which takes precedence over `size`, and the number of their channels, which
+/// does not change pixels.
 const IMAGE_SIZE: &str = "image_size";
 const CHANNELS: &str = "image_num_channels";
-/// Keys that must be off.
+/// Keys that must be false.
 const REFUSED: [&str; 4] = [
     "do_pad",
     "do_image_splitting",
@@ -43,7 +43,7 @@ const REFUSED: [&str; 4] = [
 /// Reads the keys of a file that lies beside a config.json with this `model_type`.
 ///
 /// # Errors
-/// Every key whose value cannot be had.
+/// One fault for every key whose value is not supported.
 pub fn read(
     object: Map<String, Value>,
     model_type: Option<&str>,
@@ -60,7 +60,8 @@ pub fn read(
     }
 }
 
-/// The class of a file that lies beside a config.json with this `model_type`; a fault of one that makes pixels in a way of its own.
+/// Finds the class of a file that lies beside a config.json with this `model_type`; an unknown class is a fault, since it may
+/// compute pixels in its own way.
 fn class(object: &Map<String, Value>, model_type: Option<&str>) -> Result<Class, String> {
     let named = CLASS_KEYS.iter().find_map(|key| {
         let value = object.get(*key).filter(|value| !value.is_null())?;
@@ -77,7 +78,7 @@ fn class(object: &Map<String, Value>, model_type: Option<&str>) -> Result<Class,
     })
 }
 
-/// A file, and what is wrong with it so far.
+/// A file's keys, and the faults found in them so far.
 struct Reader {
     object: Map<String, Value>,
     class: Class,
@@ -113,7 +114,7 @@ impl Reader {
         number.unwrap_or(default)
     }
 
-    /// A number for each channel.
+    /// One number per channel.
     fn channels(&mut self, key: &str, least: f64, default: [f64; 3]) -> Vec<f64> {
         let numbers = match self.get(key) {
             None => Some(default.to_vec()),
@@ -182,7 +183,7 @@ impl Reader {
         }
     }
 
-    /// Height and width of inputs, and how images get them.
+    /// Height and width of inputs, and how images are resized and cropped to them.
     fn sizes(&mut self) -> (Option<[usize; 2]>, Option<Fit>) {
         let class = self.class;
         let filter = match self.get("resample").map(|v| (v.as_u64(), v.clone())) {
@@ -261,7 +262,7 @@ impl Reader {
         (target, Some(fit))
     }
 
-    /// A size; a number by itself is the `shorter` side, or both.
+    /// A size. A single number means the shorter side if `shorter`, else both sides.
     fn size(&mut self, key: &str, shorter: bool) -> Option<Size> {
         let value = self.get(key)?.clone();
         let length = |v: &Value| {

@@ -1,4 +1,5 @@
-//! `adapter_config.json`: the keys that say how factors become weights; every other key must be one that changes nothing.
+//! Reads `adapter_config.json`: the keys that say how factors become weights. Every other key must be one that changes
+//! nothing.
 
 use super::CONFIG;
 use crate::error::{Error, Fault, Result};
@@ -8,7 +9,7 @@ use burn::module::{ParamGroup, ParamId};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
-/// Keys that say where an adapter comes from, how it began or how it is trained; its weights say the rest.
+/// Keys about an adapter's origin, initialisation or training; its weights tell the rest.
 const HARMLESS: &[&str] = &[
     "auto_mapping",
     "base_model_name_or_path",
@@ -28,25 +29,25 @@ const HARMLESS: &[&str] = &[
     "task_type",
 ];
 
-/// How the factors of each module are scaled.
+/// The rank and scale of each module's factors.
 #[derive(Debug)]
 pub(super) struct Config {
     file: PathBuf,
     rank: usize,
     alpha: f64,
-    /// Divide by √r in place of r (Kalajdzievski 2023, rsLoRA).
+    /// Whether alpha is divided by √r instead of r (Kalajdzievski 2023, rsLoRA).
     by_root: bool,
     ranks: Vec<(ParamGroup, f64)>,
     alphas: Vec<(ParamGroup, f64)>,
-    /// Settings that have no place here.
+    /// Settings that have no effect here.
     pub without_place: Vec<String>,
 }
 
 impl Config {
-    /// Reads the file of the folder.
+    /// Reads the file in the folder.
     ///
     /// # Errors
-    /// A file that is missing or damaged, and every key that says another adapter than LoRA's.
+    /// If the file is missing or damaged, and for every key that asks for an adapter other than LoRA's.
     pub(super) fn read(dir: &Path) -> Result<Self> {
         let file = dir.join(CONFIG);
         let text = crate::files::read(&file)?;
@@ -111,7 +112,7 @@ impl Config {
                 "`bias` = {bias} trains biases of the base, which cannot be imported; \"none\" can"
             )),
         }
-        // Names of methods that change the base are refused: its weights are then not those of the folder.
+        // Initialisations that change the base are refused: its weights then differ from those in the folder.
         let draws = [
             Value::Bool(true),
             "gaussian".into(),
@@ -146,7 +147,7 @@ impl Config {
         }
     }
 
-    /// The rank that the module must have, and what its product is multiplied by.
+    /// The rank that the module must have, and the scale of its product `B·A`.
     pub(super) fn of(&self, module: &str) -> (usize, f64) {
         let found = |patterns: &[(ParamGroup, f64)]| {
             let mut patterns = patterns.iter();
@@ -168,7 +169,7 @@ impl Config {
     }
 }
 
-/// Numbers by patterns of module names, as `peft` matches them: at the end of a name, behind a dot.
+/// Reads numbers by patterns of module names, which `peft` matches at the end of a name, after a dot.
 fn patterns(
     keys: &mut Map<String, Value>,
     key: &str,
@@ -201,7 +202,7 @@ fn positive(value: &Value) -> Option<f64> {
     value.as_f64().filter(|x| *x > 0.0 && x.is_finite())
 }
 
-/// Whether a key with this value is as good as absent.
+/// Whether a key with this value means the same as an absent one.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,

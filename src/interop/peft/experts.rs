@@ -1,10 +1,10 @@
-//! Families whose modules `peft` renames when it reads an adapter: since version 5 transformers keeps all experts of a layer in one
-//! parameter, and `peft` (0.21, `_convert_peft_config_moe`) takes every module that ends as an expert's matrix did for one, those of
-//! dense layers and shared experts too. Their factors find no place then.
+//! Families in which `peft` renames modules when it reads an adapter. Since version 5, transformers keeps all experts of a layer
+//! in one parameter, and `peft` (0.21, `_convert_peft_config_moe`) takes every module whose name ends as an expert's matrix did
+//! for an expert, including those of dense layers and shared experts. Their factors are then lost.
 
 use std::collections::BTreeMap;
 
-/// A family, and how the modules end that `peft` makes parameters of experts.
+/// Each family, with the endings of the modules that `peft` turns into expert parameters.
 const FAMILIES: [(&str, &[&str]); 5] = [
     ("mixtral", &["w1", "w2", "w3"]),
     ("deepseek_v2", GATED),
@@ -15,15 +15,17 @@ const FAMILIES: [(&str, &[&str]); 5] = [
 
 const GATED: &[&str] = &["gate_proj", "up_proj", "down_proj"];
 
-/// How routers end: `peft` makes a parameter of them too, which has the usual rank whatever `rank_pattern` says.
+/// The ending of routers: `peft` makes an expert parameter of them too, always with the default rank, whatever `rank_pattern`
+/// says.
 const ROUTER: &str = "gate";
 
-/// The rank that a configuration says for all modules but those that it names: that of the first.
+/// The default rank of a configuration, from which `rank_pattern` lists the exceptions: that of the first module.
 pub(super) fn usual(ranks: &BTreeMap<String, usize>) -> Option<usize> {
     ranks.values().next().copied()
 }
 
-/// Those of the modules, given with the ranks of their adapters, whose factors `peft` loses in a model of the family.
+/// Which of the modules, given with the ranks of their adapters, lose their factors when `peft` reads them into a model of the
+/// family.
 pub(super) fn lost<'a>(family: &str, ranks: &'a BTreeMap<String, usize>) -> Vec<&'a str> {
     let Some((_, matrices)) = FAMILIES.iter().find(|(name, _)| *name == family) else {
         return Vec::new();

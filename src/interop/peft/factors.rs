@@ -1,10 +1,10 @@
-//! The factors of a module of HF's and those of our weights: the same ones, or some of a matrix that holds several there.
+//! Converts between the factors of an HF module and those of our weights, of which an HF matrix may hold several.
 
 use crate::interop::rename::Rule;
 use crate::interop::rule::Form;
 use crate::interop::weights::Array;
 
-/// A `[r, d_in]` and B `[d_out, r]`.
+/// The LoRA factors A `[r, d_in]` and B `[d_out, r]`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Factors {
     pub a: Array,
@@ -12,12 +12,12 @@ pub(super) struct Factors {
 }
 
 impl Factors {
-    /// Rows of A and columns of B.
+    /// The rank: the number of rows of A and of columns of B.
     pub(super) fn rank(&self) -> usize {
         self.a.shape.first().copied().unwrap_or(0)
     }
 
-    /// The same product as one of this rank, which is no smaller, with factors of zeros added; B times `factor`.
+    /// Multiplies B by `factor` and pads both factors with zeros to this rank, which must not be smaller.
     pub(super) fn widened(mut self, rank: usize, factor: f32) -> Self {
         let (own, d_in) = (self.rank(), self.a.shape[1]);
         self.a.values.resize(rank * d_in, 0.0);
@@ -35,7 +35,7 @@ impl Factors {
     }
 }
 
-/// Whether `peft` can put an adapter on the module of a rule: a matrix that stands by itself, or holds several of ours.
+/// Whether `peft` can put an adapter on the module of a rule: a matrix of its own, holding one or several of ours.
 pub(super) fn is_matrix(rule: &Rule) -> bool {
     rule.theirs.len() == 1
         && rule.theirs[0].ends_with(".weight")
@@ -51,7 +51,8 @@ pub(super) fn is_transposed(rule: &Rule) -> bool {
     matches!(rule.form, Form::Transposed | Form::Fused(_, Stored::InOut))
 }
 
-/// The factors of the module from those of our weights, of which some may have none; `rows` are the outputs of each.
+/// Joins the factors of our weights, some of which may have none, into those of the module; `rows` are the output sizes
+/// of each.
 pub(super) fn joined(rule: &Rule, parts: &[Option<Factors>], rows: &[usize]) -> Option<Factors> {
     if rule.rows(0).is_none() {
         return parts.first().cloned().flatten();
@@ -85,7 +86,7 @@ pub(super) fn joined(rule: &Rule, parts: &[Option<Factors>], rows: &[usize]) -> 
     })
 }
 
-/// The factors of each of our weights from those of the module.
+/// Splits the factors of the module into those of each of our weights.
 pub(super) fn split(rule: &Rule, module: &Factors) -> Vec<Factors> {
     if rule.rows(0).is_none() {
         return vec![module.clone()];
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!(wide.b.values, [3.0, 0.0, 6.0, 0.0]);
     }
 
-    /// Two rows of one, then one of another.
+    /// Two rows of one matrix, then one row of another.
     #[test]
     fn parts_of_a_stacked_matrix_keep_their_products() {
         let mut table = Table::new("");

@@ -1,4 +1,4 @@
-//! A folder of `peft` as our adapters.
+//! Reads a folder of `peft` as our adapters.
 
 use super::config::{Config, all};
 use super::factors::{Factors, is_matrix, split};
@@ -11,37 +11,37 @@ use burn::module::{ParamGroup, ParamId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Faults that a message lists before it only counts them.
+/// Number of faults that a message lists before it only counts the rest.
 const LISTED: usize = 8;
 
-/// The parameters of the model that the adapter belongs to.
+/// The model that the adapter belongs to.
 #[derive(Clone, Copy, Debug)]
 pub struct Base<'a> {
-    /// HF's names of them.
+    /// The table between HF's names and our parameter paths.
     pub table: &'a Table,
-    /// The shape of each, by its path.
+    /// The shape of each parameter, by its path.
     pub shapes: &'a BTreeMap<String, Vec<usize>>,
-    /// The paths of the weights of linear maps.
+    /// The paths of the weights of linear layers.
     pub linear: &'a BTreeSet<String>,
-    /// Its tensors under HF's names.
+    /// The model's tensors under HF's names.
     pub weights: &'a Weights,
 }
 
-/// The ending of the weight of a module that `peft` saves beside the factors, unchanged: of heads with an adapter.
+/// The name ending of a module's unchanged weight, which `peft` saves beside the factors for heads with an adapter.
 const BASE_LAYER: &str = ".base_layer.weight";
 
-/// Whether two numbers are one but for the rounding of a 16-bit format: bfloat16 has 8 significant bits, float16 no digit below
-/// 6e-8.
+/// Whether two numbers are equal up to the rounding of a 16-bit format: bfloat16 has 8 significant bits, float16 resolves
+/// nothing below 6e-8.
 fn rounded_alike(a: f32, b: f32) -> bool {
     let within = a.abs().max(b.abs()) / 256.0 + 1e-7;
     within.is_finite() && (a - b).abs() <= within
 }
 
-/// Reads the adapter in the folder `dir` of a model.
+/// Reads the adapter in the folder `dir`.
 ///
 /// # Errors
-/// A file that is missing or damaged, an adapter of another sort than LoRA's, and every tensor that has no place in the
-/// model or another shape.
+/// If a file is missing or damaged, or the adapter is not a LoRA adapter; and for every tensor that has no place in the model
+/// or another shape.
 pub fn read(dir: &Path, base: &Base) -> Result<Adapter> {
     let config = Config::read(dir)?;
     let weights = Weights::open_named(dir, WEIGHTS)?;
@@ -92,7 +92,7 @@ struct Reader<'a> {
     base: &'a Base<'a>,
     weights: &'a Weights,
     config: &'a Config,
-    /// The factors of our weights by their paths, each with its scale.
+    /// The factors of our weights: path, scale, factors.
     found: Vec<(String, f64, Factors)>,
     /// Parameters that were trained in full.
     arrays: BTreeMap<String, Array>,
@@ -100,7 +100,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Takes the tensors that stand for whole parameters; the modules that have factors.
+    /// Takes the tensors that are whole parameters, and returns the modules that have factors.
     fn sort(&mut self) -> Result<BTreeSet<String>> {
         let mut modules = BTreeSet::new();
         for name in self.weights.names() {
@@ -119,7 +119,7 @@ impl Reader<'_> {
         Ok(modules)
     }
 
-    /// The rule of a tensor of HF's, by its full name or by that which it has in the body alone.
+    /// Finds the rule of an HF tensor by its full name, or by its name in files of the body only.
     fn rule(&self, name: &str) -> Option<&Rule> {
         let table = self.base.table;
         let is = |theirs: &String| {
@@ -140,10 +140,10 @@ impl Reader<'_> {
             .collect()
     }
 
-    /// Holds the weight of a module under its factors against that of the model.
+    /// Compares the weight of a module, saved below its factors, with that of the model.
     fn compare(&mut self, name: &str, module: &str) -> Result<()> {
         let Some(rule) = self.rule(&format!("{module}.weight")) else {
-            // The module's factors are told.
+            // The fault is reported with the module's factors.
             return Ok(());
         };
         let theirs = self.base.weights;
@@ -198,7 +198,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The factors of a module of HF's.
+    /// Adds the factors of an HF module.
     fn add(&mut self, module: &str) -> Result<()> {
         let names = FACTORS.map(|ending| format!("{PREFIX}{module}{ending}"));
         if let Some(lacking) = names.iter().find(|n| self.weights.shape(n).is_none()) {
@@ -243,7 +243,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A tensor, with a fault when it has numbers that are infinite or none.
+    /// Reads a tensor; infinite values and NaN are a fault.
     fn finite(&mut self, name: &str) -> Result<Array> {
         let array = self.weights.read(name)?;
         if !array.values.iter().all(|x| x.is_finite()) {
@@ -254,7 +254,7 @@ impl Reader<'_> {
     }
 }
 
-/// The `[lora]` of these factors: the largest rank, and the scale of the first; others are brought to them.
+/// The `[lora]` table of these factors: the maximum rank, and the scale of the first; all factors are converted to these.
 fn settled(
     base: &Base,
     found: &[(String, f64, Factors)],
@@ -273,7 +273,7 @@ fn settled(
     }
 }
 
-/// Regular expressions that match `wanted` among `all` and nothing else: one for all blocks where that is so.
+/// Regular expressions that match exactly `wanted` among `all`; one pattern covers all blocks if that is exact.
 fn patterns(wanted: &BTreeSet<&str>, all: &BTreeSet<&str>) -> Vec<String> {
     let pattern = |path: &str, number: &dyn Fn(&str) -> String| {
         let names = path.split('.').map(|name| match name.parse::<usize>() {

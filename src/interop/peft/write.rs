@@ -1,4 +1,4 @@
-//! Our adapters as a folder of `peft`.
+//! Writes our adapters as a folder of `peft`.
 
 use super::experts;
 use super::factors::{Factors, is_matrix, is_transposed, joined};
@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Paths that a message lists before it only counts them.
+/// Number of paths that a message lists before it only counts the rest.
 const LISTED: usize = 3;
 
-/// The contents of the folder, as they come together.
+/// The contents of the folder, as they are collected.
 #[derive(Default)]
 struct Folder {
     tensors: BTreeMap<String, Array>,
@@ -24,15 +24,16 @@ struct Folder {
     /// Modules that were trained in full.
     saved: BTreeSet<String>,
     transposed: bool,
-    /// Our paths that have found their place.
+    /// Our paths that have been placed in a tensor.
     placed: BTreeSet<String>,
 }
 
-/// Writes the adapters among `arrays`, the parameters of a model of a family by their paths, into the folder `dir`, and what was
-/// trained in full; `task_type` is the name that `peft` has for the task. Returns the number of tensors.
+/// Writes the adapters among `arrays` (the parameters of a model of a family, by their paths) and the parameters trained in full
+/// into the folder `dir`; `task_type` is `peft`'s name of the task. Returns the number of tensors.
 ///
 /// # Errors
-/// A weight whose module `peft` has no LoRA for, or whose factors it loses; a module that was trained in part; a disk that refuses.
+/// If `peft` has no LoRA for the module of a weight, or loses its factors; if only part of a module was trained in full; if a
+/// file cannot be written.
 pub fn write(
     dir: &Path,
     arrays: &BTreeMap<String, Array>,
@@ -93,7 +94,7 @@ pub fn write(
 }
 
 impl Folder {
-    /// The adapter of the module of a rule, from those of our weights.
+    /// Adds the adapter of the module of a rule, joined from those of our weights.
     fn add_adapter(&mut self, rule: &Rule, arrays: &BTreeMap<String, Array>) {
         if !is_matrix(rule) {
             return;
@@ -129,7 +130,7 @@ impl Folder {
         }
     }
 
-    /// The tensor of a rule all of whose parameters were trained in full.
+    /// Adds the tensors of a rule if all of its parameters were trained in full.
     fn add_in_full(
         &mut self,
         rule: &Rule,
@@ -151,7 +152,7 @@ impl Folder {
         self.placed.extend(rule.ours.iter().cloned());
     }
 
-    /// An error when a module was trained in full in part: `peft` saves whole ones.
+    /// Checks that no module was trained in full only in part: `peft` saves whole modules.
     fn require_whole_modules(&self, table: &Table, arrays: &BTreeMap<String, Array>) -> Result<()> {
         let rules = table.rules.iter().filter(|rule| !rule.read_only);
         let there = rules.filter(|rule| rule.ours.iter().all(|path| arrays.contains_key(path)));
@@ -196,7 +197,7 @@ impl Folder {
     }
 }
 
-/// A number, whole where it is one.
+/// A JSON number, written as an integer if it is whole.
 fn number(x: f64) -> Value {
     match x.fract() == 0.0 && x.abs() < 1e15 {
         true => json!(x as i64),

@@ -1,4 +1,4 @@
-//! Rules on small tensors.
+//! Tests of the rules on small tensors.
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn gpt2s_matrices_are_transposed() {
     assert_eq!(table.rules[0].export(&[&ours]), [theirs]);
 }
 
-/// Two groups of two rows and one of the first, in sections, and one of the second.
+/// Two groups, each with sections of two rows and one row of the first matrix, and one row of the second.
 #[test]
 fn sections_of_groups_there_and_back() {
     let mut table = Table::new("");
@@ -59,7 +59,7 @@ fn sections_of_groups_there_and_back() {
     assert_eq!(rule.export(&parts.each_ref()), [theirs]);
 }
 
-/// Two experts of two inputs and three outputs, whose gates and other branches take turns.
+/// Two experts with two inputs and three outputs, whose gate and up matrices are interleaved.
 #[test]
 fn experts_that_take_turns_there_and_back() {
     let mut table = Table::new("");

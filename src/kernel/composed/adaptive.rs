@@ -1,10 +1,10 @@
-//! The steps of optimizers beside AdamW.
+//! The steps of optimizers other than AdamW.
 
 use burn::tensor::Tensor;
 
 use crate::kernel::{AdaptiveArgs, NormedArgs};
 
-/// The step of [`AdaptiveArgs`].
+/// Takes the step of [`AdaptiveArgs`].
 pub fn adaptive_step<const D: usize>(
     param: Tensor<D>,
     grad: Tensor<D>,
@@ -20,7 +20,7 @@ pub fn adaptive_step<const D: usize>(
     (param * args.keep - along / scale * args.lr, [m, v])
 }
 
-/// The step of [`NormedArgs`].
+/// Takes the step of [`NormedArgs`].
 pub fn normed_step<const D: usize>(
     param: Tensor<D>,
     grad: Tensor<D>,
@@ -35,7 +35,7 @@ pub fn normed_step<const D: usize>(
     (param * args.keep - m.clone() * args.lr, [m, v])
 }
 
-/// `decay·mean + (1 − decay)·value`.
+/// Returns `decay·mean + (1 − decay)·value`.
 pub fn mean_step<const D: usize>(mean: Tensor<D>, value: Tensor<D>, decay: f64) -> Tensor<D> {
     mean * decay + value * (1.0 - decay)
 }

@@ -31,7 +31,7 @@ pub fn attention(
     }
 }
 
-/// The weights of attention before dropout, `[B, H, Q, K]`.
+/// Returns the attention weights before dropout, `[B, H, Q, K]`.
 pub fn attention_weights(
     q: Tensor<4>,
     k: Tensor<4>,
@@ -48,13 +48,13 @@ pub fn attention_weights(
     weights(terms, relations.bias.dense(span), hidden, sinks, &options)
 }
 
-/// The tensors that make scores.
+/// The tensors that scores are computed from.
 struct Terms {
-    /// Queries, as they meet keys.
+    /// Queries, in the form in which they are multiplied with keys.
     q: Tensor<4>,
-    /// The keys of each query head.
+    /// Keys, repeated for each query head.
     k: Tensor<4>,
-    /// Added to their products.
+    /// Scores added to the products of queries and keys.
     added: Option<Tensor<4>>,
     /// Factor of the sum.
     factor: f64,
@@ -82,7 +82,7 @@ impl Terms {
     }
 }
 
-/// The weights before dropout, `[B, H, Q, K]`; `hidden` is true where a query does not see a key.
+/// Returns the weights before dropout, `[B, H, Q, K]`; `hidden` is true if a query does not see a key.
 fn weights(
     Terms {
         q,
@@ -110,15 +110,15 @@ fn weights(
     match hidden {
         None => softmax(scores, sinks),
         Some(hidden) => {
-            // Filled twice: a finite value before softmax keeps rows that see nothing free of NaN, the zero after it
-            // makes them (and their gradients) zero.
+            // Masked twice: a finite value before softmax keeps rows that see no key free of NaN, and the zero after
+            // it makes them (and their gradients) zero.
             let hidden = hidden.expand([batch, heads, n_q, n_k]);
             softmax(scores.mask_fill(hidden.clone(), -1e30), sinks).mask_fill(hidden, 0.0)
         }
     }
 }
 
-/// Softmax over keys, beside the sink of each head where there are sinks.
+/// Softmax over the keys and, if there are sinks, the sink of each head.
 fn softmax(scores: Tensor<4>, sinks: Option<&Tensor<1>>) -> Tensor<4> {
     let Some(sinks) = sinks else {
         return activation::softmax(scores, 3);
@@ -129,7 +129,7 @@ fn softmax(scores: Tensor<4>, sinks: Option<&Tensor<1>>) -> Tensor<4> {
     activation::softmax(Tensor::cat(vec![scores, sinks], 3), 3).narrow(3, 0, keys)
 }
 
-/// Entropy in nats of the weights of chosen queries, `[H, chosen]`; a weight of 0 adds nothing.
+/// Returns the entropy in nats of the weights of chosen queries, `[H, chosen]`; a weight of 0 adds nothing.
 pub fn attention_entropy(
     q: Tensor<4>,
     k: Tensor<4>,
@@ -152,13 +152,13 @@ pub fn attention_entropy(
     });
     let sinks = relations.sinks.as_ref();
     let weights = weights(terms, bias, Some(hidden), sinks, &options).cast(FloatDType::F32);
-    // The smallest normal number stands for weights below it, whose share is nothing anyhow.
+    // The smallest normal number replaces weights below it, whose contribution is negligible.
     let logs = weights.clone().clamp_min(f32::MIN_POSITIVE).log();
     let entropy = (weights * logs).sum_dim(3) * -1.0;
     entropy.reshape([heads, queries.len()])
 }
 
-/// The keys that chosen queries do not see, `[1, H, chosen, K]`.
+/// Returns true for keys that the chosen queries do not see, `[1, H, chosen, K]`.
 fn hidden(
     relations: &Relations,
     Chosen { row, queries }: Chosen,
@@ -172,7 +172,7 @@ fn hidden(
     Tensor::from_data(data, device)
 }
 
-/// The bias of the scores of chosen queries, `[1, H, chosen, K]`.
+/// Returns the bias on the scores of the chosen queries, `[1, H, chosen, K]`.
 fn chosen_bias(bias: &ScoreBias, Chosen { row, queries }: Chosen, span: Span) -> Option<Tensor<4>> {
     let rows: Vec<Tensor<4>> = match bias {
         ScoreBias::None => return None,
@@ -192,7 +192,7 @@ fn chosen_bias(bias: &ScoreBias, Chosen { row, queries }: Chosen, span: Span) ->
     Some(Tensor::cat(rows, 2))
 }
 
-/// Each key-value head once for every query head that reads it.
+/// Repeats each key-value head for every query head that reads it.
 fn repeat_heads(x: Tensor<4>, heads: usize) -> Tensor<4> {
     let [batch, kv_heads, seq, d_head] = x.dims();
     if kv_heads == heads {

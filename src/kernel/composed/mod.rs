@@ -1,8 +1,8 @@
-//! Every operation of this floor written with plain tensor operations: what runs on a device without
-//! kernels of its own, and the oracle that the kernels are tested against.
+//! Every operation of [`super`] written with plain tensor operations: it runs on devices without kernels and is the
+//! reference that the kernels are tested against.
 //!
-//! Differentiation is left to Burn's autodiff, so intermediate results are kept; nothing here is fast.
-//! Arguments and shapes are those of the functions of the same name in [`super`].
+//! Differentiation is left to Burn's autodiff, so intermediate results are kept; nothing here is fast. Arguments and
+//! shapes are those of the functions of the same name in [`super`].
 
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
@@ -45,7 +45,7 @@ pub fn add(x: Tensor<3>, y: Tensor<3>) -> Tensor<3> {
     x + y
 }
 
-/// `[taken, factor]`, as [`super::decide`] says.
+/// Returns `[taken, factor]`, as defined by [`super::decide`].
 pub fn decided(
     loss: Tensor<1>,
     squares: Tensor<1>,
@@ -89,7 +89,7 @@ pub fn layer_norm(
     }
 }
 
-/// Root mean square normalisation over the last dimension.
+/// RMS normalisation over the last dimension.
 pub fn rms_norm(x: Tensor<3>, gamma: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
     let mean_square = x.clone().square().mean_dim(2);
     let y = x / (mean_square + eps).sqrt();
@@ -99,7 +99,7 @@ pub fn rms_norm(x: Tensor<3>, gamma: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
     }
 }
 
-/// Dynamic tanh.
+/// Dynamic tanh: `gamma·tanh(alpha·x) + beta`.
 pub fn dynamic_tanh(
     x: Tensor<3>,
     alpha: Tensor<1>,
@@ -116,7 +116,7 @@ pub fn convolution(x: Tensor<4>, weight: Tensor<4>, settings: ConvolutionSetting
     conv2d(x, weight, None, options)
 }
 
-/// The activation, element by element.
+/// Applies the activation elementwise.
 pub fn activate(x: Tensor<3>, activation: Activation) -> Tensor<3> {
     match activation {
         Activation::Relu => burn_activation::relu(x),
@@ -149,10 +149,10 @@ pub fn dropout(x: Tensor<3>, key: DropKey) -> Tensor<3> {
     drop_elements(x, key)
 }
 
-/// Why no recording has these masks: it would keep those of one step.
+/// The reason why these masks cannot be recorded: a recording would repeat those of one step.
 const DRAWN: &str = "a dropout of it is drawn on the host";
 
-/// Dropout of a tensor of any rank whose first dimension is the row.
+/// Dropout of the elements of a tensor of any rank, with dimension 0 as the row.
 pub fn drop_elements<const D: usize>(x: Tensor<D>, key: DropKey) -> Tensor<D> {
     if key.p <= 0.0 {
         return x;
@@ -186,7 +186,7 @@ pub fn drop_path(x: Tensor<3>, key: DropKey) -> Tensor<3> {
     x * factors
 }
 
-/// The tensor in single precision when it is in half: a sum of many needs its digits and its range.
+/// Converts a half-precision tensor to single precision, whose digits and range a long sum needs.
 pub fn full<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     match x.dtype() {
         DType::F16 | DType::BF16 => x.cast(FloatDType::F32),
@@ -215,7 +215,7 @@ pub fn cross_entropy_sum(
     loss.mask_fill(skipped, 0.0).sum()
 }
 
-/// The loss of a head's scores, and where they are right.
+/// The loss of an LM head's logits, and the positions at which they are right.
 pub fn head_loss(
     hidden: Tensor<2>,
     head: Head,
@@ -233,7 +233,7 @@ pub fn head_loss(
     }
 }
 
-/// 1 for every position whose target has the highest score, else 0; `[N]`, without gradient.
+/// Returns 1 for every position whose target has the highest logit, else 0; `[N]`, without gradient.
 pub fn right(scores: &Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
     let best = scores.clone().detach().argmax(1).squeeze_dim::<1>(1);
     full(best.equal(targets).float())
@@ -244,7 +244,7 @@ pub fn soft_cross_entropy_sum(logits: Tensor<2>, distribution: Tensor<2>) -> Ten
     -(burn_activation::log_softmax(full(logits), 1) * full(distribution)).sum()
 }
 
-/// Rotation of pairs of the first `R` dimensions of each head.
+/// Rotates pairs of the first `R` dimensions of each head.
 pub fn rotary(x: Tensor<4>, cos: Tensor<2>, sin: Tensor<2>, interleaved: bool) -> Tensor<4> {
     let [batch, heads, seq, d_head] = x.dims();
     let pairs = cos.dims()[1];
@@ -275,7 +275,7 @@ pub fn rotary(x: Tensor<4>, cos: Tensor<2>, sin: Tensor<2>, interleaved: bool) -
     Tensor::cat(vec![turned, x.narrow(3, 2 * pairs, d_head - 2 * pairs)], 3)
 }
 
-/// Rows of `weight`.
+/// Looks up rows of `weight`.
 pub fn embedding(weight: Tensor<2>, ids: Tensor<2, Int>) -> Tensor<3> {
     let ([batch, seq], d_model) = (ids.dims(), weight.dims()[1]);
     weight
@@ -283,22 +283,22 @@ pub fn embedding(weight: Tensor<2>, ids: Tensor<2, Int>) -> Tensor<3> {
         .reshape([batch, seq, d_model])
 }
 
-/// Sum of squares, read back to the host.
+/// Returns the sum of squares, read back to the host.
 pub fn sum_of_squares<const D: usize>(x: Tensor<D>) -> f64 {
     read(squares(x)).iter::<f32>().map(f64::from).sum()
 }
 
-/// Sum of squares, `[1]`.
+/// Returns the sum of squares, `[1]`.
 pub fn squares<const D: usize>(x: Tensor<D>) -> Tensor<1> {
     full(x).square().sum()
 }
 
-/// Sum of squared differences, read back to the host.
+/// Returns the sum of squared differences, read back to the host.
 pub fn squared_distance<const D: usize>(x: Tensor<D>, y: Tensor<D>) -> f64 {
     sum_of_squares(full(x) - full(y))
 }
 
-/// One step of AdamW.
+/// Takes one step of AdamW.
 pub fn adamw_step<const D: usize>(
     param: Tensor<D>,
     grad: Tensor<D>,

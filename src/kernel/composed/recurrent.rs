@@ -1,4 +1,4 @@
-//! Recurrent cells from plain tensor operations: what runs on devices without kernels, and the oracle of the kernels.
+//! Recurrent cells from plain tensor operations, for devices without kernels and as the reference for the kernels.
 
 use burn::tensor::Tensor;
 use burn::tensor::activation::sigmoid;
@@ -6,7 +6,7 @@ use burn::tensor::activation::sigmoid;
 use super::steps::{Change, Steps};
 use crate::kernel::recurrent::{Cell, Recurrence, Sequences};
 
-/// All positions one after the other, with the state after the last.
+/// Computes all positions, one after the other; returns the outputs and the state after the last position.
 pub fn recurrent(
     recurrence: Recurrence,
     cell: Cell,
@@ -34,7 +34,7 @@ pub fn recurrent(
     (Tensor::cat(outputs, 1), state)
 }
 
-/// The state after one step.
+/// Returns the state after one step.
 fn step(
     cell: Cell,
     inputs: Tensor<2>,

@@ -1,4 +1,4 @@
-//! Where the sequences of a batch begin and end at one position.
+//! The steps of a batch at one position: where sequences begin and end.
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 
@@ -7,26 +7,26 @@ use crate::kernel::recurrent::{Sequences, Step};
 /// The steps of all rows at one position.
 pub struct Steps(Vec<Step>);
 
-/// A state before a step and after it.
+/// A state before and after a step.
 pub struct Change<const D: usize> {
-    /// Before.
+    /// State before the step.
     pub before: Tensor<D>,
-    /// After.
+    /// State after the step.
     pub after: Tensor<D>,
 }
 
 impl Steps {
-    /// Those of `[batch, seq]` positions at one of them.
+    /// Returns the steps at one of `[batch, seq]` positions.
     pub fn at(sequences: &Sequences, [batch, seq]: [usize; 2], at: usize) -> Self {
         Self((0..batch).map(|row| sequences.step(row, seq, at)).collect())
     }
 
-    /// A state that is zero in rows where a sequence begins.
+    /// Zeroes a state in rows where a sequence begins.
     pub fn begun<const D: usize>(&self, state: Tensor<D>) -> Tensor<D> {
         self.zeroed(state, Step::Begin)
     }
 
-    /// The state after the step, and in rows that have ended the one before it.
+    /// Returns the state after the step; rows that have ended keep the one before it.
     pub fn held<const D: usize>(&self, change: Change<D>) -> Tensor<D> {
         match self.0.contains(&Step::Hold) {
             true => {
@@ -39,7 +39,7 @@ impl Steps {
         }
     }
 
-    /// An output that is zero in rows that have ended.
+    /// Zeroes an output in rows that have ended.
     pub fn silenced<const D: usize>(&self, y: Tensor<D>) -> Tensor<D> {
         self.zeroed(y, Step::Hold)
     }
@@ -55,7 +55,7 @@ impl Steps {
         }
     }
 
-    /// True in rows of this step, `[batch, 1, …]`.
+    /// Returns true for rows with this step, `[batch, 1, …]`.
     fn rows<const D: usize>(&self, step: Step, device: &Device) -> Tensor<D, Bool> {
         let rows: Vec<bool> = self.0.iter().map(|own| *own == step).collect();
         let mut shape = [1; D];

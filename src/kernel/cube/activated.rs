@@ -1,5 +1,5 @@
-//! The activation of a linear map: the bias is added where the activation reads the product, and the gradient of the product is
-//! rounded and summed over rows where it is made, so that neither takes a pass over memory of its own.
+//! The activation of a linear map. The bias is added where the activation reads the product, and the gradient of the
+//! product is rounded and summed over rows where it is computed, so neither needs a separate pass over memory.
 
 use burn::tensor::bf16;
 use burn_cubecl::CubeBackend;
@@ -13,7 +13,7 @@ use super::linear;
 use crate::kernel::extension::{ActivatedSaved, Maybe};
 use crate::kernel::{Activation, rounds_operands};
 
-/// Gradients of products in bfloat16, with the sum of each column over each piece of rows.
+/// Computes the product's gradient in bfloat16, and the sum of each of its columns over each piece of rows.
 #[cube(launch)]
 fn rounded_slopes(
     x: &[f32],
@@ -48,7 +48,7 @@ fn rounded_slopes(
     sums[unit as usize] = sum;
 }
 
-/// `f(x·weightᵀ + bias)`, and the product.
+/// Returns `f(x·weightᵀ + bias)` and the product `x·weightᵀ`.
 pub fn saving(
     x: CubeTensor,
     weight: CubeTensor,
@@ -60,7 +60,7 @@ pub fn saving(
     [out, product]
 }
 
-/// The wanted gradients of input, weight and bias.
+/// Returns the wanted gradients of input, weight and bias.
 pub fn gradients(
     saved: ActivatedSaved<CubeBackend>,
     grad: CubeTensor,
@@ -83,7 +83,7 @@ pub fn gradients(
     [d_x, d_weight, of_bias.then(|| columns::sum(sums))]
 }
 
-/// The gradient of the product in bfloat16, and its sums over pieces of rows.
+/// Returns the gradient of the product in bfloat16, and its sums over pieces of rows.
 fn rounded(
     inner: CubeTensor,
     bias: Maybe<CubeBackend>,

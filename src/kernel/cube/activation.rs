@@ -1,4 +1,4 @@
-//! Activations and gated products, one pass over memory in either direction.
+//! Activations and gated products, each in one pass over memory, forward and backward.
 
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
@@ -8,7 +8,7 @@ use super::launch::{contiguous, empty_like, or_stand_in, rows_of, units};
 use crate::kernel::Activation;
 use crate::kernel::extension::Maybe;
 
-/// `tanh`, bounded for any x.
+/// `tanh` in a form that stays finite for any x.
 #[cube]
 pub fn bounded_tanh(x: f32) -> f32 {
     1.0f32 - 2.0f32 / ((x * 2.0f32).exp() + 1.0f32)
@@ -33,7 +33,7 @@ fn value(x: f32, #[comptime] activation: Activation) -> f32 {
     }
 }
 
-/// The derivative at x.
+/// The derivative of an activation at x.
 #[cube]
 pub fn slope(x: f32, #[comptime] activation: Activation) -> f32 {
     match activation {
@@ -64,7 +64,7 @@ pub fn slope(x: f32, #[comptime] activation: Activation) -> f32 {
     }
 }
 
-/// An element of x, with that of its column where there is a bias.
+/// Reads an element of x, plus the bias of its column if there is one.
 #[cube]
 fn shifted(x: &[f32], bias: &[f32], width: u32, #[comptime] biased: bool) -> f32 {
     let mut value = x[ABSOLUTE_POS];
@@ -128,7 +128,7 @@ fn product_slopes(
     }
 }
 
-/// `f(x + bias)`.
+/// Returns `f(x + bias)`.
 pub fn forward(x: CubeTensor, bias: Maybe<CubeBackend>, activation: Activation) -> CubeTensor {
     let x = contiguous(x);
     let out = empty_like(&x);
@@ -150,7 +150,7 @@ pub fn forward(x: CubeTensor, bias: Maybe<CubeBackend>, activation: Activation) 
     out
 }
 
-/// `f'(x + bias)·grad`.
+/// Returns `f'(x + bias)·grad`.
 pub fn backward(
     x: CubeTensor,
     bias: Maybe<CubeBackend>,
@@ -178,7 +178,7 @@ pub fn backward(
     out
 }
 
-/// `f(gate)·up`.
+/// Returns `f(gate)·up`.
 pub fn gated(gate: CubeTensor, up: CubeTensor, activation: Activation) -> CubeTensor {
     let (gate, up) = (contiguous(gate), contiguous(up));
     let out = empty_like(&gate);
@@ -190,7 +190,7 @@ pub fn gated(gate: CubeTensor, up: CubeTensor, activation: Activation) -> CubeTe
     out
 }
 
-/// Gradients of gate and up.
+/// Returns the gradients of gate and up.
 pub fn gated_backward(
     gate: CubeTensor,
     up: CubeTensor,

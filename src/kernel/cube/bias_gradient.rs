@@ -1,4 +1,4 @@
-//! The gradient of what is added to scores, from that of the scores of each block.
+//! The gradient of the attention bias, summed from the score gradients of each block.
 
 use burn::backend::TensorMetadata;
 use burn::backend::ops::FloatTensorOps;
@@ -14,7 +14,7 @@ use super::scores::Added;
 use super::softmax::Softmax;
 use super::structure::Sizes;
 
-/// Adds the sum of each diagonal of a block over rows and queries, in their order.
+/// Adds the sum of each diagonal of a block over batch rows and queries, in their order.
 #[cube(launch)]
 fn diagonals(d: &[f32], out: &mut [f32], sizes: Sizes, batch: u32) {
     let unit = ABSOLUTE_POS as u32;
@@ -23,7 +23,7 @@ fn diagonals(d: &[f32], out: &mut [f32], sizes: Sizes, batch: u32) {
     }
     let distances = sizes.queries + sizes.keys - 1;
     let head = unit / distances;
-    // Query i of the block and key j are on the diagonal where j + queries = i + base.
+    // Query i of the block and key j lie on the diagonal if j + queries = i + base.
     let base = unit % distances + sizes.first_query + 1;
     let low = max(sizes.first_key + sizes.queries, base) - base;
     let high = min(
@@ -42,14 +42,14 @@ fn diagonals(d: &[f32], out: &mut [f32], sizes: Sizes, batch: u32) {
     out[unit as usize] = sum;
 }
 
-/// The gradient so far; pairs of no block stay zero.
+/// The gradient summed so far; entries of pairs that no block covers stay zero.
 pub struct BiasGradient {
     sum: CubeTensor,
     batch: usize,
 }
 
 impl BiasGradient {
-    /// Nothing so far, of attention of so many rows, heads, queries and keys.
+    /// Starts with zeros for attention of the given rows, heads, queries and keys.
     pub fn new(softmax: &Softmax, [batch, heads, queries, keys]: [usize; 4]) -> Self {
         let beside = &softmax.structure.numbers;
         let sum = match softmax.added {
@@ -61,7 +61,7 @@ impl BiasGradient {
         Self { sum, batch }
     }
 
-    /// Adds the gradients of a block's scores, `[B, H, queries, keys]`.
+    /// Adds the score gradients of a block, `[B, H, queries, keys]`.
     pub fn add(&mut self, softmax: &Softmax, block: &Block, d: CubeTensor) {
         if softmax.added == Added::ByDistance {
             return self.add_diagonals(softmax, block, d);
@@ -95,13 +95,13 @@ impl BiasGradient {
         );
     }
 
-    /// The whole gradient, of the shape of what was added.
+    /// Returns the whole gradient, in the shape of the bias.
     pub fn total(self) -> CubeTensor {
         self.sum
     }
 }
 
-/// The sum over rows of the batch: `[1, H, queries, keys]`.
+/// Sums over the rows of the batch: `[1, H, queries, keys]`.
 fn over_rows(d: CubeTensor) -> CubeTensor {
     let [rows, heads, queries, keys] = d.shape().dims();
     let flat = Shape::from([rows, heads * queries * keys]);

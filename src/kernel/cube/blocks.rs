@@ -1,38 +1,38 @@
-//! Attention in blocks of queries, each beside the keys of which it sees some: its memory grows with the length, not with
-//! its square, and products that causality, windows or padding would hide are left out. A call that fits is one block.
+//! Attention in blocks of queries, each with the range of keys that its queries see. Memory grows with the length,
+//! not with its square, and products that causality or windows would mask are skipped. A call that fits is one block.
 //!
-//! Dao et al. 2022 (arXiv:2205.14135) also take the keys in tiles, inside one kernel. Here a block has all of its keys at
-//! once, so that its products are Burn's, which reach the tensor cores.
+//! Dao et al. 2022 (arXiv:2205.14135) also split the keys into tiles, inside one kernel. Here a block has all of its
+//! keys at once, so its products are Burn's, which use the tensor cores.
 
 use std::ops::Range;
 
 use crate::kernel::Visibility;
 
-/// Scores of a block at most: 256 MiB of them.
+/// Maximum number of scores of a block: 256 MiB.
 const SCORES: usize = 1 << 26;
 
-/// Queries of a block under causality at least: smaller blocks would leave out more, in more launches.
+/// Minimum number of queries of a causal block: smaller blocks would skip more, but in more launches.
 const CAUSAL: usize = 512;
 
-/// Queries of a block with a window at least.
+/// Minimum number of queries of a block with a window.
 const WINDOW: usize = 128;
 
-/// Sizes of blocks are multiples of this, so that products have few shapes.
+/// Block sizes are multiples of this, so that products have few distinct shapes.
 const STEP: usize = 64;
 
-/// Some queries, and the keys outside of which they see none.
+/// A range of queries and the range of keys that contains every key they see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Queries of each head, counted from the first of the pass.
+    /// Queries of each head, counted from the first one of the pass.
     pub queries: Range<usize>,
-    /// Keys; never empty.
+    /// Range of keys; never empty.
     pub keys: Range<usize>,
 }
 
-/// The blocks of attention of so many rows, heads, queries and keys; their queries ascend.
+/// Divides attention of the given rows, heads, queries and keys into blocks in ascending order of queries.
 pub fn blocks(visible: &Visibility, offset: usize, dims: [usize; 4]) -> Vec<Block> {
     let queries = dims[2];
-    // A recording has the same blocks at every replay.
+    // A recording has the same blocks in every replay.
     let visible = &visible.of_every_replay();
     let len = queries_of_block(visible, dims);
     let starts = (0..queries).step_by(len);
@@ -64,7 +64,7 @@ fn queries_of_block(visible: &Visibility, [rows, heads, queries, keys]: [usize; 
     if even == 0 { len.max(1) } else { even }
 }
 
-/// The keys of which some query at these positions sees some, at multiples of [`STEP`].
+/// Returns the range of keys that the queries at these positions see, extended to multiples of [`STEP`].
 fn seen(
     visible: &Visibility,
     positions: Range<usize>,
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(blocks[3].keys, 256..512);
     }
 
-    /// Long inputs hold no more scores than short ones; rows of padding alone have keys all the same.
+    /// Long inputs hold no more scores at once than short ones, and rows that are all padding still have keys.
     #[test]
     fn scores_are_bounded() {
         for visible in [Visibility::ALL, Visibility::of_lengths(&[0, 0])] {

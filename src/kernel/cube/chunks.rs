@@ -1,6 +1,7 @@
-//! Walks along positions, which carry a state for each channel: in chunks at once, and then from chunk to chunk. A unit walks the
-//! positions of a chunk of one channel, the first time from a state of nothing; what it ends with is carried along the chunks, and
-//! the second time it begins with the state that reaches it (Blelloch 1990, "Prefix sums and their applications", section 1.4).
+//! Scans along positions that carry a state for each channel, split into chunks. A unit first scans the positions of
+//! one chunk of one channel from a zero state. The resulting states are then carried from chunk to chunk, and a
+//! second scan of each chunk starts from the state that arrives at it (Blelloch 1990, "Prefix sums and their
+//! applications", section 1.4).
 
 use burn_cubecl::CubeDevice;
 use burn_cubecl::tensor::CubeTensor;
@@ -9,47 +10,47 @@ use cubecl::prelude::*;
 use super::noted;
 use crate::kernel::recurrent::{Sequences, Step};
 
-/// Positions of a chunk.
+/// Number of positions of a chunk.
 pub const CHUNK: u32 = 16;
 
-/// Channels of a cube whose units add over channels.
+/// Number of channels of a cube whose units sum over channels.
 pub const TILE: u32 = 32;
 
-/// Whether kernels count all positions, and `per` numbers for each chunk of a channel, in 32 bits.
+/// Returns whether all positions, and `per` numbers for each chunk of a channel, fit 32-bit indices.
 pub fn are_counted([batch, seq, channels]: [usize; 3], per: usize) -> bool {
     let chunks = batch.saturating_mul(seq.div_ceil(CHUNK as usize));
     let numbers = per.saturating_add(CHUNK as usize);
     chunks.saturating_mul(channels).saturating_mul(numbers) <= u32::MAX as usize
 }
 
-/// How many rows, positions and channels are walked.
+/// Numbers of rows, positions and channels of a scan.
 #[derive(Clone, Copy)]
 pub struct Sizes {
-    /// Rows of the batch.
+    /// Number of rows of the batch.
     pub batch: usize,
-    /// Positions of a row.
+    /// Number of positions of a row.
     pub seq: usize,
-    /// Channels.
+    /// Number of channels.
     pub channels: usize,
 }
 
 impl Sizes {
-    /// Chunks of a row.
+    /// Returns the number of chunks of a row.
     pub fn chunks(self) -> usize {
         self.seq.div_ceil(CHUNK as usize)
     }
 
-    /// Chunks of all channels: units of a walk.
+    /// Returns the number of chunks of all channels: the units of a scan.
     pub fn walks(self) -> usize {
         self.batch * self.chunks() * self.channels
     }
 
-    /// Results: one of each channel of each position.
+    /// Returns the number of results: one per channel and position.
     pub fn results(self) -> usize {
         self.batch * self.seq * self.channels
     }
 
-    /// The sizes as an argument of a kernel that so many units take part in.
+    /// Converts the sizes to a kernel argument for a launch of `units` working units.
     pub fn extent(self, units: usize) -> ExtentLaunch {
         let sizes = [self.seq, self.channels, self.chunks(), units];
         let [seq, channels, chunks, units] = sizes.map(|x| x as u32);
@@ -57,19 +58,19 @@ impl Sizes {
     }
 }
 
-/// How states are carried along the chunks.
+/// How states are carried from chunk to chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Direction {
-    /// From the last chunk to the first: gradients.
+    /// Whether states go from the last chunk to the first, as gradients do.
     pub back: bool,
-    /// Whether there is a state before the first chunk.
+    /// Whether a state before the first chunk is given.
     pub given: bool,
-    /// Whether the state behind the last chunk is kept.
+    /// Whether the state after the last chunk is kept.
     pub last: bool,
 }
 
 impl Direction {
-    /// From the first chunk to the last.
+    /// Carries states from the first chunk to the last.
     pub fn forward(given: bool, last: bool) -> Self {
         Self {
             back: false,
@@ -78,7 +79,7 @@ impl Direction {
         }
     }
 
-    /// From the last chunk to the first, for gradients: they begin with nothing, and nothing is kept of them.
+    /// Carries gradients from the last chunk to the first: they start at zero, and the final one is not kept.
     pub fn backward() -> Self {
         Self {
             back: true,
@@ -88,31 +89,31 @@ impl Direction {
     }
 }
 
-/// The channels of positions, in chunks.
+/// Sizes of a scan in chunks, as a kernel argument.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub struct Extent {
-    /// Positions of a row.
+    /// Number of positions of a row.
     pub seq: u32,
-    /// Channels.
+    /// Number of channels.
     pub channels: u32,
-    /// Chunks of a row.
+    /// Number of chunks of a row.
     pub chunks: u32,
-    /// Units that compute: a launch has a multiple of the units of a cube, and those beyond this number return at once.
+    /// Number of working units. A launch has a multiple of the cube's units; those beyond this number return at once.
     pub units: u32,
 }
 
-/// A chunk of a row's channel.
+/// One chunk of one channel of a row.
 #[derive(CubeType, Clone, Copy)]
 pub struct Place {
-    /// Row of the batch.
+    /// Index of the row in the batch.
     pub row: u32,
-    /// Chunk of the row.
+    /// Index of the chunk in the row.
     pub chunk: u32,
     /// The channel.
     pub channel: u32,
 }
 
-/// The place of a unit: channels lie side by side.
+/// Returns the place of a unit: adjacent units have adjacent channels.
 #[cube]
 pub fn place_of(unit: u32, extent: &Extent) -> Place {
     Place {
@@ -122,7 +123,7 @@ pub fn place_of(unit: u32, extent: &Extent) -> Place {
     }
 }
 
-/// The place of a unit of a cube for [`TILE`] channels of a chunk; the channel may be behind the last.
+/// Returns the place of a unit in a cube for [`TILE`] channels of a chunk; the channel may be past the last one.
 #[cube]
 pub fn place_in_tile(cube: u32, tiles: u32, extent: &Extent) -> Place {
     Place {
@@ -132,7 +133,7 @@ pub fn place_in_tile(cube: u32, tiles: u32, extent: &Extent) -> Place {
     }
 }
 
-/// The step at a position, as [`Codes`] has them: [`HOLD`] behind a row's last position.
+/// Reads the step code at a position, as encoded by [`Codes`]: 2 (hold) past a row's last position.
 #[cube]
 pub fn step_at(
     codes: &[i32],
@@ -144,7 +145,7 @@ pub fn step_at(
     step_of(codes, position, place.row, extent.seq, coded)
 }
 
-/// The same in a row of so many positions.
+/// Reads the step code at a position of a row of `seq` positions.
 #[cube]
 pub fn step_of(codes: &[i32], position: u32, row: u32, seq: u32, #[comptime] coded: bool) -> u32 {
     let mut step = 2u32;
@@ -157,28 +158,29 @@ pub fn step_of(codes: &[i32], position: u32, row: u32, seq: u32, #[comptime] cod
     step
 }
 
-/// Whether a sequence begins with a step.
+/// Returns whether a sequence begins at a step.
 #[cube]
 pub fn begins(step: u32) -> bool {
     step == 1u32
 }
 
-/// Whether a step is taken: not behind a row's end.
+/// Returns whether a step is taken, that is, not past a row's end.
 #[cube]
 pub fn is_taken(step: u32) -> bool {
     step < 2u32
 }
 
-/// The steps of all positions on the device: 0 where a state is carried on, 1 where it begins, 2 where it stays.
+/// Step codes of all positions on the device: 0 if the state is carried on, 1 if a sequence begins, 2 if the state is
+/// held.
 pub struct Codes {
-    /// The numbers; one zero where every step carries on.
+    /// The codes; a single zero if every step carries on.
     pub numbers: CubeTensor,
-    /// Whether they are read.
+    /// Whether kernels read the codes.
     pub read: bool,
 }
 
 impl Codes {
-    /// Of the rows of a batch.
+    /// Encodes the steps of the rows of a batch.
     pub fn of(sequences: &Sequences, [batch, seq]: [usize; 2], device: &CubeDevice) -> Self {
         let read = sequences.begins.is_some() || sequences.lengths.is_some();
         let numbers = match read {
@@ -198,7 +200,7 @@ impl Codes {
     }
 }
 
-/// ln(1 + eˣ): max(x, 0) + 2·artanh(e/(2 + e)) with e = e^(−|x|), by the series of artanh, as on flex.
+/// ln(1 + eˣ), computed as max(x, 0) + 2·artanh(e/(2 + e)) with e = e^(−|x|), by the series of artanh, as on flex.
 #[cube]
 pub fn softplus(x: f32) -> f32 {
     let e = (-x.abs()).exp();

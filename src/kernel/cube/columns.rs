@@ -1,4 +1,4 @@
-//! Sums over rows: pieces of [`ROWS`] rows are added first, then the pieces, so that a sum has one order.
+//! Sums over rows: first within pieces of [`ROWS`] rows, then over the pieces, so that every sum has a fixed order.
 
 use burn::backend::TensorMetadata;
 use burn::tensor::bf16;
@@ -8,10 +8,10 @@ use cubecl::prelude::*;
 use super::launch::{contiguous, empty, empty_operand, empty_rounded, in_rows, rows_of, units};
 use crate::kernel::rounds_operands;
 
-/// Rows of a piece.
+/// Number of rows of a piece.
 pub const ROWS: usize = 64;
 
-/// The sum of each column over each piece of rows.
+/// Sums each column over each piece of rows.
 #[cube(launch)]
 fn pieces(x: &[f32], out: &mut [f32], width: u32, rows: u32, #[comptime] piece: u32) {
     let unit = ABSOLUTE_POS as u32;
@@ -28,7 +28,7 @@ fn pieces(x: &[f32], out: &mut [f32], width: u32, rows: u32, #[comptime] piece: 
     out[unit as usize] = sum;
 }
 
-/// The same of a norm's gradients: of the gradient times the normalised input, and of the gradient.
+/// Sums a norm's gradients over each piece of rows: `grad·normalised x` for gamma and `grad` for beta.
 #[cube(launch)]
 fn pieces_of_norm(
     x: &[f32],
@@ -61,7 +61,7 @@ fn pieces_of_norm(
     d_beta[unit as usize] = shifts;
 }
 
-/// [`pieces`], and the elements in bfloat16.
+/// Like [`pieces`], and also writes the elements in bfloat16.
 #[cube(launch)]
 fn rounded_pieces(
     x: &Tensor<f32>,
@@ -89,7 +89,7 @@ fn rounded_pieces(
     out[unit as usize] = sum;
 }
 
-/// The sum of each column of a tensor whose last dimension is the row: `[width]`.
+/// Sums each column of a tensor, taking its last dimension as the row: `[width]`.
 pub fn sum(x: CubeTensor) -> CubeTensor {
     let mut x = contiguous(x);
     let [mut rows, width] = rows_of(&x);
@@ -118,7 +118,7 @@ pub fn sum(x: CubeTensor) -> CubeTensor {
     }
 }
 
-/// An operand of several products, rounded once where they round it, and [`sum`] of it before that.
+/// Returns an operand of several products, rounded once if products round their operands, and its unrounded [`sum`].
 pub fn summed_operand(x: CubeTensor) -> [CubeTensor; 2] {
     match rounds_operands() {
         true => rounded_with_sum(x),
@@ -126,7 +126,7 @@ pub fn summed_operand(x: CubeTensor) -> [CubeTensor; 2] {
     }
 }
 
-/// A tensor in bfloat16, and [`sum`] of it, in one pass over it.
+/// Returns a tensor in bfloat16 and its [`sum`], in one pass over it.
 fn rounded_with_sum(x: CubeTensor) -> [CubeTensor; 2] {
     let (x, distance) = in_rows(x);
     let [rows, width] = rows_of(&x);
@@ -154,7 +154,7 @@ fn rounded_with_sum(x: CubeTensor) -> [CubeTensor; 2] {
     [rounded, sum(out)]
 }
 
-/// Gradients of a norm's gamma and beta from the means and inverse scales of all rows.
+/// Returns the gradients of a norm's gamma and beta, given the means and inverse scales of all rows.
 pub fn of_norm(x: CubeTensor, grad: CubeTensor, statistics: CubeTensor) -> [CubeTensor; 2] {
     let [rows, width] = rows_of(&x);
     let count = rows.div_ceil(ROWS).max(1);

@@ -19,7 +19,7 @@ pub fn forward(x: CubeTensor, weight: CubeTensor, settings: ConvolutionSettings)
     CubeBackend::conv2d(x, weight, None, options(settings))
 }
 
-/// The gradient of the images, of which the backend reads the shape alone.
+/// Returns the gradient of the input. The backend reads only the input's shape.
 pub fn input_gradient(
     weight: CubeTensor,
     grad: CubeTensor,
@@ -30,7 +30,7 @@ pub fn input_gradient(
     CubeBackend::conv2d_x_backward(x, weight, grad, options(settings))
 }
 
-/// The gradient of the weights, of which the backend reads the shape alone.
+/// Returns the gradient of the weight. The backend reads only the weight's shape.
 pub fn weight_gradient(
     x: CubeTensor,
     grad: CubeTensor,

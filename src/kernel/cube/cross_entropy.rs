@@ -1,5 +1,5 @@
-//! Softmax cross-entropy: a cube a row, which makes the loss, whether the target has the highest score, and the gradient of the scores,
-//! over them or, where products round it, in bfloat16 beside them.
+//! Softmax cross-entropy, one cube per row. It computes the loss, whether the target has the highest logit, and the
+//! gradient of the logits, written over them or, if products round it, separately in bfloat16.
 
 use burn::tensor::bf16;
 use burn_cubecl::CubeBackend;
@@ -11,28 +11,28 @@ use super::launch::{contiguous, cube_sum, cubes, empty, empty_operand, in_rows, 
 use crate::kernel::NOT_SCORED;
 use crate::kernel::extension::Maybe;
 
-/// What the kernel is compiled for.
+/// Compile-time parameters of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Form {
     bias: bool,
     smooth: bool,
-    /// Whether the gradient of the scores is made.
+    /// Whether the gradient of the logits is computed.
     gradient: bool,
-    /// Whether it is written beside them.
+    /// Whether the gradient is written to a separate tensor.
     apart: bool,
-    /// Whether the highest score is looked for.
+    /// Whether the highest logit is searched.
     hits: bool,
     units: u32,
 }
 
-/// The largest score of a row and the first place where it stands.
+/// The largest logit of a row and its first index.
 #[derive(CubeType, Clone, Copy)]
 struct Top {
     value: f32,
     at: u32,
 }
 
-/// The first of the highest of all units.
+/// Returns the maximum over all units of a cube, at its lowest index.
 #[cube]
 fn highest(
     value: f32,
@@ -76,7 +76,8 @@ fn biased(raw: f32, bias: &[f32], i: u32, #[comptime] form: Form) -> f32 {
     score
 }
 
-/// Row `first + n` of all is row n of the scores, which become their gradient, or leave it in `slopes` in their format.
+/// Scores the rows of `scores`; row n has index `first + n` among all rows. The logits are overwritten by their
+/// gradient, or the gradient goes to `slopes` in its format.
 #[cube(launch)]
 fn scored<S: Float>(
     scores: &mut Tensor<f32>,
@@ -143,7 +144,7 @@ fn scored<S: Float>(
             hits[(first + row + 1) as usize] = hit;
         }
     }
-    // The target's score is read above, and written below.
+    // The target's logit is read above and may be overwritten below.
     sync_cube();
     if comptime!(form.gradient) {
         let mut i = UNIT_POS;
@@ -166,7 +167,7 @@ fn scored<S: Float>(
     }
 }
 
-/// The sum of all numbers, in one order, into the first place.
+/// Sums all numbers, in a fixed order, into `out[0]`.
 #[cube(launch)]
 fn added(x: &[f32], out: &mut [f32], #[comptime] units: u32) {
     let mut shared = Shared::<[f32]>::new_slice(comptime!(units as usize));
@@ -182,35 +183,36 @@ fn added(x: &[f32], out: &mut [f32], #[comptime] units: u32) {
     }
 }
 
-/// Rows of scores against their targets.
+/// Rows of logits to be scored against their targets.
 pub struct Rows<'a> {
-    /// Added to each row.
+    /// Bias added to each row.
     pub bias: Maybe<CubeBackend>,
-    /// Targets of all rows, integers of 32 bits.
+    /// Targets of all rows, 32-bit integers.
     pub targets: &'a CubeTensor,
-    /// Takes the loss of each row.
+    /// Output: the loss of each row.
     pub losses: &'a CubeTensor,
-    /// Takes, behind its first number, whether each row's target has the highest score.
+    /// Output, from index 1 on: whether each row's target has the highest logit.
     pub hits: Option<&'a CubeTensor>,
     /// Label smoothing.
     pub smoothing: f64,
-    /// What becomes of the scores.
+    /// What the logits are replaced by.
     pub slopes: Slopes,
 }
 
-/// What becomes of scores.
+/// What the kernel does with the logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slopes {
-    /// They stay.
+    /// The logits stay as they are.
     No,
-    /// They become the gradients of the losses.
+    /// The logits are overwritten by the gradients of the losses.
     InPlace,
-    /// The gradients of the losses are made of them, in bfloat16.
+    /// The gradients of the losses are written separately, in bfloat16.
     Rounded,
 }
 
 impl Rows<'_> {
-    /// Scores rows, the first of which is row `first` of all; gives the rows or their gradients.
+    /// Scores rows of logits, the first of which has index `first` among all rows. Returns the logits or their
+    /// gradients.
     pub fn score(&self, scores: CubeTensor, first: usize) -> CubeTensor {
         let (scores, distance) = in_rows(scores);
         if self.slopes != Slopes::Rounded {
@@ -262,7 +264,7 @@ impl Rows<'_> {
     }
 }
 
-/// The sum of all numbers into the first of `out`.
+/// Sums all numbers into the first element of `out`.
 pub fn add_up(x: &CubeTensor, out: &CubeTensor) {
     let units = 256;
     let (x_arg, out_arg) = (x.clone().into_buffer_arg(), out.clone().into_buffer_arg());
@@ -270,7 +272,7 @@ pub fn add_up(x: &CubeTensor, out: &CubeTensor) {
     added::launch(&x.client, count, dim, x_arg, out_arg, units);
 }
 
-/// The loss `[1]`, and, with `gradient`, its gradient over the logits.
+/// Returns the loss `[1]` and the logits; with `gradient`, their gradient instead, which overwrites them.
 pub fn total(
     logits: CubeTensor,
     targets: CubeTensor,

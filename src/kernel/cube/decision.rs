@@ -1,4 +1,4 @@
-//! What is decided about a step from its loss and its gradient's norm, in one launch.
+//! The decision about a step from its loss and gradient norm, in one launch.
 
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
@@ -40,7 +40,7 @@ fn decided(
     out[1] = factor;
 }
 
-/// `[taken, factor]` of a step, as [`crate::kernel::decide`] says.
+/// Returns `[taken, factor]` of a step, as defined by [`crate::kernel::decide`].
 pub fn of(
     loss: CubeTensor,
     squares: CubeTensor,

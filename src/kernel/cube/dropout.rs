@@ -1,4 +1,4 @@
-//! Dropout with the masks of the CPU, to the bit: a unit makes one block of random words and takes its four elements.
+//! Dropout with bit-identical masks to the CPU's: each unit draws one block of random words for its four elements.
 
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
@@ -8,7 +8,7 @@ use super::philox::{Drop, block_of, counter_of, drop_args, factor_of, keyed};
 use crate::kernel::DropKey;
 use crate::rng::Purpose;
 
-/// Blocks of a group of 64 elements, as [`DropKey::fill`] lays them out.
+/// Number of blocks of a group of 64 elements, as laid out by [`DropKey::fill`].
 const BLOCKS: usize = 16;
 
 #[cube(launch)]
@@ -54,7 +54,7 @@ fn dropped(
     }
 }
 
-/// Multiplies by the factors of single elements, or of whole rows (dimension 0).
+/// Multiplies by the dropout factors of single elements, or of whole rows (dimension 0).
 pub fn forward(x: CubeTensor, key: DropKey, rows: bool) -> CubeTensor {
     let purpose = if rows {
         Purpose::DropPath
@@ -64,7 +64,7 @@ pub fn forward(x: CubeTensor, key: DropKey, rows: bool) -> CubeTensor {
     launch(x, None, &key, purpose)
 }
 
-/// `x` plus `y` multiplied by the factors of single elements.
+/// Returns `x` plus `y` multiplied by the dropout factors of its elements.
 pub fn onto(x: CubeTensor, y: CubeTensor, key: DropKey) -> CubeTensor {
     launch(y, Some(contiguous(x)), &key, Purpose::Dropout)
 }

@@ -1,4 +1,5 @@
-//! Dynamic tanh, element by element; the gradients of alpha, gamma and beta are sums over pieces of rows, then over the pieces.
+//! Dynamic tanh, elementwise. The gradients of alpha, gamma and beta are summed over pieces of rows, then over the
+//! pieces.
 
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
@@ -19,7 +20,7 @@ fn squashed(x: &[f32], alpha: &[f32], gamma: &[f32], beta: &[f32], out: &mut [f3
     out[ABSOLUTE_POS] = gamma[column] * t + beta[column];
 }
 
-/// A column of a piece of rows: gradients of x, and the sums of those of alpha, gamma and beta.
+/// Processes one column of a piece of rows: writes the gradients of x and sums those of alpha, gamma and beta.
 #[cube(launch)]
 fn slopes(
     x: &[f32],

@@ -1,5 +1,6 @@
-//! Rows of a table, and their gradients added back without atomics: positions are sorted by row, then by place, and a row
-//! adds its positions in their order, so that a sum has one order. Runs of positions are sorted, then merged.
+//! Embedding lookup, and gradients added back without atomics. Positions are sorted by id, then by position, and each
+//! id sums its positions in that order, so every sum has a fixed order. Runs of positions are sorted first, then
+//! merged.
 
 use burn::backend::ops::IntTensorOps;
 use burn::tensor::{DType, IntDType};
@@ -10,7 +11,7 @@ use cubecl::prelude::*;
 
 use super::launch::{contiguous, empty, units, zeros};
 
-/// Integers of 32 bits, contiguous.
+/// Converts to contiguous 32-bit integers.
 pub fn integers(x: CubeTensor) -> CubeTensor {
     let x = match x.dtype {
         DType::I32 => x,
@@ -30,7 +31,7 @@ fn gathered(table: &[f32], ids: &[i32], out: &mut [f32], width: u32) {
     out[unit] = table[id * width + unit % width];
 }
 
-/// Rows of a table `[V, D]`: ids `[B, S]` to `[B, S, D]`.
+/// Looks up rows of a table `[V, D]`: ids `[B, S]` to `[B, S, D]`.
 pub fn forward(table: CubeTensor, ids: CubeTensor) -> CubeTensor {
     let (table, ids) = (contiguous(table), integers(ids));
     let width = table.meta.shape()[1];
@@ -54,10 +55,10 @@ pub fn forward(table: CubeTensor, ids: CubeTensor) -> CubeTensor {
     out
 }
 
-/// Positions of a run: each is compared with all others of its run, and runs are merged.
+/// Number of positions of a run. Each is compared with all others of its run; the sorted runs are merged.
 const RUN: usize = 1024;
 
-/// Sorts each run of positions by id, then by place: position i comes behind as many as come before it.
+/// Sorts each run of positions by id, then by position: the rank of a position is the number of positions before it.
 #[cube(launch)]
 fn sorted_runs(ids: &[i32], order: &mut [i32], #[comptime] tile: u32, #[comptime] run: u32) {
     let positions = ids.len() as u32;
@@ -67,7 +68,7 @@ fn sorted_runs(ids: &[i32], order: &mut [i32], #[comptime] tile: u32, #[comptime
     if own < positions {
         id = ids[own as usize];
     }
-    // A cube's positions are of one run.
+    // All positions of a cube belong to one run.
     let first = CUBE_POS as u32 * tile / run * run;
     let end = min(first + run, positions);
     let mut before = 0u32;
@@ -92,8 +93,8 @@ fn sorted_runs(ids: &[i32], order: &mut [i32], #[comptime] tile: u32, #[comptime
     }
 }
 
-/// Merges every two sorted runs: a position comes behind those before it in its run and those of the other run that go
-/// before it, the left run's before the right one's where ids are equal.
+/// Merges pairs of sorted runs. The rank of a position is its rank in its own run plus the number of positions of the
+/// other run that precede it; among equal ids the left run's precede.
 #[cube(launch)]
 fn merged_runs(ids: &[i32], order: &[i32], out: &mut [i32], run: u32) {
     let positions = order.len() as u32;
@@ -128,7 +129,7 @@ fn merged_runs(ids: &[i32], order: &[i32], out: &mut [i32], run: u32) {
     out[(first + rank + low - begin) as usize] = place;
 }
 
-/// Positions by id, then by place.
+/// Returns the positions sorted by id, then by position.
 fn sorted(ids: &CubeTensor) -> CubeTensor {
     let positions = ids.meta.shape().num_elements();
     let (client, device) = (ids.client.clone(), ids.device.clone());
@@ -165,7 +166,7 @@ fn sorted(ids: &CubeTensor) -> CubeTensor {
     order
 }
 
-/// One column of one id: the first of the id's positions adds them all.
+/// Sums one column of one id: the unit at the id's first position adds all of them.
 #[cube(launch)]
 fn segments(ids: &[i32], order: &[i32], grad: &[f32], out: &mut [f32], width: u32) {
     let positions = ids.len() as u32;
@@ -196,7 +197,7 @@ fn segments(ids: &[i32], order: &[i32], grad: &[f32], out: &mut [f32], width: u3
     }
 }
 
-/// The table's gradient, `[rows, D]`.
+/// Returns the gradient of the table, `[rows, D]`.
 pub fn backward(ids: CubeTensor, grad: CubeTensor, rows: usize) -> CubeTensor {
     let (ids, grad) = (integers(ids), contiguous(grad));
     let client = grad.client.clone();

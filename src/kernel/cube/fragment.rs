@@ -1,6 +1,6 @@
-//! Products on tensor cores whose results stay in registers (PTX ISA, `mma.m16n8k16`): a plane multiplies 16 rows of a left operand in
-//! bfloat16 with 8 columns of a right one, 16 numbers deep, and adds to sums of 32 bits. Unit `u` of a plane holds, of each tile
-//! of sums, rows `u / 4` and `u / 4 + 8` of columns `u % 4 * 2` and the next one.
+//! Tensor-core products whose results stay in registers (PTX ISA, `mma.m16n8k16`). A plane multiplies 16 rows of a
+//! bfloat16 left operand with 8 columns of a right one over a depth of 16, and adds to 32-bit sums. Unit `u` of a
+//! plane holds rows `u / 4` and `u / 4 + 8` of each tile of sums, in columns `u % 4 * 2` and the next one.
 
 use burn::tensor::bf16;
 use cubecl::cmma::{MatrixIdent, MmaDefinition};
@@ -9,25 +9,26 @@ use cubecl::prelude::*;
 
 use super::laid::Strides;
 
-/// Units of a plane.
+/// Number of units of a plane.
 pub const PLANE: u32 = 32;
 
-/// Rows of a product, and the numbers that one is deep.
+/// Number of rows of a product, and its depth.
 pub const SIDE: u32 = 16;
 
-/// Columns of a tile of sums.
+/// Number of columns of a tile of sums.
 pub const COLUMNS: u32 = 8;
 
-/// Two neighbours of a row in bfloat16: a register of an operand.
+/// Two adjacent elements of a row in bfloat16: one register of an operand.
 pub type Pair = Vector<bf16, Const<2>>;
 
-/// Two neighbours of a row of sums.
+/// Two adjacent elements of a row of sums.
 pub type Sums = Vector<f32, Const<2>>;
 
-/// Four neighbours of a row in shared memory.
+/// Four adjacent elements of a row in shared memory.
 pub type Quad = Vector<bf16, Const<4>>;
 
-/// Whether a device has these products, planes of 32 units for them, and loads of their operands out of shared memory.
+/// Returns whether a device has these products, planes of 32 units, and loads of operands from shared memory
+/// (`ldmatrix`).
 pub fn has_products(properties: &DeviceProperties) -> bool {
     let half = ElemType::Float(FloatKind::BF16);
     let single = ElemType::Float(FloatKind::F32);
@@ -41,19 +42,19 @@ pub fn has_products(properties: &DeviceProperties) -> bool {
     products && planes && matmul.ldmatrix.contains(&half)
 }
 
-/// The first row of a cube's that this unit holds; the other one is 8 below.
+/// Returns the upper row that this unit holds within the cube; the lower one is 8 further down.
 #[cube]
 pub fn own_row() -> u32 {
     UNIT_POS / PLANE * SIDE + UNIT_POS_PLANE / 4
 }
 
-/// The first of the two columns of a tile that this unit holds.
+/// Returns the first of the two columns of a tile that this unit holds.
 #[cube]
 pub fn own_column() -> u32 {
     UNIT_POS_PLANE % 4 * 2
 }
 
-/// Tiles of sums that are zero, two vectors each: that of the upper row and that of the lower one.
+/// Returns zeroed tiles of sums, two vectors each: one for the upper row and one for the lower row.
 #[cube]
 pub fn zeros(#[comptime] tiles: u32) -> Array<Sums> {
     let mut sums = Array::<Sums>::new(comptime!(2 * tiles as usize));
@@ -64,7 +65,7 @@ pub fn zeros(#[comptime] tiles: u32) -> Array<Sums> {
     sums
 }
 
-/// Adds a product to tile `tile` of sums.
+/// Adds a product to tile number `tile` of the sums.
 #[cube]
 pub fn add(
     sums: &mut Array<Sums>,
@@ -85,8 +86,8 @@ pub fn add(
     sums[comptime!(2 * tile as usize + 1)] = after[1];
 }
 
-/// Adds the product of rows that a plane holds with the rows of a tile in shared memory, `count` tiles of eight at a distance of
-/// `apart`, from `row` on: `left · tileᵀ`.
+/// Adds `left · tileᵀ`: the product of the plane's rows with rows of a tile in shared memory. Those are `count`
+/// groups of eight rows, `apart` rows from each other, starting at `row`.
 #[cube]
 pub fn add_by_rows(
     sums: &mut Array<Sums>,
@@ -104,7 +105,7 @@ pub fn add_by_rows(
     }
 }
 
-/// Step `step` of it, 16 numbers deep, with the left operand's registers of that step.
+/// Adds step `step`, of depth 16, of [`add_by_rows`], given the left operand's registers of that step.
 #[cube]
 pub fn add_step_by_rows(
     sums: &mut Array<Sums>,
@@ -125,8 +126,8 @@ pub fn add_step_by_rows(
     }
 }
 
-/// Adds the product of a left operand with 16 rows of a tile in shared memory, eight from `row` on and eight at a distance of `apart`
-/// from it.
+/// Adds the product of a left operand with 16 rows of a tile in shared memory: eight starting at `row` and eight
+/// starting `apart` rows further down.
 #[cube]
 pub fn add_by_columns(
     sums: &mut Array<Sums>,
@@ -144,7 +145,8 @@ pub fn add_by_columns(
     }
 }
 
-/// Two right operands out of shared memory, of eight columns each: columns are rows of the tile, or, turned, its columns.
+/// Loads two right operands of eight columns each from shared memory. Their columns are rows of the tile, or columns
+/// of it if `turned`.
 #[cube]
 fn columns(
     tile: &Shared<[Quad]>,
@@ -155,7 +157,7 @@ fn columns(
     #[comptime] width: u32,
 ) -> Array<Pair> {
     let product = MmaDefinition::<bf16, bf16, f32>::new(16usize, 8usize, 16usize);
-    // Unit `u` says where row `u % 8` of matrix `u / 8` of four begins.
+    // Unit `u` gives the address of row `u % 8` of matrix `u / 8` of four.
     let matrix = UNIT_POS_PLANE / 8;
     let mut below = matrix / 2;
     let mut beside = matrix % 2;
@@ -173,12 +175,13 @@ fn columns(
     )
 }
 
-/// Quads from row to row of a tile in shared memory: eight numbers more than a row has, so that rows begin in other banks.
+/// Returns the distance between rows of a tile in shared memory, in quads: eight numbers more than a row has, so that
+/// rows begin in different banks.
 pub fn distance(width: u32) -> u32 {
     (width + 8) / 4
 }
 
-/// Registers of a left operand that has several, 16 numbers deep or 16 rows each: those of number `number`.
+/// Returns the registers of part `number` of a left operand that has several parts, of depth 16 or of 16 rows each.
 #[cube]
 pub fn registers_of(left: &Array<Pair>, #[comptime] number: u32) -> Array<Pair> {
     let mut own = Array::<Pair>::new(4usize);
@@ -189,7 +192,7 @@ pub fn registers_of(left: &Array<Pair>, #[comptime] number: u32) -> Array<Pair> 
     own
 }
 
-/// Two tiles of sums as a left operand, 16 deep: how they are held is how the operand is.
+/// Converts two tiles of sums to a left operand of depth 16: both are distributed over the units in the same way.
 #[cube]
 pub fn as_left(sums: &Array<Sums>, #[comptime] first: u32) -> Array<Pair> {
     let mut left = Array::<Pair>::new(4usize);
@@ -200,7 +203,8 @@ pub fn as_left(sums: &Array<Sums>, #[comptime] first: u32) -> Array<Pair> {
     left
 }
 
-/// Rows of a head from a tensor as a left operand: number `first` is the upper one of this unit; zeros behind the last.
+/// Reads rows of a head from a tensor as a left operand. This unit's upper row is `first`; rows past the last one are
+/// zeros.
 #[cube]
 pub fn rows_of(
     from: &Tensor<Sums>,
@@ -229,7 +233,7 @@ pub fn rows_of(
     left
 }
 
-/// Writes tiles of sums as rows of a head, `[B, H, n, D]`, each row times a factor.
+/// Writes tiles of sums as rows of a head, `[B, H, n, D]`, each row multiplied by a factor.
 #[cube]
 pub fn write(
     sums: &Array<Sums>,
@@ -257,7 +261,7 @@ pub fn write(
     }
 }
 
-/// Puts a left operand of a plane into rows of shared memory, as far apart as those of other tiles.
+/// Stores a plane's left operand as rows in shared memory, spaced like those of other tiles.
 #[cube]
 pub fn keep(left: &Array<Pair>, to: &mut Shared<[Pair]>, #[comptime] width: u32) {
     let at = own_row() * comptime!(2 * distance(width)) + own_column() / 2;
@@ -272,7 +276,7 @@ pub fn keep(left: &Array<Pair>, to: &mut Shared<[Pair]>, #[comptime] width: u32)
     }
 }
 
-/// The registers of step `step` of what [`keep`] has put there.
+/// Loads the registers of step `step` of the operand that [`keep`] stored.
 #[cube]
 pub fn kept(from: &Shared<[Pair]>, #[comptime] step: u32, #[comptime] width: u32) -> Array<Pair> {
     let product = MmaDefinition::<bf16, bf16, f32>::new(16usize, 8usize, 16usize);

@@ -1,5 +1,5 @@
-//! The loss of a head in chunks of rows: scores of a chunk are made, scored and, for training, multiplied into the
-//! gradients before the next chunk, so that scores take a 64th of the memory, or 256 MiB where that is more.
+//! The LM head's loss in chunks of rows. The logits of a chunk are computed, scored and, in training, multiplied into
+//! the gradients before the next chunk. They take at most a 64th of the memory, or 256 MiB if that is more.
 
 use burn::backend::TensorMetadata;
 use burn::backend::ops::FloatTensorOps;
@@ -14,34 +14,34 @@ use super::launch::{empty, operand, product};
 use crate::kernel::extension::{HeadLossSaved, Maybe};
 use crate::kernel::rounds_operands;
 
-/// Most scores in memory where a device does not say how much of it there is, and fewest where it does: 256 MiB of them.
+/// Number of logits held if a device does not report its memory, and lower bound if it does: 256 MiB.
 const SCORES: usize = 1 << 26;
 
-/// Most where there is much: 2 GiB of them.
+/// Upper bound of the number of logits held: 2 GiB.
 const MOST_SCORES: usize = 1 << 29;
 
-/// The share of a device's memory that they may take.
+/// The logits may take this fraction (1/64) of a device's memory.
 const SHARE: u64 = 64;
 
-/// Rows of a chunk come in so many, for the sake of the products.
+/// Chunks are multiples of this many rows, to suit the products.
 const ROWS: usize = 128;
 
-/// Hidden states, the head's matrix and bias, targets.
+/// The inputs of a head's loss.
 pub struct Problem {
-    /// `[N, d]`
+    /// Hidden states, `[N, d]`.
     pub hidden: CubeTensor,
-    /// `[V, d]`
+    /// Weight of the head, `[V, d]`.
     pub weight: CubeTensor,
-    /// `[V]`
+    /// Bias of the head, `[V]`.
     pub bias: Maybe<CubeBackend>,
-    /// `[N]`
+    /// Targets, `[N]`.
     pub targets: CubeTensor,
     /// Label smoothing.
     pub smoothing: f64,
 }
 
 impl Problem {
-    /// Rows of a chunk.
+    /// Returns the number of rows of a chunk.
     fn chunk(&self) -> usize {
         let vocab = self.weight.shape()[0].max(1);
         let memory = self.hidden.client.properties().memory.max_memory();
@@ -50,7 +50,8 @@ impl Problem {
         (scores / vocab / ROWS * ROWS).max(ROWS)
     }
 
-    /// Gradients of scores are rounded where they are made, unless a bias adds them up before.
+    /// Returns what the logits become. Gradients are rounded as they are computed, unless a bias has to sum them
+    /// unrounded first.
     fn slopes(&self, gradient: bool) -> Slopes {
         let biased = matches!(self.bias, Maybe::Some(_));
         match gradient {
@@ -60,13 +61,13 @@ impl Problem {
         }
     }
 
-    /// Hidden states and the head's matrix as operands of products.
+    /// Returns hidden states and head weight as operands of products.
     fn operands(&self) -> [CubeTensor; 2] {
         [&self.hidden, &self.weight].map(|x| operand(x.clone()))
     }
 
-    /// Calls `each` with every chunk's hidden states and scores as `gradient` leaves them; gives the sum of the losses and the
-    /// flags.
+    /// Calls `each` with the hidden states of every chunk and its logits, or their gradients with `gradient`. Returns
+    /// the sum of the losses and the flags.
     fn in_chunks(
         &self,
         [hidden, weight]: &[CubeTensor; 2],
@@ -97,12 +98,12 @@ impl Problem {
         out
     }
 
-    /// The sum of the losses, then the flags.
+    /// Returns the sum of the losses, followed by the flags.
     pub fn forward(&self) -> CubeTensor {
         self.in_chunks(&self.operands(), self.chunk(), false, |_, _| ())
     }
 
-    /// The same with all gradients.
+    /// Returns the same with all gradients.
     pub fn saving(&self) -> HeadLossSaved<CubeBackend> {
         self.saving_in(self.chunk())
     }
@@ -140,7 +141,7 @@ impl Problem {
     }
 }
 
-/// Some rows of a matrix.
+/// Returns a range of rows of a matrix.
 fn rows_in(x: &CubeTensor, range: std::ops::Range<usize>) -> CubeTensor {
     let [rows, width] = x.shape().dims();
     if range == (0..rows) {
@@ -150,7 +151,7 @@ fn rows_in(x: &CubeTensor, range: std::ops::Range<usize>) -> CubeTensor {
     CubeBackend::float_slice(x.clone(), &slices)
 }
 
-/// Adds to a sum, which may be empty yet.
+/// Adds to a sum that may still be empty.
 fn add(sum: &mut Option<CubeTensor>, x: CubeTensor) {
     *sum = Some(match sum.take() {
         Some(sum) => CubeBackend::float_add(sum, x),
@@ -174,7 +175,7 @@ mod tests {
         CubeBackend::float_from_data(TensorData::new(values, dims), &CubeDevice::default())
     }
 
-    /// In one chunk and in three: the flags are equal, sums and gradients differ by the order of additions at most.
+    /// One chunk and three: the flags are equal; sums and gradients differ at most by the order of additions.
     #[test]
     fn chunks_change_nothing() {
         let [positions, width, vocab] = [300, 8, 13];

@@ -1,5 +1,5 @@
-//! How tensors by heads `[B, H, n, D]` lie: kernels of attention read them where linear maps have left them, position by position,
-//! and write them so, that nothing is copied between the two.
+//! Memory layout of tensors by heads `[B, H, n, D]`. Attention kernels read them as linear maps leave them, position
+//! by position, and write their results the same way, so nothing is copied in between.
 
 use burn::backend::ops::FloatTensorOps;
 use burn_cubecl::CubeBackend;
@@ -8,24 +8,24 @@ use cubecl::prelude::*;
 
 use super::launch::{contiguous, empty};
 
-/// How a tensor `[B, H, n, D]` lies.
+/// Strides of a tensor `[B, H, n, D]` whose last dimension is contiguous.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub struct Strides {
-    /// From row to row of the batch.
+    /// Distance from row to row of the batch.
     pub row: u32,
-    /// From head to head.
+    /// Distance from head to head.
     pub head: u32,
-    /// From query to query, or from key to key.
+    /// Distance from query to query, or from key to key.
     pub each: u32,
 }
 
-/// Where number `each` of a head begins.
+/// Returns the offset of query or key number `each` of a head.
 #[cube]
 pub fn start_of(strides: &Strides, row: u32, head: u32, each: u32) -> u32 {
     row * strides.row + head * strides.head + each * strides.each
 }
 
-/// A tensor whose last dimension has no gaps, and how it lies.
+/// Returns a tensor whose last dimension is contiguous, and its strides.
 pub fn laid(x: &CubeTensor) -> (CubeTensor, StridesLaunch) {
     let dense = x.meta.strides().last() == Some(&1) && !x.meta.is_tiled();
     let x = match dense {
@@ -36,7 +36,7 @@ pub fn laid(x: &CubeTensor) -> (CubeTensor, StridesLaunch) {
     (x, StridesLaunch::new(row, head, each))
 }
 
-/// The same for kernels that read four numbers at once: they begin at multiples of 16 bytes.
+/// Like [`laid`], for kernels that read four numbers at once: vectors begin at multiples of 16 bytes.
 pub fn laid_in_fours(x: &CubeTensor) -> (CubeTensor, StridesLaunch) {
     let begins = x.handle.offset_start.unwrap_or(0).is_multiple_of(16);
     let mut strides = x.meta.strides().iter().rev().skip(1);
@@ -47,7 +47,7 @@ pub fn laid_in_fours(x: &CubeTensor) -> (CubeTensor, StridesLaunch) {
     }
 }
 
-/// An unwritten tensor `[B, H, n, D]` that lies as `[B, n, H, D]`.
+/// Allocates an uninitialised tensor `[B, H, n, D]` in the memory order `[B, n, H, D]`.
 pub fn empty_by_position(beside: &CubeTensor, [rows, heads, n, width]: [usize; 4]) -> CubeTensor {
     let x = empty(beside, [rows, n, heads, width]);
     CubeBackend::float_swap_dims(x, 1, 2)

@@ -1,4 +1,4 @@
-//! What every kernel's launch needs: contiguous buffers, numbers of cubes, sums over a cube.
+//! Helpers that every kernel launch needs: contiguous buffers, cube counts, sums over a cube.
 
 use burn::backend::TensorMetadata;
 use burn::backend::ops::FloatTensorOps;
@@ -13,28 +13,28 @@ use super::multiply;
 use crate::kernel::extension::Maybe;
 use crate::kernel::rounds_operands;
 
-/// Units of a cube that works on single elements.
+/// Number of units of a cube in elementwise kernels.
 const UNITS: u32 = 256;
 
-/// An unwritten tensor beside another.
+/// Allocates an uninitialised float32 tensor on the device of another.
 pub fn empty(beside: &CubeTensor, shape: impl Into<Shape>) -> CubeTensor {
     let (client, device) = (beside.client.clone(), beside.device.clone());
     empty_device_contiguous_dtype(client, device, shape.into(), DType::F32)
 }
 
-/// An unwritten tensor of another's shape.
+/// Allocates an uninitialised tensor in another's shape.
 pub fn empty_like(x: &CubeTensor) -> CubeTensor {
     empty(x, x.shape())
 }
 
-/// An unwritten tensor of another's shape in bfloat16.
+/// Allocates an uninitialised bfloat16 tensor in another's shape.
 pub fn empty_rounded(x: &CubeTensor) -> CubeTensor {
     let (client, device) = (x.client.clone(), x.device.clone());
     empty_device_contiguous_dtype(client, device, x.shape(), DType::BF16)
 }
 
-/// An unwritten matrix in bfloat16, an operand of products, and the distance between its rows: CUDA pads them to where wide
-/// reads may begin.
+/// Allocates an uninitialised bfloat16 matrix, an operand of products. Also returns the distance between its rows,
+/// which CUDA pads to the alignment of wide reads.
 pub fn empty_operand(beside: &CubeTensor, sizes: [usize; 2]) -> InRows {
     let (client, device) = (beside.client.clone(), beside.device.clone());
     in_rows(empty_device_dtype(
@@ -45,14 +45,15 @@ pub fn empty_operand(beside: &CubeTensor, sizes: [usize; 2]) -> InRows {
     ))
 }
 
-/// Zeros beside another tensor. CUDA's come with padded rows.
+/// Allocates zeros on the device of another tensor. CUDA would pad the rows; they are made contiguous.
 pub fn zeros(beside: &CubeTensor, shape: impl Into<Shape>) -> CubeTensor {
     let zeros = CubeBackend::float_zeros(shape.into(), &beside.device, FloatDType::F32);
     contiguous(zeros)
 }
 
-/// A tensor without gaps, whose buffer ends where it does: kernels take the one for the other. CUDA pads the rows of data that
-/// comes from the host, also where there is one row, whose padding Burn takes for no gap.
+/// Returns a tensor without gaps whose buffer ends where the tensor does, since kernels take the buffer's length for
+/// the tensor's. CUDA pads the rows of data uploaded from the host, even a single row, whose padding Burn does not
+/// count as a gap.
 pub fn contiguous(x: CubeTensor) -> CubeTensor {
     let mut x = into_contiguous(x);
     let bytes = x.shape().num_elements() * x.dtype.size();
@@ -63,7 +64,7 @@ pub fn contiguous(x: CubeTensor) -> CubeTensor {
     x
 }
 
-/// A contiguous tensor whose buffer nothing else holds.
+/// Returns a contiguous tensor whose buffer nothing else refers to.
 pub fn owned(x: CubeTensor) -> CubeTensor {
     let x = contiguous(x);
     if x.can_mut() {
@@ -74,8 +75,8 @@ pub fn owned(x: CubeTensor) -> CubeTensor {
     }
 }
 
-/// The product of two matrices, or of two batches of them. Where a run asks for it, of operands in bfloat16; the result has 32 bits
-/// all the same.
+/// Multiplies two matrices, or two batches of them, with operands in bfloat16 if the run asks for it. The result
+/// always has 32 bits.
 pub fn product(x: CubeTensor, y: CubeTensor) -> CubeTensor {
     match rounds_operands() {
         true => product_of([x, y], FloatDType::BF16),
@@ -83,12 +84,12 @@ pub fn product(x: CubeTensor, y: CubeTensor) -> CubeTensor {
     }
 }
 
-/// A tensor in bfloat16, which it may be already.
+/// Converts a tensor to bfloat16, unless it already is.
 pub fn rounded(x: CubeTensor) -> CubeTensor {
     in_format(x, FloatDType::BF16)
 }
 
-/// An operand of several products, rounded once for all of them where they round it.
+/// Prepares an operand of several products: it is rounded once for all of them if products round their operands.
 pub fn operand(x: CubeTensor) -> CubeTensor {
     match rounds_operands() {
         true => rounded(x),
@@ -103,13 +104,13 @@ fn in_format(x: CubeTensor, format: FloatDType) -> CubeTensor {
     }
 }
 
-/// The product of operands in another format, in 32 bits.
+/// Multiplies operands converted to another format, with a 32-bit result.
 fn product_of(operands: [CubeTensor; 2], format: FloatDType) -> CubeTensor {
     let [x, y] = operands.map(|x| in_format(x, format));
     multiply::product(x, y)
 }
 
-/// Cubes and their size for so many units of work; kernels leave out units beyond the work.
+/// Returns the cube count and size for `work` units; kernels skip units beyond the work.
 pub fn units(x: &CubeTensor, work: usize) -> (CubeCount, CubeDim) {
     let dim = CubeDim::new_1d(UNITS);
     (
@@ -118,7 +119,8 @@ pub fn units(x: &CubeTensor, work: usize) -> (CubeCount, CubeDim) {
     )
 }
 
-/// A cube for each of so many rows of a width. The third is the units of a cube: a power of two.
+/// Returns a cube count and size with one cube per row of the given width, and the number of units of a cube, a power
+/// of two.
 pub fn cubes(x: &CubeTensor, rows: usize, width: usize) -> (CubeCount, CubeDim, u32) {
     let units = (width.next_power_of_two() as u32).clamp(32, UNITS);
     let single = CubeDim::new_single();
@@ -126,17 +128,17 @@ pub fn cubes(x: &CubeTensor, rows: usize, width: usize) -> (CubeCount, CubeDim, 
     (count, CubeDim::new_1d(units), units)
 }
 
-/// The last dimension of a tensor, and how many rows of it there are.
+/// Returns the number of rows of a tensor and the size of its last dimension.
 pub fn rows_of(x: &CubeTensor) -> [usize; 2] {
     let shape = x.shape();
     let width = shape.last().copied().unwrap_or(1);
     [shape.num_elements() / width.max(1), width]
 }
 
-/// A tensor whose rows lie at one distance from each other, and that distance.
+/// A tensor whose rows are evenly spaced, and the distance between them.
 pub type InRows = (CubeTensor, usize);
 
-/// A tensor in rows: products come with padded ones.
+/// Returns a tensor in evenly spaced rows; products return padded ones.
 pub fn in_rows(x: CubeTensor) -> InRows {
     let rank = x.rank();
     let (shape, strides) = (x.shape(), x.meta.strides().to_vec());
@@ -152,7 +154,7 @@ pub fn in_rows(x: CubeTensor) -> InRows {
     (contiguous(x), width)
 }
 
-/// An optional vector of a norm or a map, or `stand_in` for it, which the kernel does not read; and whether there is one.
+/// Returns an optional vector, or `stand_in`, which the kernel then does not read, and whether the vector exists.
 pub fn or_stand_in(x: Maybe<CubeBackend>, stand_in: &CubeTensor) -> (CubeTensor, bool) {
     match x {
         Maybe::Some(x) => (contiguous(x), true),
@@ -160,7 +162,8 @@ pub fn or_stand_in(x: Maybe<CubeBackend>, stand_in: &CubeTensor) -> (CubeTensor,
     }
 }
 
-/// The sum of a value over the units of a cube, for each of them. `shared` has a place a unit; `units` is a power of two.
+/// Sums a value over the units of a cube; every unit gets the sum. `shared` has one slot per unit; `units` is a power
+/// of two.
 #[cube]
 pub fn cube_sum(value: f32, shared: &mut Shared<[f32]>, #[comptime] units: u32) -> f32 {
     let unit = UNIT_POS;
@@ -180,7 +183,7 @@ pub fn cube_sum(value: f32, shared: &mut Shared<[f32]>, #[comptime] units: u32) 
     total
 }
 
-/// The largest of a value over the units of a cube.
+/// Returns the maximum of a value over the units of a cube.
 #[cube]
 pub fn cube_max(value: f32, shared: &mut Shared<[f32]>, #[comptime] units: u32) -> f32 {
     let unit = UNIT_POS;
@@ -208,7 +211,7 @@ mod tests {
     use crate::device::DeviceName;
     use burn::tensor::{Device, Tensor};
 
-    /// 200·(1 + 2⁻¹⁰) is no number of 16 bits. WGSL has no bfloat16, so halves stand for it.
+    /// 200·(1 + 2⁻¹⁰) cannot be represented in 16 bits. WGSL has no bfloat16, so float16 stands in for it.
     #[test]
     fn products_of_halves_are_not_rounded() {
         let name: DeviceName = "wgpu".parse().unwrap();

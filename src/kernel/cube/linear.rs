@@ -1,4 +1,5 @@
-//! Linear maps through the backend's products, over all positions at once; their bias's gradient adds in one order.
+//! Linear maps through the backend's matrix products, over all positions at once. The bias gradient is summed in a
+//! fixed order.
 
 use burn::backend::TensorMetadata;
 use burn::backend::ops::FloatTensorOps;
@@ -10,13 +11,13 @@ use super::columns;
 use super::launch::{operand, product, rows_of};
 use crate::kernel::extension::Maybe;
 
-/// A tensor as rows of its last dimension.
+/// Reshapes a tensor to rows of its last dimension.
 fn flat(x: CubeTensor) -> CubeTensor {
     let shape = Shape::from(rows_of(&x));
     CubeBackend::float_reshape(x, shape)
 }
 
-/// A tensor's shape with another last dimension.
+/// Returns a shape with another last dimension.
 fn with_last(shape: Shape, last: usize) -> Shape {
     let mut dims = shape.to_vec();
     if let Some(end) = dims.last_mut() {
@@ -48,14 +49,14 @@ pub fn input_gradient(grad: CubeTensor, weight: CubeTensor) -> CubeTensor {
     CubeBackend::float_reshape(d_x, shape)
 }
 
-/// Rows and columns of a result that a cube of a product makes.
+/// Number of rows and columns of the result that one cube of a product computes.
 const TILE: usize = 128;
 
-/// Fewest rows of a part.
+/// Minimum number of rows of a part.
 const PART: usize = 256;
 
-/// `gradᵀ·x`. A small matrix keeps few of a GPU's processors busy, however many rows there are to add: it is made of several parts
-/// of the rows at once, which are added in their order.
+/// Returns `gradᵀ·x`. A small result keeps only few of a GPU's processors busy, however many rows are summed. So
+/// several parts of the rows are multiplied at once and their results added in order.
 pub fn weight_gradient(x: CubeTensor, grad: CubeTensor) -> CubeTensor {
     let (x, grad) = (flat(x), flat(grad));
     let ([rows, d_in], [_, d_out]) = (rows_of(&x), rows_of(&grad));
@@ -70,7 +71,8 @@ pub fn weight_gradient(x: CubeTensor, grad: CubeTensor) -> CubeTensor {
     CubeBackend::float_reshape(columns::sum(each), Shape::from([d_out, d_in]))
 }
 
-/// How many parts of so many rows keep the device's processors busy with a result of these sizes: a power of two.
+/// Returns how many parts of the rows, a power of two, keep the device's processors busy with a result of these
+/// sizes.
 fn parts(x: &CubeTensor, rows: usize, sizes: [usize; 2]) -> usize {
     let processors = x.client.properties().hardware.num_streaming_multiprocessors;
     let most = 2 * processors.unwrap_or(0) as usize;
@@ -82,8 +84,8 @@ fn parts(x: &CubeTensor, rows: usize, sizes: [usize; 2]) -> usize {
     doubled.take_while(fits).last().unwrap_or(1)
 }
 
-/// The wanted gradients of input, weight and bias. A gradient whose products round it is rounded once for both of them, on the way
-/// through which the bias's sums are made.
+/// Returns the wanted gradients of input, weight and bias. If products round their operands, the gradient is rounded
+/// once for both of them, in the same pass that computes the bias's sums.
 pub fn gradients(
     [x, weight]: [CubeTensor; 2],
     grad: CubeTensor,

@@ -1,8 +1,9 @@
-//! The kernels for GPUs, through CubeCL: one source for CUDA, Vulkan, Metal and WebGPU, compiled when a process first
-//! launches it. The backend is Burn's without its fusion, under which the composed form stays.
+//! The GPU kernels, written in CubeCL: one source for CUDA, Vulkan, Metal and WebGPU, compiled when a process first
+//! launches it. The backend is Burn's without fusion; under fusion the composed form is used.
 //!
-//! Each file is one kernel with its backward. Sums have one order, and nothing adds through atomics, so that the same
-//! kernels on the same device give the same bits; products pick among several forms by measuring ([`multiply`]).
+//! Each file is one kernel with its backward pass. Sums have a fixed order and nothing is accumulated through
+//! atomics, so the same kernels on the same device give the same bits; products choose among several forms by
+//! measuring ([`multiply`]).
 
 #![allow(
     clippy::collapsible_if,

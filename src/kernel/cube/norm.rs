@@ -1,5 +1,5 @@
-//! Layer and root mean square normalisation: a cube a row, which keeps its sums in shared memory. The backward pass makes
-//! a row's mean and scale again and leaves them to the sums over rows, which have one order.
+//! Layer and RMS normalisation: one cube per row, which keeps its sums in shared memory. The backward pass recomputes
+//! each row's mean and scale and passes them to the sums over rows, which have a fixed order.
 
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
@@ -9,17 +9,17 @@ use super::columns;
 use super::launch::{contiguous, cube_sum, cubes, empty, empty_like, or_stand_in, rows_of};
 use crate::kernel::extension::{Maybe, NormSettings};
 
-/// What a norm is, as far as its kernel is compiled for it.
+/// Compile-time parameters of the norm kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Form {
     centred: bool,
     gamma: bool,
     beta: bool,
-    /// Units of a cube.
+    /// Number of units of a cube.
     units: u32,
 }
 
-/// A row's mean, or 0 when it is not subtracted, and the inverse of its scale.
+/// A row's mean, or 0 if it is not subtracted, and the inverse of its scale.
 #[derive(CubeType, Clone, Copy)]
 struct Statistics {
     mean: f32,
@@ -121,7 +121,7 @@ fn norm_of_sum(
     if start >= out.len() as u32 {
         terminate!();
     }
-    // Each unit reads what it wrote alone.
+    // Each unit reads only elements that it wrote itself.
     let mut i = UNIT_POS;
     while i < width {
         let at = (start + i) as usize;
@@ -131,7 +131,7 @@ fn norm_of_sum(
     normalized(&*sum, gamma, beta, out, start, width, eps, form);
 }
 
-/// The gradient of x; `rows` takes each row's mean and inverse scale.
+/// Computes the gradient of x; `rows` receives each row's mean and inverse scale.
 #[cube(launch)]
 fn norm_backward(
     x: &[f32],
@@ -185,7 +185,7 @@ fn norm_backward(
     }
 }
 
-/// Normalises the last dimension.
+/// Normalises over the last dimension.
 pub fn forward(
     x: CubeTensor,
     gamma: Maybe<CubeBackend>,
@@ -219,7 +219,7 @@ pub fn forward(
     out
 }
 
-/// `factor·x + y`, and its last dimension normalised.
+/// Returns `factor·x + y`, and the same normalised over the last dimension.
 pub fn forward_of_sum(
     [x, y]: [CubeTensor; 2],
     gamma: Maybe<CubeBackend>,
@@ -257,7 +257,7 @@ pub fn forward_of_sum(
     [sum, out]
 }
 
-/// Gradients of x, gamma and beta.
+/// Returns the gradients of x, gamma and beta.
 pub fn backward(
     x: CubeTensor,
     gamma: Maybe<CubeBackend>,

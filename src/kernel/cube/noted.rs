@@ -1,4 +1,5 @@
-//! What a recorded step reads that differs from step to step: noted in its first pass, answered with fixed buffers afterwards.
+//! The inputs of a recorded step that differ from step to step: noted in its first pass, read from fixed buffers
+//! afterwards.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -13,36 +14,36 @@ use crate::kernel::reads;
 use crate::kernel::replay::{Counter, Tick};
 use crate::rng::{Purpose, Stream};
 
-/// Words of a dropout's key.
+/// Number of words of a dropout's key.
 const KEY: usize = 2;
 
 thread_local! {
-    /// The step that this thread makes ready for replays.
+    /// The step that this thread is preparing for replays.
     static PRESENT: RefCell<Option<Noted>> = const { RefCell::new(None) };
 }
 
-/// Data of the host and its buffer.
+/// Data uploaded by the host, and its buffer.
 struct Upload {
     data: TensorData,
     buffer: CubeTensor,
-    /// The same as the step got it.
+    /// The tensor handed to the step, which shares the buffer.
     tensor: Box<dyn Any>,
 }
 
-/// The numbers of one parameter's update that differ from step to step.
+/// The coefficients of one parameter's update, which differ from step to step.
 pub struct Later {
-    /// Its learning rate.
+    /// Learning rate of the update.
     pub lr: f64,
-    /// Which step of the parameter it is.
+    /// Step number of the parameter at this update.
     pub time: u64,
-    /// How many numbers they are.
+    /// Number of words of the coefficients.
     pub count: usize,
-    /// The numbers at any rate and time.
+    /// Returns the coefficients' words at any learning rate and step number.
     pub words: Rc<dyn Fn(f64, u64) -> Vec<u32>>,
 }
 
 impl Later {
-    /// The same update at another step than the first.
+    /// Returns the coefficients of this update at another step than the first.
     fn at(&self, first: Tick, now: Tick) -> Vec<u32> {
         let time = self.time + (now.step - first.step);
         (self.words)(self.lr / first.lr * now.lr, time)
@@ -53,26 +54,26 @@ impl Later {
     }
 }
 
-/// What differs from step to step, in the order in which a step asks for it.
+/// Everything that differs from step to step, in the order in which a step asks for it.
 #[derive(Default)]
 pub struct Noted {
     first: Option<Tick>,
     now: Option<Tick>,
     keys: Vec<(u64, Purpose)>,
     updates: Vec<Later>,
-    /// The inputs, and what is the same in all steps.
+    /// Uploads: the inputs, and data that is the same in all steps.
     uploads: Vec<Upload>,
-    /// Which of them are inputs.
+    /// Indices of the uploads that are inputs.
     inputs: Vec<usize>,
     counters: Vec<Counter>,
-    /// Keys, then numbers of updates; none in the first pass.
+    /// Dropout keys, then coefficients of updates; `None` in the first pass.
     table: Option<CubeTensor>,
-    /// Updates and uploads that this pass has asked for.
+    /// Numbers of updates and uploads that this pass has asked for so far.
     asked: [usize; 2],
     fault: Option<String>,
 }
 
-/// The words that dropouts of a seed draw by in a step.
+/// Returns the key words with which dropouts of a seed draw in a step.
 pub fn key_words(seed: u64, purpose: Purpose, step: u64) -> [u32; KEY] {
     Stream::new(seed, purpose, (step, 0, 0)).key_and_counter().0
 }
@@ -82,7 +83,7 @@ impl Noted {
         self.fault.get_or_insert(reason.into());
     }
 
-    /// Nothing is noted yet of a step's first pass.
+    /// Creates the state for the first pass of a step, with nothing noted yet.
     pub fn first_pass(first: Tick) -> Self {
         Self {
             first: Some(first),
@@ -91,7 +92,8 @@ impl Noted {
         }
     }
 
-    /// Gives what the first pass noted its buffers; these data are its inputs, in their order.
+    /// Allocates buffers for everything that the first pass noted. `inputs` are the step's inputs, in the order in
+    /// which it reads them.
     pub fn settle(&mut self, inputs: &[TensorData], device: &CubeDevice) -> Result<(), String> {
         for data in inputs {
             let first = self.inputs.last().map_or(0, |last| last + 1);
@@ -106,7 +108,7 @@ impl Noted {
         Ok(())
     }
 
-    /// Does a step's work, while what it asks for is noted or answered.
+    /// Runs a step's work while noting, or answering, what it asks for.
     pub fn over<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, String> {
         self.asked = [0; 2];
         let before = reads();
@@ -126,7 +128,7 @@ impl Noted {
         }
     }
 
-    /// Moves the optimizer's counters on, as a replayed step's work would.
+    /// Advances the optimizer's counters, as a replayed step's work would.
     pub fn count(&self) {
         self.counters.iter().for_each(Counter::count);
     }
@@ -139,7 +141,7 @@ impl Noted {
         keys.chain(updates).collect()
     }
 
-    /// Writes what a step's work is to read, and keeps it to know what the work asks for.
+    /// Writes the values that a step's work will read, and keeps the inputs to check what the work asks for.
     pub fn expect(&mut self, now: Tick, inputs: Vec<TensorData>) -> Result<(), String> {
         self.write(now, inputs.clone())?;
         for (number, data) in self.inputs.iter().zip(inputs) {
@@ -148,7 +150,7 @@ impl Noted {
         Ok(())
     }
 
-    /// Writes what a replay is to read.
+    /// Writes the values that a replay will read.
     pub fn write(&mut self, now: Tick, inputs: Vec<TensorData>) -> Result<(), String> {
         self.now = Some(now);
         if inputs.len() != self.inputs.len() {
@@ -173,7 +175,7 @@ fn write(buffer: &CubeTensor, data: TensorData) {
     buffer.client.write(&buffer.handle, data.into_parts().0);
 }
 
-/// A buffer with this data, without gaps between its rows.
+/// Creates a buffer with this data, without gaps between its rows.
 fn buffer(data: &TensorData, dtype: DType, device: &CubeDevice) -> CubeTensor {
     let client = device.client();
     let data = data.clone().convert_dtype(dtype);
@@ -182,7 +184,7 @@ fn buffer(data: &TensorData, dtype: DType, device: &CubeDevice) -> CubeTensor {
     CubeTensor::new_contiguous(client, device.clone(), shape, handle, dtype)
 }
 
-/// The device of CubeCL behind one of Burn's.
+/// Returns the CubeCL device behind a Burn device.
 pub fn cube_device(device: &Device) -> Option<CubeDevice> {
     match device.clone().without_autodiff().as_dispatch() {
         DispatchDevice::Cube(device) => Some(device.clone()),
@@ -191,17 +193,17 @@ pub fn cube_device(device: &Device) -> Option<CubeDevice> {
     }
 }
 
-/// Does some work with what the present step has noted; none where it is not made ready for replays.
+/// Runs `work` on the notes of the present step; returns `None` if the step is not being prepared for replays.
 fn present<T>(work: impl FnOnce(&mut Noted) -> Option<T>) -> Option<T> {
     PRESENT.with_borrow_mut(|noted| noted.as_mut().and_then(work))
 }
 
-/// Whether the present step is made ready for replays.
+/// Returns whether the present step is being prepared for replays.
 pub fn is_present() -> bool {
     PRESENT.with_borrow(Option::is_some)
 }
 
-/// The present step cannot be replayed.
+/// Notes that the present step cannot be replayed.
 pub fn refuse(reason: &str) {
     present(|noted| {
         noted.refuse(reason);
@@ -209,7 +211,7 @@ pub fn refuse(reason: &str) {
     });
 }
 
-/// Replays move a counter on.
+/// Registers a counter that replays advance.
 pub fn counted(counter: &Counter) {
     present(|noted| {
         if noted.table.is_none() {
@@ -219,7 +221,8 @@ pub fn counted(counter: &Counter) {
     });
 }
 
-/// Where kernels read the words that dropouts of a seed draw by; none where they are arguments.
+/// Returns the table and offset at which kernels read the key words of a seed's dropouts; `None` if they are plain
+/// arguments.
 pub fn key_at(seed: u64, purpose: Purpose, step: u64) -> Option<(CubeTensor, u32)> {
     present(|noted| {
         if noted.now.is_some_and(|now| now.step != step) {
@@ -236,7 +239,8 @@ pub fn key_at(seed: u64, purpose: Purpose, step: u64) -> Option<(CubeTensor, u32
     })
 }
 
-/// Where the kernel of updates reads the numbers of one; none where they are arguments.
+/// Returns the table and offset at which the update kernel reads an update's coefficients; `None` if they are plain
+/// arguments.
 pub fn numbers_at(update: impl FnOnce() -> Later) -> Option<(CubeTensor, u32)> {
     present(|noted| {
         let update = update();
@@ -258,14 +262,14 @@ pub fn numbers_at(update: impl FnOnce() -> Later) -> Option<(CubeTensor, u32)> {
     })
 }
 
-/// Whether a buffer that stays from step to step can be written in place; a recorded step cannot do without.
+/// Checks that a buffer that persists across steps can be written in place, as a recorded step requires.
 pub fn stays(x: &CubeTensor) {
     if !x.handle.can_mut() {
         refuse("a weight, a moment or an average is not updated in place");
     }
 }
 
-/// The next data of the present step: noted in its first pass, the buffer of before afterwards.
+/// Answers the present step's next upload: it is noted in the first pass and gets the same buffer afterwards.
 fn upload<T: Any + Clone>(
     data: &TensorData,
     made: impl FnOnce() -> Option<(CubeTensor, T)>,
@@ -298,7 +302,7 @@ fn tracked_like<const D: usize>(x: Tensor<D>, device: &Device) -> Tensor<D> {
     }
 }
 
-/// Integers of the host.
+/// Uploads host integers for the present step; `None` if it is not being prepared for replays.
 pub fn integers<const D: usize>(data: &TensorData, device: &Device) -> Option<Tensor<D, Int>> {
     upload(data, || {
         let own = buffer(data, DType::I32, &cube_device(device)?);
@@ -311,7 +315,8 @@ pub fn integers<const D: usize>(data: &TensorData, device: &Device) -> Option<Te
     })
 }
 
-/// Integers of the host as kernels read them: in the buffer of before where the present step is made ready for replays.
+/// Uploads host integers as kernels read them, into the fixed buffer if the present step is being prepared for
+/// replays.
 pub fn numbers(numbers: Vec<i32>, device: &CubeDevice) -> CubeTensor {
     let count = numbers.len();
     let data = TensorData::new(numbers, [count]);
@@ -323,7 +328,7 @@ pub fn numbers(numbers: Vec<i32>, device: &CubeDevice) -> CubeTensor {
     kept.unwrap_or_else(own)
 }
 
-/// Numbers of the host.
+/// Uploads host floats for the present step; `None` if it is not being prepared for replays.
 pub fn floats<const D: usize>(data: &TensorData, device: &Device) -> Option<Tensor<D>> {
     upload(data, || {
         let own = buffer(data, DType::F32, &cube_device(device)?);

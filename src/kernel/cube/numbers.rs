@@ -1,4 +1,4 @@
-//! The numbers from which the kernels of attention know which keys a query sees, on the device.
+//! The device data from which the attention kernels determine which keys a query sees.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -16,24 +16,24 @@ use super::structure::{Rules, SizesLaunch};
 use crate::kernel::extension::AttentionSettings;
 use crate::kernel::{Documents, Pattern, Query, Visibility, Window};
 
-/// The structure of attention of so many rows, heads, queries and keys on the device: its numbers, their places, and the
-/// rules that they are of.
+/// The visibility structure of attention of given rows, heads, queries and keys on the device: its numbers, their
+/// offsets, and the rules they encode.
 #[derive(Clone)]
 pub struct Structure {
-    /// The numbers, or one zero.
+    /// The numbers; a single zero if there are none.
     pub numbers: CubeTensor,
-    /// Whose they are.
+    /// The rules that the numbers encode.
     pub rules: Rules,
-    /// Rows, heads, queries and keys.
+    /// Numbers of rows, heads, queries and keys.
     dims: [u32; 4],
     /// Position of the first query.
     offset: u32,
-    /// Where the numbers of prefix, window, documents and pattern begin.
+    /// Offsets of the numbers of prefix, window, documents and pattern.
     places: [u32; 4],
 }
 
 impl Structure {
-    /// Of these settings; one that was asked for lately is on the device already.
+    /// Returns the structure for these settings, from the cache if it was requested recently.
     pub fn of(settings: &AttentionSettings, dims: [usize; 4], device: &CubeDevice) -> Self {
         let (visible, offset) = (&settings.visible, settings.offset);
         let numbers = visible.documents.as_ref().and_then(Documents::replayed);
@@ -45,8 +45,8 @@ impl Structure {
         known(visible, (offset, dims), device, new)
     }
 
-    /// Of rules that the host knows. Patterns are made anew for each pass, so that none is known of the pass before: in a step that is made
-    /// ready for replays their numbers are noted as its other data are.
+    /// Builds the structure for rules known to the host. Patterns are rebuilt in each pass, so the cache never
+    /// contains them; in a step prepared for replays their numbers are noted like its other data.
     fn on_host(visible: &Visibility, place: Place, device: &CubeDevice) -> Self {
         if visible.pattern.is_some() && noted::is_present() {
             return Self::new(visible, place, device, noted::numbers);
@@ -55,7 +55,7 @@ impl Structure {
         known(visible, place, device, new)
     }
 
-    /// The same with documents `[rows, keys]` that are on the device, behind all other numbers.
+    /// Adds documents `[rows, keys]` that are on the device, after all other numbers.
     fn with_documents(self, documents: Tensor<2, Int>) -> Self {
         let documents = documents.flatten::<1>(0, 1);
         let documents = documents.try_into_primitive::<CubeBackend>();
@@ -128,13 +128,13 @@ impl Structure {
         }
     }
 
-    /// The queries of a block in all rows and heads.
+    /// Returns the number of queries of a block in all rows and heads.
     pub fn lines(&self, block: &Block) -> usize {
         let [rows, heads, ..] = self.dims;
         (rows * heads) as usize * block.queries.len()
     }
 
-    /// The sizes as an argument.
+    /// Converts the sizes to a kernel argument.
     pub fn sizes(&self, block: &Block) -> SizesLaunch {
         let [_, heads, queries, keys] = self.dims;
         let [prefix, window, documents, pattern] = self.places;
@@ -156,8 +156,8 @@ impl Structure {
     }
 }
 
-/// A pattern's numbers: how many heads a row and a head step over (0 where they do not differ), where the ranges of each
-/// query begin, where those of the last one end, and the first key of each range with the key behind its last.
+/// Encodes a pattern: the number of heads to skip per row and per head (0 if they do not differ), the offset of each
+/// query's ranges, the end of the last query's, then the first key of each range and the key after its last.
 fn of_pattern(
     numbers: &mut Vec<i32>,
     pattern: &Pattern,
@@ -187,7 +187,7 @@ fn of_pattern(
     numbers.append(&mut all);
 }
 
-/// Of each head how far it looks back and ahead, and its dilation; no farther than there are positions.
+/// Returns for each head how far it looks back and ahead, limited to the number of positions, and its dilation.
 fn of_window(window: &Window, heads: usize, farthest: usize) -> Vec<usize> {
     let each = (0..heads).map(|head| {
         let step = window.step(head);
@@ -197,10 +197,10 @@ fn of_window(window: &Window, heads: usize, farthest: usize) -> Vec<usize> {
     each.flatten().collect()
 }
 
-/// The first query's position; rows, heads, queries and keys.
+/// Position of the first query; numbers of rows, heads, queries and keys.
 type Place = (usize, [usize; 4]);
 
-/// A structure and what it is of.
+/// A cached structure and its key.
 struct Known {
     visible: Visibility,
     place: Place,
@@ -208,14 +208,14 @@ struct Known {
     structure: Structure,
 }
 
-/// Structures that were asked for last: layers of one pass ask for the same, and the backward pass for those of the forward
-/// pass.
+/// The most recently requested structures: all layers of a pass request the same one, and the backward pass requests
+/// those of the forward pass.
 static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 
-/// How many of them are kept.
+/// Maximum number of cached structures.
 const KEPT: usize = 24;
 
-/// The structure of these rules: one that was asked for lately, or a new one.
+/// Returns the structure of these rules from the cache, or creates it.
 fn known(
     visible: &Visibility,
     place: Place,
@@ -243,7 +243,7 @@ fn known(
     structure
 }
 
-/// Integers on a device; one zero in place of none.
+/// Uploads integers to a device; a single zero if there are none.
 pub fn uploaded(mut numbers: Vec<i32>, device: &CubeDevice) -> CubeTensor {
     if numbers.is_empty() {
         numbers.push(0);

@@ -1,5 +1,5 @@
-//! Moving averages and scaling, in place where nothing else holds a tensor. What was decided about a step is read where it is used,
-//! `[taken, factor]`.
+//! Moving averages and scaling, in place if nothing else refers to a tensor. The kernels read the decision about a
+//! step, `[taken, factor]`, on the device.
 
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
@@ -39,7 +39,7 @@ fn scaled_by(x: &mut [f32], factor: &[f32]) {
     }
 }
 
-/// `decay·mean + (1 − decay)·value` where the step is taken: not launched yet.
+/// The update `decay·mean + (1 − decay)·value` if the step is taken, not launched yet.
 pub struct Mean {
     mean: CubeTensor,
     value: CubeTensor,
@@ -48,7 +48,7 @@ pub struct Mean {
 }
 
 impl Mean {
-    /// The decision, `[2]`, is the same for all averages of a launch.
+    /// Creates the update. The decision, `[2]`, is the same for all averages of a launch.
     pub fn new(mean: CubeTensor, value: CubeTensor, decay: f64, decision: CubeTensor) -> Self {
         Self {
             mean: updated(mean),
@@ -58,7 +58,7 @@ impl Mean {
         }
     }
 
-    /// The mean, which the launch writes.
+    /// Returns the mean, which the launch will write.
     pub fn result(&self) -> CubeTensor {
         self.mean.clone()
     }
@@ -97,7 +97,7 @@ impl Joint for Mean {
     }
 }
 
-/// `x·factor` with the first element of `factor`.
+/// Multiplies `x` by the first element of `factor`.
 pub fn scaled(x: CubeTensor, factor: CubeTensor) -> CubeTensor {
     let (x, factor) = (owned(x), contiguous(factor));
     let (cubes, dim) = units(&x, x.meta.shape().num_elements());

@@ -1,4 +1,4 @@
-//! Parts of the third dimension of a tensor, and sums that are made of such parts.
+//! Parts of a tensor's third dimension, and sums composed of such parts.
 
 use std::ops::Range;
 
@@ -10,7 +10,8 @@ use burn_cubecl::tensor::CubeTensor;
 
 use super::launch::zeros;
 
-/// Queries, keys or rows of a table of a tensor of four dimensions; all of them are the tensor itself.
+/// Returns a range of the third dimension (queries, keys or table rows) of a tensor; the full range is the tensor
+/// itself.
 pub fn part(x: &CubeTensor, range: Range<usize>) -> CubeTensor {
     if range.len() == x.shape()[2] {
         return x.clone();
@@ -18,7 +19,7 @@ pub fn part(x: &CubeTensor, range: Range<usize>) -> CubeTensor {
     CubeBackend::float_slice(x.clone(), &[Slice::full(), Slice::full(), range.into()])
 }
 
-/// Parts behind each other.
+/// Concatenates parts.
 pub fn joined(mut parts: Vec<CubeTensor>) -> CubeTensor {
     match parts.len() {
         1 => parts.remove(0),
@@ -26,19 +27,19 @@ pub fn joined(mut parts: Vec<CubeTensor>) -> CubeTensor {
     }
 }
 
-/// A sum over blocks of attention, in their order: each adds to a part.
+/// A sum over attention blocks, in their order; each block adds to a part of it.
 pub struct PartSum {
     dims: [usize; 4],
     sum: Option<CubeTensor>,
 }
 
 impl PartSum {
-    /// Nothing so far of a tensor of these sizes.
+    /// Starts an empty sum of these sizes.
     pub fn new(dims: [usize; 4]) -> Self {
         Self { dims, sum: None }
     }
 
-    /// Adds to a part.
+    /// Adds to a part of the sum.
     pub fn add(&mut self, range: Range<usize>, more: CubeTensor) {
         if range.len() == self.dims[2] {
             self.sum = Some(match self.sum.take() {
@@ -53,7 +54,7 @@ impl PartSum {
         self.sum = Some(CubeBackend::float_slice_assign(sum, &place, both));
     }
 
-    /// The sum; zeros where no block added anything.
+    /// Returns the sum; zeros if no block added anything.
     pub fn total(self, beside: &CubeTensor) -> CubeTensor {
         self.sum.unwrap_or_else(|| zeros(beside, self.dims))
     }

@@ -1,5 +1,5 @@
-//! The random bits of [`crate::rng`] on the device: Philox 4×32-10, and the 64-bit mix that makes a row's counter, in
-//! pairs of 32-bit words, since shaders of WebGPU have none of 64.
+//! The random bits of [`crate::rng`] on the device: Philox 4×32-10, and the 64-bit mix that produces a row's counter,
+//! as pairs of 32-bit words, since WebGPU shaders have no 64-bit integers.
 
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
@@ -8,7 +8,7 @@ use super::noted;
 use crate::kernel::DropKey;
 use crate::rng::Purpose;
 
-/// The four words of a block.
+/// The four random words of a block.
 #[derive(CubeType, Clone, Copy)]
 pub struct Words {
     first: u32,
@@ -17,14 +17,14 @@ pub struct Words {
     fourth: u32,
 }
 
-/// A number of 64 bits.
+/// A 64-bit number.
 #[derive(CubeType, Clone, Copy)]
 pub struct Wide {
     low: u32,
     high: u32,
 }
 
-/// A dropout on its way to a kernel.
+/// A dropout's parameters as kernel arguments.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub struct Drop {
     key_low: u32,
@@ -34,13 +34,13 @@ pub struct Drop {
     site_low: u32,
     site_high: u32,
     threshold: u32,
-    /// The factor of what is kept.
+    /// Factor of kept elements.
     pub kept: f32,
-    /// Where its key is in the table of a step that is replayed.
+    /// Offset of its key in the table of a replayed step.
     key_at: u32,
 }
 
-/// The arguments of a dropout, and the table that has its key where the step is replayed.
+/// Returns the kernel arguments of a dropout, and the table with its key if the step is replayed.
 pub fn drop_args(key: &DropKey, purpose: Purpose) -> (DropLaunch, Option<CubeTensor>) {
     let words = noted::key_words(key.seed, purpose, key.step);
     let (row, site) = (key.first_row, key.site.rotate_left(32));
@@ -59,12 +59,12 @@ pub fn drop_args(key: &DropKey, purpose: Purpose) -> (DropLaunch, Option<CubeTen
     (args, table)
 }
 
-/// The arguments where nothing is dropped.
+/// Returns kernel arguments that drop nothing.
 pub fn no_drop() -> DropLaunch {
     DropLaunch::new(0, 0, 0, 0, 0, 0, 0, 1.0, 0)
 }
 
-/// A dropout with the key of its step.
+/// Returns the dropout with the key of the present step, read from the table if replayed.
 #[cube]
 pub fn keyed(drop: &Drop, table: &[u32], #[comptime] replayed: bool) -> Drop {
     let mut low = drop.key_low;
@@ -113,7 +113,7 @@ fn folded(x: Wide, #[comptime] by: u32) -> Wide {
     }
 }
 
-/// [`crate::rng::mix`].
+/// [`crate::rng::mix`] on the device.
 #[cube]
 fn mix(x: Wide) -> Wide {
     let z = plus(x, 0x7F4A_7C15u32, 0x9E37_79B9u32);
@@ -122,7 +122,7 @@ fn mix(x: Wide) -> Wide {
     folded(z, 31u32)
 }
 
-/// The upper half of the counters of a tensor's row: [`Stream::new`] at its coordinates.
+/// Returns the upper half of the counters of a tensor's row, as [`Stream::new`] computes it.
 #[cube]
 pub fn counter_of(drop: &Drop, row: u32) -> Wide {
     let first = Wide {
@@ -136,7 +136,7 @@ pub fn counter_of(drop: &Drop, row: u32) -> Wide {
     })
 }
 
-/// Block `index` of a row's stream: [`crate::rng::philox`].
+/// Returns block `index` of a row's stream, as [`crate::rng::philox`] does.
 #[cube]
 pub fn block_of(drop: &Drop, counter: &Wide, index: u32) -> Words {
     let mut c0 = index;
@@ -166,7 +166,7 @@ pub fn block_of(drop: &Drop, counter: &Wide, index: u32) -> Words {
     }
 }
 
-/// The factor of the element that takes word `number` of its block.
+/// Returns the factor of the element that uses word `number` of its block.
 #[cube]
 pub fn factor_of(drop: &Drop, words: &Words, #[comptime] number: u32) -> f32 {
     let word = if comptime!(number == 0) {

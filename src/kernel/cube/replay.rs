@@ -1,5 +1,5 @@
-//! The recordings of [`crate::kernel::replay`] on the devices of CubeCL: three passes of a step, of which the last is recorded, and its
-//! replays.
+//! The recordings of [`crate::kernel::replay`] on CubeCL devices: three passes of a step, the last of which is
+//! recorded, and the replays of the recording.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_cubecl::{CubeBackend, CubeDevice};
@@ -12,19 +12,19 @@ use crate::error::{Error, Result};
 use crate::kernel::replay::Tick;
 use crate::kernel::untracked;
 
-/// How far a step is.
+/// How far a step has come.
 enum Stage {
-    /// What differs is not known.
+    /// The values that differ from step to step are not known yet.
     Noting,
-    /// What differs has its buffers.
+    /// The values that differ have fixed buffers.
     Rehearsing,
-    /// The device expects to record the next pass.
+    /// The device is prepared to record the next pass.
     Recording,
-    /// There is a recording.
+    /// A recording exists.
     Ready(Graph),
 }
 
-/// A step of one shape on its way from its first pass to its replays.
+/// A step of one shape, from its first pass to its replays.
 pub struct Replay {
     device: CubeDevice,
     client: Client,
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Replay {
 }
 
 impl Replay {
-    /// Nothing is noted yet; `None` where the device is none of CubeCL.
+    /// Creates a replay with nothing noted yet; `None` if the device is not one of CubeCL.
     pub fn new(device: &Device) -> Option<Self> {
         let device = cube_device(device)?;
         Some(Self {
@@ -50,20 +50,20 @@ impl Replay {
         })
     }
 
-    /// Whether the next pass is the first.
+    /// Returns whether the next pass is the first.
     pub fn notes(&self) -> bool {
         matches!(self.stage, Stage::Noting)
     }
 
-    /// Whether there is a recording.
+    /// Returns whether a recording exists.
     pub fn is_ready(&self) -> bool {
         matches!(self.stage, Stage::Ready(_))
     }
 
-    /// Takes a step by its work, or by a replay of it.
+    /// Takes a step by running its work, or by replaying it.
     ///
     /// # Errors
-    /// The step cannot be replayed.
+    /// If the step cannot be replayed.
     pub fn step<T>(
         &mut self,
         tick: Tick,
@@ -129,8 +129,8 @@ impl Replay {
         let Stage::Ready(graph) = &self.stage else {
             return Ok(());
         };
-        // SAFETY: the recording has kept every page that it touches for itself since it was made, and it is replayed by the
-        // thread that made it, whose stream orders it behind the writes of inputs and before the reads of results.
+        // SAFETY: the recording keeps every memory page that it touches. It is replayed by the thread that made it,
+        // whose stream orders it after the writes of inputs and before the reads of results.
         unsafe { graph.replay() }.map_err(refused)
     }
 }
@@ -138,7 +138,7 @@ impl Replay {
 impl Drop for Replay {
     fn drop(&mut self) {
         if matches!(self.stage, Stage::Recording) {
-            // Nothing was recorded; the device is told to expect it no longer.
+            // Nothing was recorded; ending the capture cancels the device's preparation.
             drop(self.client.stop_capture());
         }
     }
@@ -157,7 +157,7 @@ fn copied(from: &[f32], to: &mut [f32]) {
     }
 }
 
-/// Writes a number into the buffer of another.
+/// Writes a number into the buffer of another tensor.
 pub fn overwrite(target: &Tensor<1>, value: Tensor<1>) {
     let [target, value] = [target.clone(), value].map(|x| {
         let x = untracked(x).try_into_primitive::<CubeBackend>();
@@ -174,7 +174,7 @@ pub fn overwrite(target: &Tensor<1>, value: Tensor<1>) {
     );
 }
 
-/// Which buffer a tensor is in.
+/// Returns the id of the buffer a tensor is in.
 pub fn place<const D: usize>(x: &Tensor<D>) -> Option<u64> {
     let x = untracked(x.clone())
         .try_into_primitive::<CubeBackend>()

@@ -1,4 +1,4 @@
-//! Rotary positions: each element with its partner, read where it lies.
+//! Rotary position embedding: each element is combined with its partner, read from the tensor's own strides.
 
 use burn::backend::TensorMetadata;
 use burn_cubecl::tensor::CubeTensor;
@@ -48,7 +48,7 @@ fn rotated(
     out[unit as usize] = y;
 }
 
-/// Turns the first dimensions of every head by the angles, or by their opposites.
+/// Rotates the first dimensions of every head by the angles, or by their negatives.
 pub fn forward(
     x: CubeTensor,
     cos: CubeTensor,

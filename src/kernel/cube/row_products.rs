@@ -1,4 +1,4 @@
-//! The product of each query's result with its gradient, from which the gradient of softmax is made (Dao et al. 2022,
+//! The dot product of each query's output with its gradient, which the softmax gradient needs (Dao et al. 2022,
 //! appendix B.2).
 
 use burn::backend::TensorMetadata;
@@ -44,7 +44,7 @@ fn row_products(
     }
 }
 
-/// The products `[B, H, Q]` of results and gradients `[B, H, Q, D]`.
+/// Returns the dot products `[B, H, Q]` of outputs and gradients `[B, H, Q, D]`.
 pub fn products_of(out: &CubeTensor, grad: &CubeTensor) -> CubeTensor {
     let [rows, heads, queries, width] = out.shape().dims();
     let products = empty(out, [rows, heads, queries]);

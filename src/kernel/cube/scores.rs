@@ -1,66 +1,66 @@
-//! A score as the kernels of attention make it, and where the scores of a query lie: scale, soft cap and bias, and the keys
-//! that a unit works on, by the blocks of random words that dropout reads.
+//! Attention scores inside the kernels: scale, soft cap and bias of a score, the location of a query's scores, and
+//! the keys a unit works on, grouped by the blocks of random words that dropout reads.
 
 use cubecl::prelude::*;
 
 use super::activation::bounded_tanh;
 use super::structure::{Place, Rules, Sizes, line_number};
 
-/// What is added to scores.
+/// The kind of bias added to scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Added {
-    /// Nothing.
+    /// No bias.
     Nothing,
-    /// A number for each distance, `[H, distances]`.
+    /// One number per head and distance, `[H, distances]`.
     ByDistance,
-    /// A number for each pair, `[1, H, Q, K]`.
+    /// One number per query-key pair, shared by all batch rows, `[1, H, Q, K]`.
     Shared,
-    /// One for each pair and row, `[B, H, Q, K]`.
+    /// One number per query-key pair and batch row, `[B, H, Q, K]`.
     Own,
 }
 
-/// What the kernel is compiled for.
+/// Compile-time parameters of the attention kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Form {
-    /// Which rules of visibility there are.
+    /// The visibility rules that apply.
     pub rules: Rules,
-    /// What is added.
+    /// The kind of bias.
     pub added: Added,
-    /// Whether scores are bounded.
+    /// Whether scores are soft-capped.
     pub capped: bool,
     /// Whether weights are dropped.
     pub drops: bool,
-    /// Whether the key of the dropout is in a table.
+    /// Whether the dropout key is read from a table.
     pub replayed: bool,
-    /// Whether the gradient of what is added is written.
+    /// Whether the bias gradient is written.
     pub wants_added: bool,
-    /// Units of a cube.
+    /// Number of units of a cube.
     pub units: u32,
 }
 
-/// Numbers of the formula.
+/// Numeric parameters of the score formula.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub struct Factors {
-    /// Of the raw score.
+    /// Factor of the raw score.
     pub scale: f32,
-    /// Bound of the score.
+    /// Soft cap of the score.
     pub cap: f32,
     /// Distance between rows of scores.
     pub distance: u32,
-    /// The same of their gradients.
+    /// Distance between rows of score gradients.
     pub gradient_distance: u32,
 }
 
-/// A score before what is added to it, and its slope by the raw score.
+/// A score before softmax, and its derivative with respect to the raw score.
 #[derive(CubeType, Clone, Copy)]
 pub struct Score {
-    /// The score.
+    /// The score, including the bias.
     pub value: f32,
-    /// The slope.
+    /// The derivative.
     pub slope: f32,
 }
 
-/// The score of a raw one.
+/// Computes the score of a raw one.
 #[cube]
 pub fn score_of(
     raw: f32,
@@ -97,18 +97,19 @@ pub fn score_of(
     Score { value, slope }
 }
 
-/// A query's scores, where they lie.
+/// The location of a query's scores.
 #[derive(CubeType, Clone, Copy)]
 pub struct Line {
-    /// Its first element within its row of the batch, by which dropout counts.
+    /// Index of its first element within its batch row, which dropout counts by.
     pub element: u32,
-    /// First block of random words of the keys at hand.
+    /// First block of random words of the keys in range.
     pub first: u32,
-    /// Behind the last one.
+    /// End (exclusive) of the blocks of random words.
     pub last: u32,
 }
 
-/// The blocks of 64 elements that hold keys from `start` to `end` of a query: a unit works on a sixteenth of one.
+/// Returns the word blocks of the groups of 64 elements that hold the keys `start..end` of a query. A unit handles
+/// one block, a sixteenth of a group.
 #[cube]
 pub fn line_of(place: &Place, start: u32, end: u32, sizes: &Sizes) -> Line {
     let element = (place.head * sizes.queries + place.query) * sizes.keys;
@@ -124,7 +125,7 @@ pub fn line_of(place: &Place, start: u32, end: u32, sizes: &Sizes) -> Line {
     }
 }
 
-/// The key of element `number` of a block of words, or the one behind the last of the block of attention.
+/// Returns the key of element `number` of a word block, or the key after the attention block's last if it is outside.
 #[cube]
 pub fn key_of(line: &Line, block: u32, #[comptime] number: u32, sizes: &Sizes) -> u32 {
     let element = block / 16 * 64 + block % 16 + 16 * number;

@@ -1,7 +1,8 @@
-//! Scores become weights in one kernel: scale, soft cap, bias, visibility, softmax and dropout, a cube a query. The
-//! visibility is evaluated from its structure and the dropout from its coordinates, so neither is ever a tensor; keys that
-//! no rule lets the query see are not read. The backward kernel makes the weights again from the log-sum-exp; the product
-//! of weights and their gradients that it subtracts is that of the result and its gradient (Dao et al. 2022, appendix B.4).
+//! Attention scores become weights in one kernel: scale, soft cap, bias, visibility, softmax and dropout, one cube
+//! per query. Visibility is evaluated from its structure and dropout from its coordinates, so neither is ever a
+//! tensor. Keys that no rule lets the query see are not read. The backward kernel recomputes the weights from the
+//! log-sum-exp. The term it subtracts, the dot product of weights and their gradients, equals that of output and
+//! gradient (Dao et al. 2022, appendix B.4).
 
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
@@ -15,10 +16,10 @@ use super::structure::{Place, Sizes, line_number, place_of, sees};
 use crate::kernel::DropKey;
 use crate::rng::Purpose;
 
-/// Below every score, and a log-sum-exp that makes every weight zero.
+/// Lower than every score; its negative as log-sum-exp makes every weight zero.
 pub(super) const LOWEST: f32 = -3.0e38;
 
-/// The log-sum-exp of a query's scores.
+/// Returns the log-sum-exp of a query's scores.
 #[cube]
 fn log_sum(
     scores: &mut Tensor<f32>,
@@ -50,7 +51,7 @@ fn log_sum(
     let top = cube_max(largest, &mut shared, form.units);
     let all = cube_sum(total * (largest - top).exp(), &mut shared, form.units);
     let mut lse = -f32::new(LOWEST);
-    // A query that sees nothing has weights of zero; a NaN stays one.
+    // A query that sees no key gets zero weights; a NaN stays one.
     if all != 0.0f32 {
         lse = top + all.ln();
     }
@@ -81,9 +82,9 @@ fn weights(
     if UNIT_POS == 0 {
         lse[line_number(&place, &sizes) as usize] = sum;
     }
-    // Units read above what other units write below.
+    // Below, units write what other units read above.
     sync_cube();
-    // Nothing reads these where nothing is dropped, and compilers leave them out.
+    // Without dropout nothing reads these, and compilers remove them.
     let drop = keyed(&drop, table, form.replayed);
     let counter = counter_of(&drop, place.row);
     let line = line_of(&place, sizes.first_key, sizes.last_key, &sizes);
@@ -110,8 +111,8 @@ fn weights(
     }
 }
 
-/// Scores become dropped weights, and the gradients of these those of the raw scores, with that of what was added beside
-/// them where it is wanted.
+/// Turns scores into dropped weights, and the gradients of these weights into those of the raw scores. Also writes
+/// the bias gradient if it is wanted.
 #[cube(launch)]
 fn gradients(
     scores: &mut Tensor<f32>,
@@ -137,7 +138,7 @@ fn gradients(
     let at = line_number(&place, &sizes) as usize;
     let sum = lse[at];
     let product = products[at];
-    // Nothing reads these where nothing is dropped, and compilers leave them out.
+    // Without dropout nothing reads these, and compilers remove them.
     let drop = keyed(&drop, table, form.replayed);
     let counter = counter_of(&drop, place.row);
     let line = line_of(&place, sizes.first_key, sizes.last_key, &sizes);
@@ -176,25 +177,25 @@ fn gradients(
     }
 }
 
-/// The parts of attention between its products.
+/// The steps of attention between its matrix products.
 #[derive(Clone)]
 pub struct Softmax {
-    /// Which keys are seen.
+    /// Which keys each query sees.
     pub structure: Structure,
     /// Factor of the raw scores.
     pub scale: f32,
-    /// Bound of the scores.
+    /// Soft cap of the scores.
     pub cap: Option<f32>,
-    /// Dropout of weights.
+    /// Dropout of the weights.
     pub dropout: Option<DropKey>,
-    /// What is added.
+    /// Bias added to the scores.
     pub bias: Option<CubeTensor>,
-    /// Of which kind.
+    /// Kind of the bias.
     pub added: Added,
 }
 
 impl Softmax {
-    /// What a kernel is compiled for.
+    /// Returns the compile-time parameters of a kernel.
     pub(super) fn form(&self, units: u32, wants_added: bool, replayed: bool) -> Form {
         Form {
             replayed,
@@ -207,7 +208,7 @@ impl Softmax {
         }
     }
 
-    /// The dropout, the table of its key or a stand-in for that, and whether there is a table.
+    /// Returns the dropout arguments, the table with its key or a stand-in, and whether there is a table.
     pub(super) fn drop(&self) -> (DropLaunch, CubeTensor, bool) {
         let (args, table) = match &self.dropout {
             Some(key) => drop_args(key, Purpose::Dropout),
@@ -218,7 +219,8 @@ impl Softmax {
         (args, table.unwrap_or_else(numbers), replayed)
     }
 
-    /// Numbers of the formula; the distances between rows of scores and of their gradients.
+    /// Returns the numeric parameters of the formula; `distances` are those between rows of scores and of their
+    /// gradients.
     pub(super) fn factors(&self, distances: [usize; 2]) -> FactorsLaunch {
         let [distance, gradient_distance] = distances.map(|x| x as u32);
         FactorsLaunch::new(
@@ -229,7 +231,8 @@ impl Softmax {
         )
     }
 
-    /// Raw scores of a block, whose rows lie at a distance, become weights; `lse` takes the log-sum-exps of its queries.
+    /// Turns a block's raw scores, whose rows are `distance` apart, into weights; `lse` receives its queries'
+    /// log-sum-exps.
     pub fn forward(&self, block: &Block, scores: &CubeTensor, distance: usize, lse: &CubeTensor) {
         let lines = self.structure.lines(block);
         let (count, dim, units) = cubes(scores, lines, block.keys.len());
@@ -251,8 +254,8 @@ impl Softmax {
         );
     }
 
-    /// Raw scores of a block become weights, their gradients those of raw scores; `d_added` takes that of the scores after
-    /// something was added to them.
+    /// Turns a block's raw scores into weights, and the weights' gradients into those of the raw scores; `d_added`
+    /// receives the gradient of the biased scores.
     pub fn backward(
         &self,
         block: &Block,

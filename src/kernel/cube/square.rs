@@ -1,61 +1,61 @@
-//! Products of squares of 32 by 32 numbers that lie in shared memory, by cubes of [`UNITS`] units: each has 16 numbers of a product in
-//! its registers. What is behind the end of a matrix counts as zero.
+//! Products of 32 × 32 squares in shared memory, by cubes of [`UNITS`] units; each unit holds 16 numbers of a product
+//! in registers. Elements past the end of a matrix count as zero.
 
 use cubecl::prelude::*;
 
-/// Rows and columns of a square.
+/// Number of rows and columns of a square.
 pub const SIDE: u32 = 32;
 
-/// Units of a cube.
+/// Number of units of a cube.
 pub const UNITS: usize = 64;
 
-/// How far its rows lie apart in shared memory: one number more than they have, so that columns are read as fast as rows.
+/// Distance between rows in shared memory: one more than their length, so that columns are read as fast as rows.
 pub const APART: u32 = SIDE + 1;
 
-/// Numbers of a square in shared memory.
+/// Size of a square in shared memory.
 pub const SQUARE: usize = (SIDE * APART) as usize;
 
-/// Rows, and columns, of a product that a unit has.
+/// Number of rows, and of columns, of a product that a unit holds.
 pub const OWN: u32 = 4;
 
-/// How far these lie apart.
+/// Distance between a unit's rows, and between its columns.
 const STEP: u32 = SIDE / OWN;
 
-/// Numbers that a unit brings into shared memory.
+/// Number of elements that a unit loads into shared memory.
 const SHARE: u32 = SIDE * SIDE / UNITS as u32;
 
-/// A part of a matrix, of one square at most.
+/// A part of a matrix, at most one square.
 #[derive(CubeType, Clone, Copy)]
 pub struct Part {
-    /// Where it begins.
+    /// Offset of its first element.
     pub first: u32,
-    /// How far rows lie apart.
+    /// Distance between rows.
     pub distance: u32,
-    /// Its rows.
+    /// Number of rows.
     pub rows: u32,
-    /// Its columns.
+    /// Number of columns.
     pub columns: u32,
 }
 
-/// Row `i` of those that this unit has.
+/// Returns row `i` of those this unit holds.
 #[cube]
 pub fn own_row(#[comptime] i: u32) -> u32 {
     UNIT_POS / STEP + comptime!(i * STEP)
 }
 
-/// Column `j` of those that this unit has.
+/// Returns column `j` of those this unit holds.
 #[cube]
 pub fn own_column(#[comptime] j: u32) -> u32 {
     UNIT_POS % STEP + comptime!(j * STEP)
 }
 
-/// Which of the columns of its rows this unit has, of [`STEP`].
+/// Returns the index, below [`STEP`], of this unit's columns within its rows.
 #[cube]
 pub fn own_share() -> u32 {
     UNIT_POS % STEP
 }
 
-/// The sum of what the units of a row have, each in its column of a square from `first` on.
+/// Sums the shares of the units of a row, stored in the columns of a square from `first` on.
 #[cube]
 pub fn shares(square: &Shared<[f32]>, row: u32, #[comptime] first: u32) -> f32 {
     let mut sum = 0.0f32;
@@ -65,20 +65,21 @@ pub fn shares(square: &Shared<[f32]>, row: u32, #[comptime] first: u32) -> f32 {
     sum
 }
 
-/// Where a number lies in shared memory.
+/// Returns the index of an element in shared memory.
 #[cube]
 pub fn at(row: u32, column: u32) -> usize {
     (row * APART + column) as usize
 }
 
-/// Row and column of number `i` of those that this unit brings into shared memory; columns lie side by side.
+/// Returns row and column of element `i` of those this unit loads into shared memory; adjacent units load adjacent
+/// columns.
 #[cube]
 fn brought(i: u32) -> (u32, u32) {
     let number = i * comptime!(UNITS as u32) + UNIT_POS;
     (number / SIDE, number % SIDE)
 }
 
-/// A number of a part of a matrix.
+/// Reads an element of a part of a matrix; zero outside it.
 #[cube]
 pub fn value_at(from: &[f32], part: &Part, row: u32, column: u32) -> f32 {
     let mut value = 0.0f32;
@@ -88,7 +89,7 @@ pub fn value_at(from: &[f32], part: &Part, row: u32, column: u32) -> f32 {
     value
 }
 
-/// Brings a part of a matrix into shared memory.
+/// Loads a part of a matrix into shared memory.
 #[cube]
 pub fn bring(to: &mut Shared<[f32]>, from: &[f32], part: &Part) {
     for i in 0..SHARE {
@@ -97,7 +98,7 @@ pub fn bring(to: &mut Shared<[f32]>, from: &[f32], part: &Part) {
     }
 }
 
-/// Multiplies the rows of a square with their factors: each unit those that it brought.
+/// Multiplies the rows of a square by their factors; each unit handles the elements that it loaded.
 #[cube]
 pub fn scale(to: &mut Shared<[f32]>, factors: &Shared<[f32]>) {
     for i in 0..SHARE {
@@ -107,7 +108,7 @@ pub fn scale(to: &mut Shared<[f32]>, factors: &Shared<[f32]>) {
     }
 }
 
-/// Multiplies the numbers of a square with those of a part of a matrix.
+/// Multiplies a square elementwise by a part of a matrix.
 #[cube]
 pub fn weigh(square: &mut Shared<[f32]>, from: &[f32], part: &Part) {
     for i in 0..SHARE {
@@ -117,7 +118,7 @@ pub fn weigh(square: &mut Shared<[f32]>, from: &[f32], part: &Part) {
     }
 }
 
-/// Brings a product into shared memory.
+/// Stores a product in shared memory.
 #[cube]
 pub fn bring_own(to: &mut Shared<[f32]>, own: &Array<f32>) {
     #[unroll]
@@ -129,7 +130,7 @@ pub fn bring_own(to: &mut Shared<[f32]>, own: &Array<f32>) {
     }
 }
 
-/// Brings the products of a square's numbers with those of a part of a matrix into shared memory.
+/// Stores the elementwise product of a square and a part of a matrix in shared memory.
 #[cube]
 pub fn bring_weighed(to: &mut Shared<[f32]>, square: &Shared<[f32]>, from: &[f32], part: &Part) {
     for i in 0..SHARE {
@@ -139,7 +140,7 @@ pub fn bring_weighed(to: &mut Shared<[f32]>, square: &Shared<[f32]>, from: &[f32
     }
 }
 
-/// The sum of the products of a square's numbers with those of a part of a matrix, over those that this unit brought.
+/// Returns the sum of the elementwise product of a square and a part of a matrix, over the elements this unit loaded.
 #[cube]
 pub fn meeting(square: &Shared<[f32]>, from: &[f32], part: &Part) -> f32 {
     let mut sum = 0.0f32;
@@ -150,7 +151,7 @@ pub fn meeting(square: &Shared<[f32]>, from: &[f32], part: &Part) -> f32 {
     sum
 }
 
-/// Adds a part of a matrix to what this unit is to bring into shared memory.
+/// Adds a part of a matrix to the elements that this unit will store in shared memory.
 #[cube]
 pub fn gather(own: &mut Array<f32>, from: &[f32], part: &Part) {
     #[unroll]
@@ -160,7 +161,7 @@ pub fn gather(own: &mut Array<f32>, from: &[f32], part: &Part) {
     }
 }
 
-/// Brings what [`gather`] has added.
+/// Stores the elements that [`gather`] has accumulated.
 #[cube]
 pub fn bring_gathered(to: &mut Shared<[f32]>, own: &Array<f32>) {
     #[unroll]
@@ -170,7 +171,7 @@ pub fn bring_gathered(to: &mut Shared<[f32]>, own: &Array<f32>) {
     }
 }
 
-/// Zeros, of which a unit has 16.
+/// Returns a unit's 16 sums, zeroed.
 #[cube]
 pub fn zeros() -> Array<f32> {
     let mut sums = Array::<f32>::new(comptime!((OWN * OWN) as usize));
@@ -181,7 +182,7 @@ pub fn zeros() -> Array<f32> {
     sums
 }
 
-/// A number of an operand, which lies in shared memory the other way round if it is `turned`.
+/// Reads an element of an operand, which is stored transposed if `turned`.
 #[cube]
 fn operand(square: &Shared<[f32]>, row: u32, column: u32, #[comptime] turned: bool) -> f32 {
     let mut place = at(row, column);
@@ -191,7 +192,7 @@ fn operand(square: &Shared<[f32]>, row: u32, column: u32, #[comptime] turned: bo
     square[place]
 }
 
-/// Adds the product of two squares, of which the left or the right one may be turned.
+/// Adds the product of two squares, each of which may be transposed.
 #[cube]
 pub fn add_product(
     sums: &mut Array<f32>,

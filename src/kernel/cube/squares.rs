@@ -1,4 +1,5 @@
-//! The sum of the squares of many tensors: a launch reads [`TOGETHER`] of them, and one more adds what its cubes found.
+//! The sum of the squares of many tensors: each launch reads [`TOGETHER`] of them, and one more adds the cubes'
+//! results.
 
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
@@ -6,16 +7,16 @@ use cubecl::prelude::*;
 use super::columns;
 use super::launch::{contiguous, cube_sum, empty};
 
-/// Tensors of a launch: with two more buffers as many as every device of WebGPU binds.
+/// Number of tensors per launch: with two more buffers, the number that every WebGPU device can bind.
 const TOGETHER: usize = 6;
 
-/// Units of a cube.
+/// Number of units of a cube.
 const UNITS: u32 = 256;
 
-/// Cubes of a launch at most.
+/// Maximum number of cubes of a launch.
 const CUBES: usize = 256;
 
-/// The squares that this unit adds.
+/// Returns the sum of the squares that this unit adds.
 #[cube]
 fn own_squares(x: &[f32], #[comptime] step: u32) -> f32 {
     let mut sum = 0.0f32;
@@ -65,7 +66,7 @@ fn squares_of_six(
     }
 }
 
-/// The sum of the squares of all elements of all tensors, `[1]`; there is at least one.
+/// Returns the sum of the squares of all elements of one or more tensors, `[1]`.
 pub fn sum(tensors: Vec<CubeTensor>) -> CubeTensor {
     let tensors: Vec<_> = tensors.into_iter().map(contiguous).collect();
     let sizes = tensors.iter().map(|x| x.meta.shape().num_elements());
@@ -74,7 +75,7 @@ pub fn sum(tensors: Vec<CubeTensor>) -> CubeTensor {
     let groups = tensors.chunks(TOGETHER);
     let out = empty(&tensors[0], [groups.len() * cubes, 1]);
     for (number, group) in groups.enumerate() {
-        // Places that are left over name the first tensor, and the kernel does not read them.
+        // Unused slots refer to the first tensor; the kernel does not read them.
         let [a, b, c, d, e, f] = std::array::from_fn(|i| {
             let tensor = group.get(i).unwrap_or(&group[0]);
             tensor.clone().into_buffer_arg()

@@ -1,9 +1,10 @@
-//! Which keys a query sees, in the kernel: the structure of [`crate::kernel::Visibility`] as a few numbers a row and a head, instead of a
-//! tensor of pairs; of a pattern, the ranges of each query. [`super::numbers`] has them.
+//! Which keys a query sees, evaluated in the kernel. The structure of [`crate::kernel::Visibility`] is a few numbers
+//! per row and head instead of a tensor of pairs, or the ranges of each query for a pattern. [`super::numbers`]
+//! encodes them.
 
 use cubecl::prelude::*;
 
-/// The rules that are given.
+/// The visibility rules that apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rules {
     pub(super) causal: bool,
@@ -15,32 +16,32 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Whether a query sees each key of its range, or every so many of them.
+    /// Returns whether a query sees every key of its range, or every key at a fixed step.
     pub fn are_ranges(self) -> bool {
         !self.documents && !self.pattern
     }
 }
 
-/// Sizes of attention and of the block at hand, and where each rule's numbers begin.
+/// Sizes of attention and of the present block, and the offset of each rule's numbers.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub struct Sizes {
-    /// Query heads.
+    /// Number of query heads.
     pub heads: u32,
-    /// Queries of a head.
+    /// Number of queries of a head.
     pub queries: u32,
-    /// Keys.
+    /// Number of keys.
     pub keys: u32,
     /// Position of the first query.
     pub offset: u32,
     /// First query of the block.
     pub first_query: u32,
-    /// Queries of a head in the block.
+    /// Number of queries of a head in the block.
     pub block_queries: u32,
     /// First key of the block.
     pub first_key: u32,
-    /// Key behind its last.
+    /// Key after the block's last.
     pub last_key: u32,
-    /// Queries of the block in all rows and heads.
+    /// Number of queries of the block in all rows and heads.
     pub lines: u32,
     prefix_at: u32,
     window_at: u32,
@@ -48,21 +49,22 @@ pub struct Sizes {
     pattern_at: u32,
 }
 
-/// A query and the keys of the block among which it sees all but those that documents, dilation and a pattern hide.
+/// A query and its range of keys in the block. It sees all keys of the range except those that documents, dilation or
+/// a pattern hide.
 #[derive(CubeType, Clone, Copy)]
 pub struct Place {
-    /// Row of the batch.
+    /// Index of the row in the batch.
     pub row: u32,
     /// Query head.
     pub head: u32,
-    /// The query, counted from the first of the pass.
+    /// The query, counted from the first one of the pass.
     pub query: u32,
     position: u32,
-    /// First key; of the next query it is never before this one.
+    /// First key; it never decreases from a query to the next.
     pub start: u32,
-    /// Key behind the last; the next query's is never before it.
+    /// Key after the last one; it never decreases from a query to the next.
     pub end: u32,
-    /// From key to key.
+    /// Distance between visible keys (dilation).
     pub step: u32,
     documents_at: u32,
     own: i32,
@@ -70,13 +72,13 @@ pub struct Place {
     last_range: u32,
 }
 
-/// The number of a query among all of the pass: row, head, query.
+/// Returns the index of a query among all of the pass, ordered by row, head, query.
 #[cube]
 pub fn line_number(place: &Place, sizes: &Sizes) -> u32 {
     (place.row * sizes.heads + place.head) * sizes.queries + place.query
 }
 
-/// The place of query `number` of a block.
+/// Returns the place of query `number` of a block.
 #[cube]
 pub fn place_of(number: u32, structure: &[i32], sizes: &Sizes, #[comptime] rules: Rules) -> Place {
     let query = sizes.first_query + number % sizes.block_queries;
@@ -85,7 +87,7 @@ pub fn place_of(number: u32, structure: &[i32], sizes: &Sizes, #[comptime] rules
     place_in(row, head, query, structure, sizes, rules)
 }
 
-/// The place of a query of a row's head.
+/// Returns the place of a query of a head of a row.
 #[cube]
 pub fn place_in(
     row: u32,
@@ -147,7 +149,7 @@ pub fn place_in(
     }
 }
 
-/// Whether the query sees a key.
+/// Returns whether the query sees a key.
 #[cube]
 pub fn sees(place: &Place, key: u32, structure: &[i32], #[comptime] rules: Rules) -> bool {
     let mut seen = key >= place.start && key < place.end;

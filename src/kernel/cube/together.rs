@@ -1,4 +1,5 @@
-//! Work on many small tensors that shares launches: a launch costs the host the same for a bias of 512 numbers as for a matrix.
+//! Shared launches for work on many small tensors: a launch costs the host the same for a bias of 512 numbers as for
+//! a matrix.
 
 use std::any::TypeId;
 use std::cell::RefCell;
@@ -10,44 +11,44 @@ use burn_cubecl::tensor::CubeTensor;
 use super::optim::Mean;
 use super::updates::Update;
 
-/// Elements up to which a tensor shares its launch; larger ones take as long as their memory does.
+/// Maximum number of elements of a tensor that shares its launch; the time of larger ones is bounded by memory.
 const SMALL: usize = 1 << 18;
 
-/// Tensors of a launch at most.
+/// Maximum number of tensors of a launch.
 const TOGETHER: usize = 14;
 
-/// Buffers of a launch beside those of its tensors: a decision, a table and one of CubeCL's own.
+/// Number of buffers of a launch besides those of its tensors: a decision, a table and one used by CubeCL.
 const BESIDE: usize = 3;
 
-/// Work on one tensor of which a launch does several.
+/// Work on one tensor, several of which share a launch.
 pub trait Joint: Sized {
-    /// Buffers that it binds: as many as others that it waits among.
+    /// Returns the number of buffers that it binds, which is the same for all work of its queue.
     fn buffers(&self) -> usize;
 
-    /// The tensor that it writes.
+    /// Returns the tensor that it writes.
     fn written(&self) -> &CubeTensor;
 
-    /// The work that waits for the same launch.
+    /// Returns the queue of work that waits for the same launch.
     fn among<'a>(&self, waiting: &'a mut Waiting) -> &'a mut Vec<Self>;
 
-    /// Does all of these in one launch.
+    /// Does all of the work in one launch.
     fn launch(all: Vec<Self>);
 }
 
-/// Work that waits for more of it.
+/// Queued work that waits for a shared launch.
 #[derive(Default)]
 pub struct Waiting {
-    /// By their formula.
+    /// Updates by the type of their formula.
     pub updates: BTreeMap<TypeId, Vec<Update>>,
     pub means: Vec<Mean>,
 }
 
 thread_local! {
-    /// There while work may wait.
+    /// The queue of this thread; `None` if work is launched at once.
     static WAITING: RefCell<Option<Waiting>> = const { RefCell::new(None) };
 }
 
-/// Has work on small tensors wait for more of it, until this is done at the latest.
+/// Queues work on small tensors during `work`; everything is launched by the time this returns.
 pub fn together<T>(work: impl FnOnce() -> T) -> T {
     let outer = WAITING.replace(Some(Waiting::default()));
     let done = work();
@@ -57,14 +58,14 @@ pub fn together<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// As much of such work as a launch on its device does.
+/// Returns how much of such work one launch on its device can do.
 fn at_once(work: &impl Joint) -> usize {
     let client = &work.written().client;
     let bindings = client.properties().hardware.max_bindings as usize;
     (bindings.saturating_sub(BESIDE) / work.buffers()).clamp(1, TOGETHER)
 }
 
-/// Does the work now, or together with other work within [`together`].
+/// Does the work now, or queues it within [`together`].
 pub fn jointly<S: Joint>(work: S) {
     let (limit, small) = (at_once(&work), elements(&work) <= SMALL);
     let full = WAITING.with_borrow_mut(|waiting| match waiting {
@@ -78,12 +79,12 @@ pub fn jointly<S: Joint>(work: S) {
     full.into_iter().for_each(S::launch);
 }
 
-/// Elements of the tensor that is written.
+/// Returns the number of elements of the written tensor.
 fn elements(work: &impl Joint) -> usize {
     work.written().shape().num_elements()
 }
 
-/// Elements of the largest tensor that is written.
+/// Returns the number of elements of the largest written tensor.
 pub fn largest<S: Joint>(all: &[S]) -> usize {
     all.iter().map(elements).max().unwrap_or(0)
 }

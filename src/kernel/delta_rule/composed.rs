@@ -1,5 +1,5 @@
-//! The delta rule from plain tensor operations, a chunk of positions after the other: for devices without kernels, and the oracle
-//! of the kernel.
+//! The delta rule from plain tensor operations, one chunk of positions after the other, for devices without kernels
+//! and as the reference for the kernels.
 
 use burn::tensor::{Device, Tensor, TensorData};
 
@@ -8,7 +8,7 @@ use crate::kernel::recurrent::Sequences;
 use crate::kernel::replay;
 use crate::kernel::ssd::composed::{Marks, along, between, live};
 
-/// As the public function, with the state.
+/// Same as the public function, but always returns the state.
 pub fn delta_rule(rule: DeltaRule, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
     let sizes = rule.sizes();
     let Sizes { batch, seq, .. } = sizes;
@@ -17,7 +17,7 @@ pub fn delta_rule(rule: DeltaRule, sequences: &Sequences) -> (Tensor<3>, Tensor<
         .lengths
         .is_some()
         .then(|| live(sequences, [batch, seq], &device).cast(dtype));
-    // Nothing is written beyond a row's length, and nothing decays.
+    // Past a row's length nothing is written and nothing decays.
     let held = |x: Tensor<3>| match &live {
         Some(live) => x * live.clone(),
         None => x,
@@ -42,29 +42,29 @@ pub fn delta_rule(rule: DeltaRule, sequences: &Sequences) -> (Tensor<3>, Tensor<
     (held(y), state)
 }
 
-/// Vectors of length 1, times a factor.
+/// Scales vectors to length `factor`.
 fn units(x: Tensor<4>, factor: f64) -> Tensor<4> {
     let squares = x.clone().square().sum_dim(3) + EPS;
     x * (squares.sqrt().recip() * factor)
 }
 
-/// Some positions, H heads, G key heads and K by V numbers of state a head.
+/// A chunk of positions, with H heads, G key heads and states of K × V elements per head.
 struct Chunk {
     sizes: Sizes,
-    /// `[batch, len, 2·G·K + H·V]`.
+    /// Queries, keys and values, `[batch, len, 2·G·K + H·V]`.
     mixed: Tensor<3>,
-    /// `[batch, H, len]`.
+    /// β, `[batch, H, len]`.
     beta: Tensor<3>,
-    /// Logarithms, `[batch, H, len]`.
+    /// Logarithms of the decays, `[batch, H, len]`.
     decay: Tensor<3>,
-    /// `[batch, 1, len, len]`.
+    /// Which positions see each other, `[batch, 1, len, len]`.
     pairs: Tensor<4>,
-    /// `[batch, 1, len]`.
+    /// Which positions see the state before the chunk, `[batch, 1, len]`.
     old: Tensor<3>,
 }
 
 impl Chunk {
-    /// Queries, or with `part` 1 keys, `[batch, G, len, K]`.
+    /// Returns the queries, or with `part` 1 the keys, `[batch, G, len, K]`.
     fn directions(&self, part: usize, factor: f64) -> Tensor<4> {
         let Sizes { groups, n, .. } = self.sizes;
         let [batch, len, _] = self.mixed.dims();
@@ -72,7 +72,7 @@ impl Chunk {
         units(x.reshape([batch, len, groups, n]).swap_dims(1, 2), factor)
     }
 
-    /// Numbers of each key head for each of its heads: `[batch, G, len, x]` as `[batch, H, len, x]`.
+    /// Repeats the elements of each key head for each of its heads: `[batch, G, len, x]` to `[batch, H, len, x]`.
     fn for_heads(&self, x: Tensor<4>) -> Tensor<4> {
         let Sizes { heads, groups, .. } = self.sizes;
         let [batch, _, len, width] = x.dims();
@@ -81,7 +81,7 @@ impl Chunk {
         x.reshape([batch, heads, len, width])
     }
 
-    /// The channels of the heads of each key head side by side, `[batch, G, len, H/G·V]`, as those of heads, `[batch, H, len, V]`.
+    /// Splits the channels of each key head by head: `[batch, G, len, H/G·V]` to `[batch, H, len, V]`.
     fn by_heads(&self, x: Tensor<4>) -> Tensor<4> {
         let Sizes {
             heads,
@@ -94,7 +94,7 @@ impl Chunk {
         x.swap_dims(2, 3).reshape([batch, heads, len, d_head])
     }
 
-    /// o `[batch, len, H·V]` and the state `[batch, G, K, H/G·V]` after the chunk, from the one before it on.
+    /// Returns o `[batch, len, H·V]` and the state `[batch, G, K, H/G·V]` after the chunk, given the state before it.
     fn advance(self, state: Tensor<4>) -> (Tensor<3>, Tensor<4>) {
         let Sizes {
             batch,
@@ -112,7 +112,7 @@ impl Chunk {
         let values = values.reshape([batch, len, heads, d_head]).swap_dims(1, 2);
         let decays = between(self.decay.clone()).exp() * self.pairs.clone();
         let since = self.decay.clone().cumsum(2).exp() * self.old.clone();
-        // Of each position what is left at the chunk's end.
+        // For each position, the fraction that remains at the chunk's end.
         let left = decays.clone().narrow(2, len - 1, 1).swap_dims(2, 3);
         let beta = self.beta.clone().unsqueeze_dim::<4>(3);
         let column = since.clone().unsqueeze_dim::<4>(3);
@@ -136,8 +136,9 @@ impl Chunk {
     }
 }
 
-/// (I + A)⁻¹ of what is below the diagonals of `[batch, heads, len, len]`: of blocks twice as large from those of blocks,
-/// [[X, 0], [−Y A X, Y]]. Powers of A, whose series is the same, would cancel.
+/// Returns (I + A)⁻¹, where A is the part of `[batch, heads, len, len]` below the diagonals. Each block is computed
+/// from blocks half as large, [[X, 0], [−Y A X, Y]]. The equivalent series in powers of A would suffer from
+/// cancellation.
 fn inverse(a: Tensor<4>) -> Tensor<4> {
     let ([_, _, len, _], device, dtype) = (a.dims(), a.device(), a.dtype());
     let mask = |holds: &dyn Fn(usize, usize) -> bool, device: &Device| {

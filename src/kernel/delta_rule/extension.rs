@@ -5,20 +5,20 @@ use burn::backend::{Backend, backend_extension, tensor::FloatTensor};
 use crate::kernel::extension::Maybe;
 use crate::kernel::recurrent::Sequences;
 
-/// The parts of a delta rule beside its tensors.
+/// Settings of a delta rule other than its tensors.
 #[derive(Clone, Debug)]
 pub struct DeltaRuleSettings {
     /// Where sequences begin and end.
     pub sequences: Sequences,
     /// Whether the last states follow the outputs.
     pub last: bool,
-    /// Heads of queries and keys.
+    /// Number of heads of queries and keys.
     pub groups: usize,
-    /// Numbers of a query and of a key.
+    /// Width of a query and a key.
     pub n: usize,
 }
 
-/// The tensors of a delta rule that gradients go to.
+/// The tensors of a delta rule that receive gradients.
 #[derive(Clone, Debug)]
 pub struct DeltaRuleInputs<T> {
     /// Queries, keys and values.
@@ -29,30 +29,32 @@ pub struct DeltaRuleInputs<T> {
     pub decay: T,
 }
 
-/// The values that the backward pass needs of the forward pass.
+/// Values of the forward pass that the backward pass needs.
 #[derive(Clone, Debug)]
 pub struct DeltaRuleSaved<B: Backend> {
-    /// The tensors that gradients go to.
+    /// The tensors that receive gradients.
     pub inputs: DeltaRuleInputs<FloatTensor<B>>,
-    /// The result.
+    /// The output, followed by the last states if they were requested.
     pub out: FloatTensor<B>,
-    /// States before chunks of positions: `[chunks, n·channels]` of those that have one on the CPU, `[batch·chunks, n, channels]` on a GPU.
+    /// States before chunks of positions. On the CPU `[chunks, n·channels]`, only for chunks that have one; on a GPU
+    /// `[batch·chunks, n, channels]`.
     pub states: FloatTensor<B>,
-    /// Whether there was a state before the first position.
+    /// Whether a state before the first position was given.
     pub carried: bool,
-    /// On a GPU the corrections, keys and queries of length 1, `[batch, seq, mixed]`; made once more elsewhere.
+    /// On a GPU, the corrections and the normalised keys and queries, `[batch, seq, mixed]`; elsewhere they are
+    /// recomputed.
     pub corrections: Option<FloatTensor<B>>,
 }
 
-/// The backward half, which is never dispatched.
+/// The backward half of the operation, which is never dispatched.
 pub trait DeltaRuleBackwardOps: Backend {
-    /// [`DeltaRuleOps::delta_rule`] that also gives what its backward pass needs.
+    /// Runs [`DeltaRuleOps::delta_rule`] and keeps what its backward pass needs.
     fn delta_rule_saving(
         inputs: DeltaRuleInputs<FloatTensor<Self>>,
         state: Maybe<Self>,
         settings: &DeltaRuleSettings,
     ) -> DeltaRuleSaved<Self>;
-    /// Gradients of a delta rule.
+    /// Returns the gradients of a delta rule.
     fn delta_rule_backward(
         saved: DeltaRuleSaved<Self>,
         grad: FloatTensor<Self>,
@@ -60,14 +62,15 @@ pub trait DeltaRuleBackwardOps: Backend {
     ) -> DeltaRuleInputs<FloatTensor<Self>>;
 }
 
-/// The operation.
+/// The forward half of the operation.
 #[backend_extension(
     Flex: cfg(feature = "flex"),
     Cube: cfg(all(feature = "gpu", not(feature = "fusion"))),
     Autodiff
 )]
 pub trait DeltaRuleOps: Backend {
-    /// Outputs `[batch·seq, channels]`, then `[batch·n, channels]` of the last states when the settings ask for them.
+    /// Returns the outputs `[batch·seq, channels]`, followed by the last states `[batch·n, channels]` if the settings
+    /// request them.
     fn delta_rule(
         mixed: FloatTensor<Self>,
         beta: FloatTensor<Self>,

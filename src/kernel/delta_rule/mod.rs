@@ -1,6 +1,6 @@
-//! The gated delta rule (Yang, Kautz and Hatamizadeh 2024, arXiv:2412.06464; without decay the delta rule of Yang et al. 2024,
-//! arXiv:2406.06484): each head carries a matrix S that maps keys to values. A position lets it decay, corrects what it says of the
-//! position's key towards the value, and reads it with the query.
+//! The gated delta rule (Yang, Kautz and Hatamizadeh 2024, arXiv:2412.06464; without decay, the delta rule of Yang et
+//! al. 2024, arXiv:2406.06484). Each head carries a matrix S that maps keys to values. A position decays it, corrects
+//! the value it returns for the position's key towards the position's value, and reads it with the query.
 //!
 //! ```text
 //! u_t = β_t (v_t − α_t S_{t−1} k_t)
@@ -8,11 +8,13 @@
 //! o_t = S_t q_t / √K
 //! ```
 //!
-//! q and k, of K numbers, are brought to length 1 here; v has V numbers. β, and α between 0 and 1, are one number a head.
+//! q and k have K elements and are normalised to length 1 here; v has V elements. β, and α between 0 and 1, are one
+//! number per head.
 //!
-//! Within a chunk of positions the corrections u hang on each other by a triangular system, (I + A) U = diag(β) (V − E K Sᵀ), where
-//! A_ts = β_t (k_t·k_s) Π_{s<r≤t} α_r for s before t and E has the decays since the chunk's beginning; all else is products of matrices.
-//! Between chunks the states are carried. A state begins at zero in each sequence.
+//! Within a chunk of positions the corrections u depend on each other through a triangular system, (I + A) U =
+//! diag(β) (V − E K Sᵀ), where A_ts = β_t (k_t·k_s) Π_{s<r≤t} α_r for s before t and E holds the decays since the
+//! chunk's beginning. Everything else is matrix products. Between chunks the states are carried. A state starts at
+//! zero in each sequence.
 
 pub mod composed;
 #[cfg(feature = "kernels")]
@@ -33,39 +35,39 @@ use super::{extension::maybe, has_flex_kernels, recurrent::with_states};
 #[cfg(feature = "kernels")]
 use extension::DeltaRuleOps;
 
-/// Positions of a chunk.
+/// Number of positions of a chunk.
 pub use super::ssd::CHUNK;
 
 /// Added to the squared length of queries and keys. Source: `l2norm` of the authors' flash-linear-attention.
 pub const EPS: f64 = 1e-6;
 
-/// The tensors of a delta rule over `[batch, seq]` positions of `heads` heads, whose queries and keys are those of `n_key_heads`
-/// heads: each of these is followed by equally many heads that read it.
+/// The tensors of a delta rule over `[batch, seq]` positions of `heads` heads, with queries and keys of `n_key_heads`
+/// heads. Equally many consecutive heads read each key head.
 #[derive(Clone, Debug)]
 pub struct DeltaRule {
-    /// q of all key heads, k of all key heads, v of all heads: `[batch, seq, 2·n_key_heads·K + heads·V]`.
+    /// q of all key heads, k of all key heads, then v of all heads: `[batch, seq, 2·n_key_heads·K + heads·V]`.
     pub mixed: Tensor<3>,
     /// β, `[batch, seq, heads]`.
     pub beta: Tensor<3>,
-    /// ln α, not above 0, `[batch, seq, heads]`; α is 1 when absent.
+    /// ln α, at most 0, `[batch, seq, heads]`; α is 1 if absent.
     pub decay: Option<Tensor<3>>,
-    /// The states before the first position, `[batch, K·heads·V]`, numbers of all channels one after the other; zeros when
-    /// absent. No gradient goes to them.
+    /// States before the first position, `[batch, K·heads·V]`: K rows, each of all channels; zeros if absent. They
+    /// receive no gradient.
     pub state: Option<Tensor<2>>,
-    /// Heads of queries and keys.
+    /// Number of heads of queries and keys.
     pub n_key_heads: usize,
-    /// K.
+    /// Width K of a query and a key.
     pub d_key: usize,
 }
 
 impl DeltaRule {
-    /// Its sizes: groups of heads are those of one key head, and a state has K rows.
+    /// Returns the sizes: a group is the heads of one key head, and a state has K rows.
     fn sizes(&self) -> Sizes {
         let [_, _, heads] = self.beta.dims();
         Sizes::of(self.mixed.dims(), heads, [self.n_key_heads, self.d_key])
     }
 
-    /// Whether there is a kernel where its tensors are.
+    /// Returns whether a kernel supports its tensors.
     #[cfg(feature = "kernels")]
     fn has_kernel(&self) -> bool {
         #[cfg(all(feature = "gpu", not(feature = "fusion")))]
@@ -86,13 +88,13 @@ impl DeltaRule {
     }
 }
 
-/// o `[batch, seq, heads·V]` and, if `last` is wanted, the states after each row's last position, `[batch, K·heads·V]`, through
-/// which no gradient passes.
+/// Computes o `[batch, seq, heads·V]` and, if `last` is set, the states after each row's last position,
+/// `[batch, K·heads·V]`, through which no gradient passes.
 ///
-/// A sequence that begins within a row begins from zero; beyond a row's length o is zero and the state stays as it is.
+/// A sequence that begins within a row starts from zero. Past a row's length o is zero and the state does not change.
 ///
 /// # Panics
-/// Where shapes do not fit each other.
+/// If the shapes do not fit each other.
 pub fn delta_rule(
     rule: DeltaRule,
     sequences: &Sequences,

@@ -2,27 +2,27 @@
 
 use burn::backend::{Backend, backend_extension, tensor::FloatTensor};
 
-/// The values that the backward pass needs of the forward pass.
+/// Values of the forward pass that the backward pass needs.
 #[derive(Clone, Debug)]
 pub struct Squashed<B: Backend> {
     /// The input.
     pub x: FloatTensor<B>,
-    /// The number that it is multiplied by.
+    /// The factor of x.
     pub alpha: FloatTensor<B>,
-    /// The scales.
+    /// The scales gamma.
     pub gamma: FloatTensor<B>,
 }
 
-/// The backward half, which is never dispatched.
+/// The backward half of the operation, which is never dispatched.
 pub trait DynamicTanhBackwardOps: Backend {
-    /// Gradients of x, alpha, gamma and beta.
+    /// Returns the gradients of x, alpha, gamma and beta.
     fn dynamic_tanh_backward(
         saved: Squashed<Self>,
         grad: FloatTensor<Self>,
     ) -> [FloatTensor<Self>; 4];
 }
 
-/// The operation.
+/// The forward half of the operation.
 #[backend_extension(
     Flex: cfg(feature = "flex"),
     Cube: cfg(all(feature = "gpu", not(feature = "fusion"))),

@@ -1,6 +1,7 @@
-//! Dynamic tanh: γ·tanh(α·x)+β, element by element (Zhu et al. 2025, Transformers without Normalization, section 4).
+//! Dynamic tanh: γ·tanh(α·x)+β, elementwise (Zhu et al. 2025, Transformers without Normalization, section 4).
 //!
-//! Either direction is one pass over memory. The backward pass computes the tanh once more, which costs less than keeping it.
+//! Forward and backward each take one pass over memory. The backward pass recomputes the tanh, which costs less than
+//! keeping it.
 
 #[cfg(feature = "kernels")]
 pub mod extension;
@@ -17,10 +18,10 @@ use super::has_kernels;
 #[cfg(feature = "kernels")]
 use extension::DynamicTanhOps;
 
-/// `gamma·tanh(alpha·x) + beta`: x `[B, S, D]`, alpha `[1]`, gamma and beta `[D]`.
+/// Returns `gamma·tanh(alpha·x) + beta`: x `[B, S, D]`, alpha `[1]`, gamma and beta `[D]`.
 ///
 /// # Panics
-/// Where shapes do not fit each other.
+/// If the shapes do not fit each other.
 pub fn dynamic_tanh(
     x: Tensor<3>,
     alpha: Tensor<1>,

@@ -1,9 +1,9 @@
-//! What passes keep and give that are more than one tensor.
+//! Results and saved values of passes that consist of several tensors.
 
 use super::Maybe;
 use burn::backend::{Backend, tensor::FloatTensor};
 
-/// The values that attention's backward pass needs of its forward pass.
+/// Values of attention's forward pass that its backward pass needs.
 #[derive(Clone, Debug)]
 pub struct AttentionSaved<B: Backend> {
     /// Queries.
@@ -12,49 +12,49 @@ pub struct AttentionSaved<B: Backend> {
     pub k: FloatTensor<B>,
     /// Values.
     pub v: FloatTensor<B>,
-    /// Added to the scores: by distance when it has two dimensions, to each score when it has four.
+    /// Bias added to the scores: by distance if it has two dimensions, one number per score if it has four.
     pub bias: Maybe<B>,
-    /// The result.
+    /// Attention's output.
     pub out: FloatTensor<B>,
-    /// Log of the sum of the exponentials of each query's scores, `[B, H, Q]`.
+    /// Log-sum-exp of each query's scores, `[B, H, Q]`.
     pub lse: FloatTensor<B>,
 }
 
-/// The gradients of attention's float arguments.
+/// Gradients of attention's float arguments.
 #[derive(Debug)]
 pub struct AttentionGradients<B: Backend> {
-    /// Of the queries.
+    /// Gradient of the queries.
     pub q: FloatTensor<B>,
-    /// Of the keys.
+    /// Gradient of the keys.
     pub k: FloatTensor<B>,
-    /// Of the values.
+    /// Gradient of the values.
     pub v: FloatTensor<B>,
-    /// Of the bias, when it is wanted.
+    /// Gradient of the bias, if it was wanted.
     pub bias: Option<FloatTensor<B>>,
 }
 
-/// The loss of a head with its gradients.
+/// The loss of an LM head with its gradients.
 #[derive(Clone, Debug)]
 pub struct HeadLossSaved<B: Backend> {
-    /// The sum of the losses, then a flag for every position.
+    /// Sum of the losses, followed by a flag for every position.
     pub out: FloatTensor<B>,
     /// Gradient of the hidden states.
     pub hidden: FloatTensor<B>,
-    /// Gradient of the head's matrix.
+    /// Gradient of the head's weight matrix.
     pub weight: FloatTensor<B>,
-    /// Gradient of its bias, when there is one.
+    /// Gradient of the head's bias, if it has one.
     pub bias: Option<FloatTensor<B>>,
 }
 
-/// The values that the backward pass of a linear map's activation needs of its forward pass.
+/// Values of an activated linear map's forward pass that its backward pass needs.
 #[derive(Clone, Debug)]
 pub struct ActivatedSaved<B: Backend> {
     /// The map's input, which may be rounded.
     pub x: FloatTensor<B>,
-    /// Its weight.
+    /// The map's weight.
     pub weight: FloatTensor<B>,
-    /// Its result, without the bias where there is one here.
+    /// The map's result before the activation. If `bias` is given here, `inner` does not contain it.
     pub inner: FloatTensor<B>,
-    /// The bias that is missing there.
+    /// The bias that `inner` does not contain yet.
     pub bias: Maybe<B>,
 }

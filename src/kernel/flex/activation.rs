@@ -1,4 +1,4 @@
-//! Activations and gated products, one pass over memory in either direction.
+//! Activations and gated products, each in one pass over memory, forward and backward.
 
 use std::mem::MaybeUninit;
 
@@ -11,9 +11,9 @@ use super::simd::{Elementwise, Vector, map_in_place, map_new};
 use crate::kernel::Activation;
 use crate::kernel::activation::QUICK_GELU;
 
-/// An activation as a type, so that each has its own loop.
+/// An activation as a type, so that each gets a separate loop.
 trait Function: Copy + Send + Sync {
-    /// The value and the slope at x.
+    /// Returns the value and the slope at x.
     fn both<S: Simd>(self, x: Vector<S>) -> (Vector<S>, Vector<S>);
 }
 
@@ -104,11 +104,11 @@ impl Function for Sigmoid {
     }
 }
 
-/// `f(x)`, times a factor when there is one.
+/// `f(x)`, times a factor if there is one.
 #[derive(Clone, Copy)]
 struct Value<F>(F);
 
-/// `f'(x)` times the gradient, and times the other side of a gated product when there is one.
+/// `f'(x)` times the gradient, and times the other side of a gated product if there is one.
 #[derive(Clone, Copy)]
 struct Slope<F>(F);
 
@@ -176,22 +176,22 @@ macro_rules! with_function {
     };
 }
 
-/// `f(x)`, in place when it can.
+/// Returns `f(x)`, in place if possible.
 pub fn forward(x: FlexTensor, activation: Activation) -> FlexTensor {
     with_function!(activation, f => elementwise::<1, 0, _>(Value(f), x, []))
 }
 
-/// `f'(x)·grad`.
+/// Returns `f'(x)·grad`.
 pub fn backward(x: FlexTensor, grad: FlexTensor, activation: Activation) -> FlexTensor {
     with_function!(activation, f => elementwise::<2, 1, _>(Slope(f), x, [grad]))
 }
 
-/// `f(gate)·up`.
+/// Returns `f(gate)·up`.
 pub fn gated(gate: FlexTensor, up: FlexTensor, activation: Activation) -> FlexTensor {
     with_function!(activation, f => elementwise::<2, 1, _>(Value(f), gate, [up]))
 }
 
-/// Gradients of gate and up.
+/// Returns the gradients of gate and up.
 pub fn gated_backward(
     gate: FlexTensor,
     up: FlexTensor,
@@ -205,7 +205,7 @@ pub fn gated_backward(
     })
 }
 
-/// `f(x, others…)` of tensors of one shape; written over the first whose buffer nothing else holds.
+/// Returns `f(x, others…)` of tensors of one shape; overwrites x if nothing else refers to its buffer.
 pub fn elementwise<const N: usize, const M: usize, F: Elementwise<N>>(
     f: F,
     x: FlexTensor,

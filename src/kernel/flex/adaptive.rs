@@ -1,4 +1,4 @@
-//! Steps of optimizers beside AdamW: one pass over memory, in place, all threads.
+//! Optimizer steps other than AdamW: one pass over memory, in place, on all threads.
 
 use burn_flex::FlexTensor;
 use pulp::Simd;
@@ -9,10 +9,10 @@ use super::simd::{Elementwise, Vector, map_in_place};
 use super::threads;
 use crate::kernel::{AdaptiveArgs, NormedArgs};
 
-/// Elements that later passes of a step meet in cache.
+/// Number of elements per block, so that later passes of a step find them in cache.
 const BLOCK: usize = 2048;
 
-/// The parameter's step along a mean and something more, over a root.
+/// The parameter's step along a mean and another tensor, divided by a root.
 #[derive(Clone, Copy)]
 struct Along {
     keep: f32,
@@ -32,7 +32,7 @@ impl Elementwise<4> for Along {
     }
 }
 
-/// The mean of gradients over the root of a mean that was there before them; NaN comes through.
+/// The update of a mean of gradients, each divided by the root of the earlier mean of squares; NaN propagates.
 #[derive(Clone, Copy)]
 struct Normed {
     mean: Mean,
@@ -65,7 +65,7 @@ impl Elementwise<2> for Down {
     }
 }
 
-/// The step of [`AdaptiveArgs`] over param and moments, along the gradient and something more.
+/// Takes the step of [`AdaptiveArgs`] on parameter and moments, along the gradient and another tensor.
 pub fn adaptive_step(
     moved: [FlexTensor; 3],
     given: [FlexTensor; 2],
@@ -87,7 +87,7 @@ pub fn adaptive_step(
     })
 }
 
-/// The step of [`NormedArgs`] over param and moments.
+/// Takes the step of [`NormedArgs`] on parameter and moments.
 pub fn normed_step(moved: [FlexTensor; 3], grad: FlexTensor, args: NormedArgs) -> [FlexTensor; 3] {
     let normed = Normed {
         mean: Mean::of(args.betas[0]),
@@ -106,7 +106,7 @@ pub fn normed_step(moved: [FlexTensor; 3], grad: FlexTensor, args: NormedArgs) -
     })
 }
 
-/// `decay·mean + (1 − decay)·value`.
+/// Returns `decay·mean + (1 − decay)·value`.
 pub fn mean_step(mean: FlexTensor, value: FlexTensor, decay: f64) -> FlexTensor {
     let rule = Mean::of(decay);
     let [mean] = in_blocks([mean], [value], |[mean], [value]| {
@@ -115,8 +115,8 @@ pub fn mean_step(mean: FlexTensor, value: FlexTensor, decay: f64) -> FlexTensor 
     mean
 }
 
-/// Tensors that `rule` changes block by block, each with the same block of what is given; all are of one shape. Buffers that
-/// others hold are copied first.
+/// Applies `rule` block by block to the `moved` tensors, each with the same block of the `given` ones; all have one
+/// shape. Buffers that something else refers to are copied first.
 fn in_blocks<const N: usize, const M: usize>(
     moved: [FlexTensor; N],
     given: [FlexTensor; M],
@@ -141,7 +141,7 @@ fn in_blocks<const N: usize, const M: usize>(
     moved
 }
 
-/// Pieces of slices of one length, and the element that each begins with.
+/// Cuts slices of one length into pieces; each comes with the index of its first element.
 fn pieces<const N: usize>(mut rest: [&mut [f32]; N]) -> Vec<(usize, [&mut [f32]; N])> {
     let len = rest.first().map_or(0, |part| part.len());
     let firsts = (0..len).step_by(PIECE);

@@ -1,9 +1,9 @@
-//! Attention in tiles: [`TILE`] queries against at most [`CHUNK`] keys at a time, with the running maximum and
-//! sum of Milakov and Gimelshein (2018, arXiv:1805.02867) over the chunks.
+//! Attention in tiles: [`TILE`] queries against at most [`CHUNK`] keys at a time, with the running maximum and sum of
+//! Milakov and Gimelshein (2018, arXiv:1805.02867) over the chunks.
 //!
-//! A piece of work is one head of one batch row, or one tile of its queries in the forward pass; pieces write
-//! disjoint parts, so nothing depends on the number of threads. Results and gradients lie in memory as
-//! `[B, S, H, D]` and are handed out as `[B, H, S, D]` views.
+//! A piece of work is one head of one batch row, or one tile of its queries in the forward pass. Pieces write
+//! disjoint parts, so nothing depends on the number of threads. Outputs and gradients are stored as `[B, S, H, D]`
+//! and returned as `[B, H, S, D]` views.
 
 use std::ops::Range;
 
@@ -24,20 +24,20 @@ use super::threads;
 use crate::kernel::Query;
 use crate::kernel::extension::{AttentionSettings, Maybe};
 
-/// Queries of a tile.
+/// Number of queries of a tile.
 pub const TILE: usize = 64;
 
-/// Most keys of a chunk: scores of a tile fill 80 KiB. Products of the backward pass read scores by columns, and rows of 256
-/// would lie so that a column's numbers share a few sets of a core's first cache.
+/// Maximum number of keys of a chunk: the scores of a tile fill 80 KiB. Products of the backward pass read scores by
+/// columns; with rows of 256, the elements of a column would fall into few sets of a core's L1 cache.
 pub const CHUNK: usize = 320;
 
-/// Keys begin at a multiple of this, where a panel of their copy does.
+/// Chunks of keys begin at a multiple of this, where a panel of the packed keys does.
 const PANEL: usize = 64;
 
-/// Multiply-adds of the scores up to which one thread makes everything.
+/// Number of multiply-adds of the scores up to which a single thread does all the work.
 pub const FEW: usize = 48 * 48 * 48;
 
-/// Everything that the passes read.
+/// The inputs of both passes.
 pub struct Problem {
     /// Queries.
     pub q: Heads,
@@ -45,18 +45,18 @@ pub struct Problem {
     pub k: Heads,
     /// Values.
     pub v: Heads,
-    /// Added to the scores.
+    /// Bias added to the scores.
     pub bias: Bias,
-    /// The share of distances through vectors.
+    /// Vectors by distance that contribute to scores and values.
     pub relative: Option<Relative>,
-    /// The rest.
+    /// The remaining settings.
     pub settings: AttentionSettings,
 }
 
 /// A tile of queries of one head against a chunk of keys.
 #[derive(Clone, Copy)]
 pub struct Place {
-    /// Batch row.
+    /// Index of the batch row.
     pub batch: usize,
     /// Query head.
     pub head: usize,
@@ -67,7 +67,7 @@ pub struct Place {
 }
 
 impl Problem {
-    /// Gathers the inputs.
+    /// Collects the inputs.
     pub fn new([q, k, v]: [FlexTensor; 3], bias: Maybe<Flex>, settings: AttentionSettings) -> Self {
         Self {
             q: Heads::new(q),
@@ -79,18 +79,19 @@ impl Problem {
         }
     }
 
-    /// The key-value head that a query head reads.
+    /// Returns the key-value head that a query head reads.
     pub fn kv_head(&self, head: usize) -> usize {
         head / (self.q.dims[1] / self.k.dims[1])
     }
 
-    /// The keys of a place.
+    /// Returns the keys of a place.
     pub fn keys(&self, place: Place) -> Matrix<'_> {
         let [from, n] = place.keys;
         self.k.rows(place.batch, self.kv_head(place.head), from, n)
     }
 
-    /// The keys of which a tile of queries of a row and head sees some, in ranges that begin where a panel does.
+    /// Returns ranges that contain all keys seen by a tile of queries of a row and head; they begin where a panel
+    /// does.
     pub fn seen(&self, place: [usize; 2], [first, len]: [usize; 2]) -> Vec<Range<usize>> {
         let AttentionSettings {
             visible, offset, ..
@@ -107,7 +108,7 @@ impl Problem {
         aligned
     }
 
-    /// These keys in chunks.
+    /// Returns these keys in chunks of first key and number of keys.
     pub fn chunks(
         &self,
         place: [usize; 2],
@@ -120,8 +121,9 @@ impl Problem {
         })
     }
 
-    /// Raw scores of a place into `scores`, then bounded, biased and masked; `keys` are all keys of its head, where
-    /// several tiles share a copy of them, and `relative` is its tile. `slope` takes the soft cap's derivative, when it is wanted.
+    /// Computes the scores of a place: raw, then soft-capped, biased and masked. `keys` are all packed keys of its
+    /// head if several tiles share them; `relative` is the tile's distance vectors. `slope` receives the soft cap's
+    /// derivative, if wanted.
     pub fn scores(
         &self,
         place: Place,
@@ -154,7 +156,7 @@ impl Problem {
         }
     }
 
-    /// The scores of one query against keys from `from` on: bounded, biased and masked.
+    /// Soft-caps, biases and masks the scores of one query against keys from `from` on.
     pub fn bounded(
         &self,
         [batch, head, query]: [usize; 3],
@@ -176,7 +178,7 @@ impl Problem {
         visible.hide(query, sizes[1], from, row, f32::NEG_INFINITY);
     }
 
-    /// The dropout factors of a place.
+    /// Writes the dropout factors of a place.
     pub fn factors(&self, place: Place, out: &mut [f32]) {
         let Some(key) = &self.settings.dropout else {
             return;
@@ -194,13 +196,13 @@ impl Problem {
         }
     }
 
-    /// Whether weights are dropped.
+    /// Returns whether weights are dropped.
     pub fn drops(&self) -> bool {
         self.settings.dropout.is_some()
     }
 }
 
-/// The result, and the log-sum-exp of every query, `[B, H, Q]`.
+/// Returns the output, and the log-sum-exp of every query, `[B, H, Q]`.
 pub fn forward(problem: &Problem) -> [FlexTensor; 2] {
     let [batch, heads, n_q, d_head] = problem.q.dims;
     let out = Unwritten::new(batch * n_q * heads * d_head);
@@ -219,8 +221,8 @@ pub fn forward(problem: &Problem) -> [FlexTensor; 2] {
     ]
 }
 
-/// The factor of a query's sum of weighted values, and its log-sum-exp, from its maximum and sum: with nothing to
-/// attend to zero, and probabilities of zero in the backward pass.
+/// Returns the factor of a query's weighted sum of values and its log-sum-exp, given its maximum and sum. A query
+/// that sees no key gets factor zero and an infinite log-sum-exp, so its probabilities are zero in the backward pass.
 pub fn settled((largest, total): (f32, f32)) -> (f32, f32) {
     match total == 0.0 {
         true => (0.0, f32::INFINITY),
@@ -228,7 +230,7 @@ pub fn settled((largest, total): (f32, f32)) -> (f32, f32) {
     }
 }
 
-/// [`forward`] for any number of queries.
+/// Computes [`forward`] for any number of queries.
 fn in_tiles(problem: &Problem, out: &Unwritten, lse: &Unwritten) {
     let [batch, heads, n_q, d_head] = problem.q.dims;
     let tiles = n_q.div_ceil(TILE);
@@ -244,7 +246,7 @@ fn in_tiles(problem: &Problem, out: &Unwritten, lse: &Unwritten) {
         for (i, (values, state)) in sum.chunks_exact(d_head).zip(statistics).enumerate() {
             let query = first + i;
             let at = ((row * n_q + query) * heads + head) * d_head;
-            // SAFETY: (row, head, query) belongs to this piece alone, which comes to each of its queries once.
+            // SAFETY: (row, head, query) belongs to this piece only, which visits each of its queries once.
             let (to, lse) = unsafe {
                 (
                     out.row(at, d_head),
@@ -264,7 +266,7 @@ fn in_tiles(problem: &Problem, out: &Unwritten, lse: &Unwritten) {
     }
 }
 
-/// Weighted sums of values of a tile, not yet divided, with each row's maximum and sum.
+/// Returns the weighted sums of values of a tile, not yet divided, with each row's maximum and sum.
 fn forward_tile(
     problem: &Problem,
     [batch, head]: [usize; 2],

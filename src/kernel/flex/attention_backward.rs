@@ -1,8 +1,8 @@
 //! Attention's gradients, tile by tile from the saved log-sum-exps:
 //! `p = exp(s − lse)`, `dv = pᵀ·dy`, `dp = dy·vᵀ`, `ds = p·(dp − Σ dy·y)`, `dq = ds·k`, `dk = dsᵀ·q`.
 //!
-//! A piece of work is one query head of one batch row (of all batch rows when they share a bias, whose gradient
-//! is then added in their order). Heads that share keys and values get their own gradients of them first.
+//! A piece of work is one query head of one batch row, or of all batch rows if they share a bias, whose gradient is
+//! then summed in their order. Query heads that share keys and values first get separate gradients of them.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ use super::simd::{map_in_place, run};
 use super::threads;
 use crate::kernel::extension::AttentionGradients;
 
-/// The arguments that the pieces of work share.
+/// The arguments that all pieces of work share.
 struct Work<'a> {
     problem: &'a Problem,
     out: Heads,
@@ -42,9 +42,9 @@ struct Scratch<'a> {
     d_k: Vec<f32>,
     d_v: Vec<f32>,
     diagonals: Vec<f32>,
-    /// Keys and values of the head, which every tile multiplies with.
+    /// Packed keys and values of the head, which every tile is multiplied with.
     packed: [Packed; 2],
-    /// The keys once more, as the gradient of queries reads them.
+    /// The keys again, packed for the gradient of queries.
     keys: PackedRows,
     relative: Option<Piece<'a>>,
 }
@@ -53,20 +53,20 @@ struct Scratch<'a> {
 struct Queries<'a> {
     /// First query and number of queries.
     queries: [usize; 2],
-    /// Queries and the gradients of their results.
+    /// The queries, and the gradients of their outputs.
     rows: [Rows<'a>; 2],
-    /// Of each query its sum of gradient times result.
+    /// Dot product of each query's output and its gradient.
     delta: Vec<f32>,
     /// Gradient of the queries.
     d_q: Room,
 }
 
-/// Tiles of queries that go through the keys side by side, so that a chunk of keys with its gradients is in a core's second
-/// cache for all of them. A bias through distances knows one tile at a time.
+/// Number of tiles of queries that go through the keys side by side, so that a chunk of keys with its gradients stays
+/// in a core's L2 cache for all of them. With vectors by distance, tiles are handled one at a time.
 const TOGETHER: usize = 8;
 
-/// Gradients of the queries, keys, values and, when it is wanted, of the bias; those of the share of distances go to the
-/// pieces of `relative`.
+/// Returns the gradients of queries, keys, values and, if wanted, of the bias. The gradients of the vectors by
+/// distance go to the pieces of `relative`.
 pub fn backward(
     problem: &Problem,
     out: FlexTensor,
@@ -126,7 +126,7 @@ pub fn backward(
     }
 }
 
-/// Sums `group` neighbouring vectors of `width`.
+/// Sums groups of `group` adjacent vectors of `width` elements.
 fn sum_groups(x: &[f32], group: usize, width: usize) -> Vec<f32> {
     let mut out = Vec::with_capacity(x.len() / group);
     for vectors in x.chunks_exact(group * width) {
@@ -140,7 +140,7 @@ fn sum_groups(x: &[f32], group: usize, width: usize) -> Vec<f32> {
 }
 
 impl Work<'_> {
-    /// All gradients that one query head of one batch row gives.
+    /// Computes all gradients that one query head of one batch row contributes.
     fn head(&self, batch: usize, head: usize) {
         let ([_, heads, n_q, d_head], n_k) = (self.problem.q.dims, self.problem.k.dims[2]);
         let tile = TILE.min(n_q) * CHUNK.min(n_k);
@@ -183,7 +183,7 @@ impl Work<'_> {
             .enumerate()
         {
             let at = ((batch * n_k + i) * heads + head) * d_head;
-            // SAFETY: these rows belong to (batch, head), hence to this call alone, which comes to each of them once.
+            // SAFETY: these rows belong to (batch, head), so only this call writes them, each once.
             unsafe {
                 to_k.copy(at, d_k);
                 to_v.copy(at, d_v);
@@ -191,7 +191,8 @@ impl Work<'_> {
         }
     }
 
-    /// Some tiles of queries against all the keys that they see, those of one chunk after each other.
+    /// Processes several tiles of queries against all keys that they see; all tiles of a chunk of keys come one after
+    /// another.
     fn tiles<'b>(
         &'b self,
         [batch, head]: [usize; 2],
@@ -234,7 +235,7 @@ impl Work<'_> {
         }
     }
 
-    /// A tile before it meets its first key.
+    /// Prepares a tile before its first chunk of keys.
     fn queries(&self, [batch, head]: [usize; 2], queries: [usize; 2]) -> Queries<'_> {
         let ([first, len], d_head) = (queries, self.problem.q.dims[3]);
         let rows = [&self.problem.q, &self.grad, &self.out];
@@ -250,7 +251,7 @@ impl Work<'_> {
         }
     }
 
-    /// One tile of queries against one chunk of keys.
+    /// Processes one tile of queries against one chunk of keys.
     fn chunk(&self, place: Place, tile: &mut Queries, scratch: &mut Scratch) {
         let problem = self.problem;
         let ([_, heads, n_q, d_head], n_k) = (problem.q.dims, problem.k.dims[2]);

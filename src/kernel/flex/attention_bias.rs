@@ -1,7 +1,8 @@
-//! The share of positions in attention's scores, and its gradient.
+//! The positional bias on attention scores, and its gradient.
 //!
-//! A bias by distance is read as one stretch of its head's numbers for each row of scores. Its gradient is summed within
-//! a tile, then over the tiles of a batch row and head, then over the batch rows: in one order for any number of threads.
+//! For each row of scores, a bias by distance is read as one contiguous range of its head's numbers. Its gradient is
+//! summed within a tile, then over the tiles of a batch row and head, then over the batch rows: in a fixed order for
+//! any number of threads.
 
 use burn_flex::{Flex, FlexTensor};
 
@@ -11,18 +12,18 @@ use super::linear::Sum;
 use super::simd::map_in_place;
 use crate::kernel::extension::Maybe;
 
-/// Added to the scores.
+/// A bias added to the scores.
 pub enum Bias {
-    /// Nothing.
+    /// No bias.
     None,
-    /// By distance, `[H, Q + K − 1]`.
+    /// A number per head and distance, `[H, Q + K − 1]`.
     ByDistance(FlexTensor),
-    /// To each score, `[1 or B, H, Q, K]`.
+    /// A number per score, `[1 or B, H, Q, K]`.
     Dense(FlexTensor),
 }
 
 impl Bias {
-    /// By distance when it has two dimensions.
+    /// Wraps a bias; one of two dimensions is by distance.
     pub fn new(bias: Maybe<Flex>) -> Self {
         match bias.into_option().map(contiguous) {
             None => Self::None,
@@ -31,8 +32,8 @@ impl Bias {
         }
     }
 
-    /// Adds it to the scores of a query (batch row, head, query) and keys from `from` on; `sizes` are the numbers of
-    /// queries and keys.
+    /// Adds the bias to the scores of a query (batch row, head, query) and keys from `from` on; `sizes` are the
+    /// numbers of queries and keys.
     pub fn add(
         &self,
         [batch, head, query]: [usize; 3],
@@ -53,7 +54,8 @@ impl Bias {
         map_in_place(Sum, scores, [numbers]);
     }
 
-    /// Whether several batch rows read the same numbers of a head, so that one piece of work must have them all.
+    /// Returns whether several batch rows share the numbers of a head, so that one piece of work must handle all of
+    /// them.
     pub fn is_shared(&self, batch: usize) -> bool {
         match self {
             Self::None | Self::ByDistance(_) => false,
@@ -61,7 +63,8 @@ impl Bias {
         }
     }
 
-    /// Zeros for the sums of its gradient: one for each number, by distance for each batch row.
+    /// Returns zeros for the gradient's sums: one per number of the bias, or per batch row and number for a bias by
+    /// distance.
     pub fn sums(&self, batch: usize) -> Vec<f32> {
         match self {
             Self::None => Vec::new(),
@@ -70,8 +73,8 @@ impl Bias {
         }
     }
 
-    /// Adds the gradient of the scores of a place to the sums; `sizes` are the numbers of queries and keys, `diagonals`
-    /// is room for the sums of a tile.
+    /// Adds the gradient of the scores of a place to the sums. `[n_q, n_k]` are the numbers of queries and keys;
+    /// `diagonals` is scratch memory for the sums of a tile.
     pub fn add_gradient(
         &self,
         sums: &Shared,
@@ -97,7 +100,7 @@ impl Bias {
                 }
                 let [heads, distances] = dims(bias);
                 let at = (batch * heads + head) * distances + from + n_q - first - len;
-                // SAFETY: the sums of this batch row and head belong to this piece of work alone.
+                // SAFETY: only this piece of work writes the sums of this batch row and head.
                 let sums = unsafe { sums.row(at, diagonals.len()) };
                 map_in_place(Sum, sums, [&diagonals[..]]);
             }
@@ -106,15 +109,15 @@ impl Bias {
                 let batch = if shared == 1 { 0 } else { batch };
                 for (i, row) in rows {
                     let at = ((batch * heads + head) * n_q + first + i) * n_k + from;
-                    // SAFETY: this row of the bias belongs to the batch row and head, or to the head when the batch
-                    // shares it; either way to this piece of work alone.
+                    // SAFETY: this row of the bias belongs to the batch row and head, or to the head if the batch
+                    // shares it. Either way only this piece of work writes it.
                     map_in_place(Sum, unsafe { sums.row(at, n) }, [row]);
                 }
             }
         }
     }
 
-    /// The gradient from the sums.
+    /// Returns the gradient, given the sums.
     pub fn gradient(&self, mut sums: Vec<f32>) -> Option<FlexTensor> {
         match self {
             Self::None => None,

@@ -1,20 +1,21 @@
-//! Keys and values in the orders in which the products of attention read them: copied once for all tiles of queries, since
-//! rows of one head lie as far apart as all heads are wide, and share a few sets of a core's first cache.
+//! Keys and values packed in the orders in which the products of attention read them. They are copied once for all
+//! tiles of queries: the rows of one head are as far apart as all heads are wide, so unpacked they would share a few
+//! sets of a core's L1 cache.
 
 use super::attention::Problem;
 use super::product::{Packed, PackedRows};
 use super::threads;
 
-/// Keys and values of a batch row and head in a forward pass.
+/// Packed keys and values of a batch row and head in a forward pass.
 pub struct Copies {
-    /// Keys, with which queries are multiplied.
+    /// Keys, to be multiplied with queries.
     pub keys: Packed,
-    /// Values, with which weights are.
+    /// Values, to be multiplied with weights.
     pub values: PackedRows,
 }
 
 impl Copies {
-    /// Those of every batch row and head of keys, when more than one tile of queries reads them.
+    /// Packs the keys and values of every batch row and key-value head, if more than one tile of queries reads them.
     pub fn of_all(problem: &Problem, tiles: usize) -> Vec<Self> {
         let [batch, heads, n_k, _] = problem.k.dims;
         let pieces = if tiles > 1 { batch * heads } else { 0 };

@@ -1,21 +1,21 @@
-//! The operands of attention, head by head, where they lie.
+//! The operands of attention, head by head, read from their own strides.
 
 use burn_flex::FlexTensor;
 
 use super::buffer::{Room, contiguous, dims, room, slice};
 use super::product::Matrix;
 
-/// A `[B, H, S, D]` tensor with any strides but a dense last dimension.
+/// A `[B, H, S, D]` tensor with any strides and a contiguous last dimension.
 pub struct Heads {
     x: FlexTensor,
     strides: [usize; 3],
     offset: usize,
-    /// Batch, heads, positions, size of a head.
+    /// Batch, heads, positions, head width.
     pub dims: [usize; 4],
 }
 
 impl Heads {
-    /// Reads a tensor, copying it only when its last dimension is not dense.
+    /// Wraps a tensor, copying it only if its last dimension is not contiguous.
     pub fn new(x: FlexTensor) -> Self {
         let regular = |x: &FlexTensor| {
             let strides = x.layout().strides();
@@ -31,7 +31,7 @@ impl Heads {
         }
     }
 
-    /// Positions `from .. from + len` of a head, as a matrix `[len, D]`.
+    /// Returns positions `from .. from + len` of a head as a matrix `[len, D]`.
     pub fn rows(&self, batch: usize, head: usize, from: usize, len: usize) -> Matrix<'_> {
         let at = batch * self.strides[0] + head * self.strides[1] + from * self.strides[2];
         Matrix {
@@ -44,15 +44,15 @@ impl Heads {
 
 /// The rows of a tile.
 pub enum Rows<'a> {
-    /// Where they lie.
+    /// A view into the tensor.
     There(Matrix<'a>),
-    /// Row after row, with their width, where several chunks of keys meet them: where they lie, rows are so far apart that they
-    /// share a few sets of a core's first cache.
+    /// A contiguous copy, with the width of a row. It pays off if several chunks of keys use it: in the tensor, rows
+    /// are so far apart that they share a few sets of a core's L1 cache.
     Copied(Room, usize),
 }
 
 impl<'a> Rows<'a> {
-    /// The rows of this matrix, or a copy of them.
+    /// Wraps the rows of a matrix, or copies them.
     pub fn new(of: Matrix<'a>, copies: bool) -> Self {
         if !copies {
             return Self::There(of);
@@ -65,7 +65,7 @@ impl<'a> Rows<'a> {
         Self::Copied(copy, columns)
     }
 
-    /// As a matrix.
+    /// Returns the rows as a matrix.
     pub fn matrix(&self) -> Matrix<'_> {
         match self {
             Self::There(of) => *of,
@@ -76,7 +76,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A row of a matrix whose rows are dense.
+/// Returns a row of a matrix whose rows are contiguous.
 pub fn row<'a>(of: &Matrix<'a>, i: usize) -> &'a [f32] {
     &of.data[i * of.strides[0]..][..of.shape[1]]
 }

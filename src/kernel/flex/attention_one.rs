@@ -1,7 +1,7 @@
-//! Attention of one query a head, as decoding makes it: reading every key and value once is what takes the time.
+//! Attention of one query per head, as in decoding, where the time is spent reading every key and value once.
 //!
-//! Memory is asked for ahead of its use, from a head's keys on into its values and from those into the next head's keys,
-//! so that the stream does not stop between them.
+//! Memory is prefetched, from a head's keys on into its values and from those into the next head's keys, so that the
+//! stream does not stop between them.
 
 use std::ops::Range;
 
@@ -15,16 +15,16 @@ use super::product::{Matrix, step1, step4};
 use super::simd::{fetch_from, run};
 use super::threads;
 
-/// Numbers from one that is read to one that is asked for meanwhile.
+/// Number of elements between the one being read and the one being prefetched.
 const AHEAD: usize = 1024;
 
-/// Tasks: consecutive heads each, so that what a head asks for is what its thread needs next.
+/// Number of tasks, of consecutive heads each, so that what a head prefetches is what its thread needs next.
 const TASKS: usize = 8;
 
-/// Numbers of a cache line.
+/// Number of elements of a cache line.
 const LINE: usize = 16;
 
-/// The results `[B, 1, H, D]` and log-sum-exps `[B, H, 1]` of a problem of one query that drops no weights.
+/// Computes the outputs `[B, 1, H, D]` and log-sum-exps `[B, H, 1]` of a problem of one query without dropout.
 pub fn forward(problem: &Problem, out: &Unwritten, lse: &Unwritten) {
     let [batch, heads, _, d_head] = problem.q.dims;
     let keys = problem.k.dims[2];
@@ -33,7 +33,7 @@ pub fn forward(problem: &Problem, out: &Unwritten, lse: &Unwritten) {
         let mut scores = vec![0.0; keys];
         let (mut out, mut lse) = (out.rows(), lse.rows());
         for piece in range {
-            // SAFETY: these rows are this piece's own.
+            // SAFETY: only this piece writes these rows.
             let (out, lse) = unsafe { (out.row(piece * d_head, d_head), lse.row(piece, 1)) };
             lse[0] = one_head(problem, piece, &mut scores, out);
         }
@@ -48,7 +48,7 @@ pub fn forward(problem: &Problem, out: &Unwritten, lse: &Unwritten) {
     }
 }
 
-/// One query of one head: its result into `out`; returns the log-sum-exp.
+/// Computes one query of one head: writes its output to `out` and returns the log-sum-exp.
 fn one_head<'a>(problem: &'a Problem, piece: usize, scores: &mut [f32], out: &mut [f32]) -> f32 {
     let [batch, heads, _, _] = problem.q.dims;
     let place = |piece: usize| [piece / heads, piece % heads];
@@ -88,13 +88,13 @@ fn one_head<'a>(problem: &'a Problem, piece: usize, scores: &mut [f32], out: &mu
     lse
 }
 
-/// The keys of a row and head: without a pattern they are one range.
+/// Returns the keys that a row and head sees; without a pattern they are one range.
 fn seen(problem: &Problem, place: [usize; 2]) -> Range<usize> {
     let ranges = problem.seen(place, [0, 1]);
     ranges.into_iter().next().unwrap_or(0..0)
 }
 
-/// Rows that are read one after the other, and what is read after them.
+/// Rows that are read one after the other, and the matrix that is read after them.
 struct Stream<'a> {
     rows: Matrix<'a>,
     next: Matrix<'a>,
@@ -106,7 +106,7 @@ impl<'a> Stream<'a> {
         &self.rows.data[i * self.rows.strides[0]..][..self.rows.shape[1]]
     }
 
-    /// Asks for `len` numbers from `first` on of the row that is read so much later than row `i`.
+    /// Prefetches `len` elements from `first` on of the row that is read [`AHEAD`] elements later than row `i`.
     #[inline(always)]
     fn ask(&self, i: usize, first: usize, len: usize) {
         let [count, width] = self.rows.shape;
@@ -122,7 +122,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// `scale·query·key` for every key.
+/// Computes `scale·query·key` for every key.
 struct Scores<'a> {
     query: &'a [f32],
     keys: Stream<'a>,
@@ -149,14 +149,14 @@ impl WithSimd for Scores<'_> {
         }
         for (i, score) in rest.iter_mut().enumerate() {
             let key = self.keys.row(whole + i);
-            // The same sum as beside others.
+            // Same order of additions as in a group of four.
             *score = dots(simd, self.query, [key; 4])[0] * self.scale;
         }
     }
 }
 
-/// The products of a row with four rows of its length; written out, since what a closure does here would not be compiled
-/// for the machine's registers.
+/// Returns the dot products of a row with four rows of its length. It is written out because a closure here would not
+/// be compiled for the machine's vector registers.
 #[inline(always)]
 fn dots<S: Simd>(s: S, query: &[f32], [k0, k1, k2, k3]: [&[f32]; 4]) -> [f32; 4] {
     let (query, query_end) = S::as_simd_f32s(query);
@@ -187,7 +187,7 @@ fn dots<S: Simd>(s: S, query: &[f32], [k0, k1, k2, k3]: [&[f32]; 4]) -> [f32; 4]
     ]
 }
 
-/// `factor·Σ weight·value`.
+/// Computes `factor·Σ weight·value`.
 struct Sum<'a> {
     weights: &'a [f32],
     values: Stream<'a>,
@@ -233,7 +233,7 @@ impl WithSimd for Sum<'_> {
     }
 }
 
-/// `N` registers of columns from `first` on.
+/// Returns the weighted sums of `N` registers of columns, starting at column `first`.
 #[inline(always)]
 fn columns<S: Simd, const N: usize>(
     s: S,

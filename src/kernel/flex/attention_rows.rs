@@ -1,14 +1,14 @@
-//! The work of attention on one row of scores.
+//! Operations of attention on one row of scores.
 
 use pulp::{Simd, WithSimd};
 
 use super::math::{exp, exp_below, tanh};
 use super::simd::{Elementwise, Vector, map_in_place, row_sum, run};
 
-/// One row of scores becomes exponentials less the running maximum; the running maximum and sum move on, and
-/// the result is what earlier sums must be multiplied by.
+/// Turns one row of scores into exponentials relative to the running maximum and updates the running maximum and sum.
+/// Returns the factor by which earlier sums must be multiplied.
 pub struct SoftmaxRow<'a> {
-    /// Scores; blocked ones are −∞.
+    /// Scores; masked ones are −∞.
     pub row: &'a mut [f32],
     /// Running maximum and sum.
     pub state: &'a mut (f32, f32),
@@ -27,7 +27,7 @@ impl WithSimd for SoftmaxRow<'_> {
         }
         let largest = tail.iter().fold(largest.largest(), |m, &x| m.max(x));
         if largest == f32::NEG_INFINITY {
-            // Nothing seen so far: weights of zero (a NaN among the scores stays one).
+            // No key seen so far: weights are zero (a NaN among the scores stays one).
             let each = body.iter_mut();
             each.for_each(|x| *x = exp(Vector::new(simd, *x)).lanes());
             tail.iter_mut().for_each(|x| *x = x.exp());
@@ -61,7 +61,7 @@ impl WithSimd for SoftmaxRow<'_> {
     }
 }
 
-/// A row of scores becomes probabilities: `exp(score − lse)`, where no score is above the logarithm of the sum.
+/// Turns a row of scores into probabilities `exp(score − lse)`; no score exceeds the log-sum-exp.
 pub fn probabilities(row: &mut [f32], lse: f32) {
     #[derive(Clone, Copy)]
     struct Shifted(f32);
@@ -74,7 +74,7 @@ pub fn probabilities(row: &mut [f32], lse: f32) {
     map_in_place(Shifted(lse), row, []);
 }
 
-/// The sum of the products of two rows of one length.
+/// Returns the dot product of two rows of one length.
 pub fn dot(left: &[f32], right: &[f32]) -> f32 {
     struct Kernel<'a>([&'a [f32]; 2]);
     impl WithSimd for Kernel<'_> {
@@ -87,7 +87,7 @@ pub fn dot(left: &[f32], right: &[f32]) -> f32 {
     run(Kernel([left, right]))
 }
 
-/// `cap·tanh(x/cap)` in place; `slope` takes its derivative.
+/// Computes `cap·tanh(x/cap)` in place; `slope` receives its derivative.
 pub fn soft_cap(row: &mut [f32], cap: f32, slope: Option<&mut [f32]>) {
     struct Kernel<'a>(&'a mut [f32], f32, Option<&'a mut [f32]>);
     impl WithSimd for Kernel<'_> {
@@ -110,16 +110,16 @@ pub fn soft_cap(row: &mut [f32], cap: f32, slope: Option<&mut [f32]>) {
     run(Kernel(row, cap, slope));
 }
 
-/// A row of the scores' gradient: `p·(d·f − delta)` over `d`, with `f` the dropout factors, and the dropped
-/// weights `p·f` over `p`.
+/// Computes a row of the scores' gradient: writes `p·(d·f − delta)` over `d`, where `f` are the dropout factors, and
+/// the dropped weights `p·f` over `p`.
 pub struct GradientRow<'a> {
     /// Gradient of the dropped weights in, gradient of the scores out.
     pub d: &'a mut [f32],
     /// Probabilities in, dropped weights out.
     pub p: &'a mut [f32],
-    /// Dropout factors, when weights are dropped.
+    /// Dropout factors, if weights are dropped.
     pub factors: Option<&'a [f32]>,
-    /// The row's sum of gradient times result.
+    /// Dot product of the row's output and its gradient.
     pub delta: f32,
 }
 

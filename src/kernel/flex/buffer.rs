@@ -1,4 +1,4 @@
-//! Between Burn's CPU tensors and slices: contiguous views, outputs, and cutting work into pieces.
+//! Conversion between Burn's CPU tensors and slices: contiguous views, outputs, and division of work into pieces.
 
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
@@ -11,52 +11,53 @@ use super::threads;
 
 pub use super::disjoint::{Shared, Unwritten};
 
-/// Elements of one piece of element-wise work: 64 KiB, which fits a core's cache beside its neighbours.
+/// Number of elements of a piece of elementwise work: 64 KiB, which fit in a core's cache together with the other
+/// operands.
 pub const PIECE: usize = 16 * 1024;
 
-/// Elements of one piece of such work that begins as zeros ([`made`]): with its operands it fits a core's first cache, so that
-/// the zeros cost next to nothing.
+/// Number of elements of a piece that starts as zeros ([`made`]): together with its operands it fits in a core's L1
+/// cache, so that the zeros cost next to nothing.
 pub const MADE: usize = 4 * 1024;
 
-/// Element-wise work of up to this many elements stays on the calling thread: it is one piece.
+/// Number of elements of elementwise work up to which it stays on the calling thread, as one piece.
 pub const ALONE: usize = PIECE;
 
-/// The dimensions of a tensor.
+/// Returns the dimensions of a tensor.
 pub fn dims<const D: usize>(x: &FlexTensor) -> [usize; D] {
     let shape = x.layout().shape();
     std::array::from_fn(|i| shape[i])
 }
 
-/// The tensor with its elements in order and nothing else in its buffer; copies only when it must.
+/// Returns the tensor with its elements in order and nothing else in its buffer; copies only if it must.
 pub fn contiguous(x: FlexTensor) -> FlexTensor {
     let plain = x.to_contiguous();
     drop(x);
     plain
 }
 
-/// The elements of a [`contiguous`] tensor.
+/// Returns the elements of a [`contiguous`] tensor.
 pub fn slice(x: &FlexTensor) -> &[f32] {
     x.storage::<f32>()
 }
 
-/// The elements of a [`contiguous`] tensor for writing, when nothing else holds its buffer.
+/// Returns the elements of a [`contiguous`] tensor for writing, if nothing else refers to its buffer.
 pub fn slice_mut(x: &mut FlexTensor) -> Option<&mut [f32]> {
     x.try_storage_mut::<f32>()
 }
 
-/// A tensor from its elements; no copy.
+/// Wraps elements as a tensor, without a copy.
 pub fn tensor(elements: Vec<f32>, shape: impl Into<Shape>) -> FlexTensor {
     FlexTensor::from_data(TensorData::new(elements, shape.into()))
 }
 
-/// The same elements under another shape; x is [`contiguous`].
+/// Returns the same elements in another shape; x must be [`contiguous`].
 pub fn reshaped(x: FlexTensor, shape: impl Into<Shape>) -> FlexTensor {
     x.reshape(shape.into())
 }
 
-/// A buffer that `work(first, piece)` writes in consecutive pieces, on all threads when there is enough of it. A piece is
-/// filled with zeros by the task that gets it, while it lies in a core's cache: what a task leaves out is zero, never
-/// undefined, and no pass over memory is spent on it.
+/// Creates a buffer that `work(first, piece)` writes in consecutive pieces, on all threads if it is large enough. The
+/// task that writes a piece first fills it with zeros while it is in a core's cache. So elements that a task does not
+/// write are zero, never undefined, and no separate pass over memory is needed.
 pub fn made(len: usize, piece: usize, work: impl Fn(usize, &mut [f32]) + Sync) -> Vec<f32> {
     let first = (0..).step_by(piece);
     let begin = || ();
@@ -66,10 +67,10 @@ pub fn made(len: usize, piece: usize, work: impl Fn(usize, &mut [f32]) + Sync) -
     out
 }
 
-/// As [`made`], of pieces that do not begin as zeros.
+/// Like [`made`], but pieces do not start as zeros.
 ///
 /// # Safety
-/// `work` writes every number of its piece.
+/// `work` must write every element of its piece.
 pub unsafe fn made_new(
     len: usize,
     piece: usize,
@@ -82,16 +83,16 @@ pub unsafe fn made_new(
     out
 }
 
-/// Zeros, written on all threads when there are many.
+/// Returns zeros, written on all threads if there are many.
 pub fn zeros(len: usize) -> Vec<f32> {
     made(len, PIECE, |_, _| ())
 }
 
-/// As [`made`], for several buffers that are cut into equally many pieces: `work` gets something that `begin` makes for
-/// each thread, the next of `others` and a piece of each buffer.
+/// Like [`made`], for several buffers that are cut into equally many pieces. `work` receives a state that `begin`
+/// creates for each thread, the next item of `others` and a piece of each buffer.
 ///
 /// # Panics
-/// Where `others` or one of the buffers has fewer pieces than the first.
+/// If `others` or one of the buffers has fewer pieces than the first.
 pub fn made_with<const N: usize, T: Send, S>(
     lens: [usize; N],
     pieces: [usize; N],
@@ -102,17 +103,17 @@ pub fn made_with<const N: usize, T: Send, S>(
     let each = |state: &mut S, other, parts: [&mut [MaybeUninit<f32>]; N]| {
         work(state, other, parts.map(zeroed));
     };
-    // SAFETY: zeros are numbers.
+    // SAFETY: `made_new_with` requires every element to be written, and zeros are.
     unsafe { made_new_with(lens, pieces, others, begin, each) }
 }
 
-/// As [`made_with`], of pieces that do not begin as zeros.
+/// Like [`made_with`], but pieces do not start as zeros.
 ///
 /// # Safety
-/// `work` writes every number of its pieces.
+/// `work` must write every element of its pieces.
 ///
 /// # Panics
-/// As [`made_with`].
+/// Like [`made_with`].
 pub unsafe fn made_new_with<const N: usize, T: Send, S>(
     lens: [usize; N],
     pieces: [usize; N],
@@ -151,18 +152,19 @@ pub unsafe fn made_new_with<const N: usize, T: Send, S>(
         threads::for_each_with(items, begin, each);
     }
     for (buffer, len) in buffers.iter_mut().zip(lens) {
-        // SAFETY: the pieces are chunks of the first `len` places, so each place is in one of them; `count` of them is
-        // all, and its task wrote each by the caller's promise. A panic of a task does not come here.
+        // SAFETY: the pieces are chunks of the first `len` elements, so each element is in one of them. `count`
+        // pieces are all of them, and by the caller's promise their tasks wrote every element. If a task panics, this
+        // is not reached.
         unsafe { buffer.set_len(len) };
     }
     buffers
 }
 
-/// Zeros where nothing was.
+/// Fills uninitialised memory with zeros.
 pub fn zeroed(part: &mut [MaybeUninit<f32>]) -> &mut [f32] {
     let (start, len) = (part.as_mut_ptr().cast::<f32>(), part.len());
-    // SAFETY: the same places, borrowed as before; zero is all bits zero. `fill` would write with the narrowest registers that
-    // the binary is built for.
+    // SAFETY: same memory and same borrow as before; zero is all bits zero. `fill` would write with the narrowest
+    // registers that the binary is built for.
     unsafe {
         start.write_bytes(0, len);
         std::slice::from_raw_parts_mut(start, len)
@@ -170,27 +172,28 @@ pub fn zeroed(part: &mut [MaybeUninit<f32>]) -> &mut [f32] {
 }
 
 thread_local! {
-    /// Buffers that no task of this thread uses.
+    /// Buffers that no task of this thread uses at the moment.
     static UNUSED: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Buffers that a thread keeps, and numbers of one that it keeps at most: 1 MiB.
+/// Maximum number of buffers that a thread keeps, and maximum number of elements of a kept one: 1 MiB.
 const KEPT: (usize, usize) = (8, 1 << 18);
 
-/// Room for a task's own numbers. They begin as those of an earlier task of the same thread.
+/// Scratch memory of a task. Its initial contents are those of an earlier task of the same thread.
 pub struct Room {
     numbers: Vec<f32>,
     len: usize,
 }
 
-/// The last of some buffers that is long enough, taken out of them.
+/// Removes and returns the last buffer that is long enough.
 pub fn fitting<T>(unused: &mut Vec<T>, len: usize, length: impl Fn(&T) -> usize) -> Option<T> {
     let fits = |buffer: &T| len > 0 && length(buffer) >= len;
     let at = unused.iter().rposition(fits)?;
     Some(unused.swap_remove(at))
 }
 
-/// Puts a buffer among at most `count` of them, in the place of the shortest where there are as many.
+/// Adds a buffer to at most `count` kept ones; if there are already as many, it replaces the shortest one if that is
+/// shorter.
 pub fn keep<T>(unused: &mut Vec<T>, count: usize, buffer: T, length: impl Fn(&T) -> usize) {
     if unused.len() < count {
         return unused.push(buffer);
@@ -201,7 +204,7 @@ pub fn keep<T>(unused: &mut Vec<T>, count: usize, buffer: T, length: impl Fn(&T)
     }
 }
 
-/// Room for `len` numbers of any value.
+/// Returns scratch memory for `len` elements of any value.
 pub fn room(len: usize) -> Room {
     let unused = UNUSED.with_borrow_mut(|unused| fitting(unused, len, Vec::len));
     Room {
@@ -228,7 +231,7 @@ impl Drop for Room {
     fn drop(&mut self) {
         let (count, longest) = KEPT;
         let numbers = std::mem::take(&mut self.numbers);
-        // When the thread ends its buffers may be gone before this one.
+        // When the thread ends, its buffers may be dropped before this one.
         let _ = UNUSED.try_with(|unused| {
             if (1..=longest).contains(&numbers.len()) {
                 keep(&mut unused.borrow_mut(), count, numbers, Vec::len);
@@ -237,7 +240,7 @@ impl Drop for Room {
     }
 }
 
-/// Calls `work(first, piece)` for consecutive pieces of `out`, on all threads when there is enough of it.
+/// Calls `work(first, piece)` for consecutive pieces of `out`, on all threads if it is large enough.
 pub fn in_pieces(out: &mut [f32], piece: usize, work: impl Fn(usize, &mut [f32]) + Sync) {
     let alone = out.len() <= ALONE.max(piece);
     let each = |(i, part): (usize, &mut [f32])| work(i * piece, part);

@@ -1,7 +1,7 @@
-//! Chunks of positions of a row whose states decay by one number a head and position: how far they decay, and the weights that
-//! positions have for each other. What state spaces by heads and the delta rule have in common.
+//! Chunks of positions of a row whose states decay by one factor per head and position: how far they decay, and the
+//! weights that positions have for each other. State spaces by heads and the delta rule share this.
 //!
-//! A chunk ends where a sequence begins, so that nothing within it is hidden but later positions.
+//! A chunk ends before a position where a sequence begins, so within it only later positions are masked.
 
 use std::ops::Range;
 
@@ -12,16 +12,16 @@ use super::simd::{Elementwise, Vector, map_in_place, run};
 use super::strips::{Row, load, store};
 use crate::kernel::ssd::CHUNK;
 
-/// Positions of a row in which no sequence begins but at the first one.
+/// Consecutive positions of a row; at most the first one begins a sequence.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    /// The positions.
+    /// Range of the positions.
     pub positions: Range<usize>,
-    /// The number of the state before it; `None` where that is zero.
+    /// Index of the state before the chunk among those that are kept; `None` if that state is zero.
     pub kept: Option<usize>,
 }
 
-/// The chunks of a row; `kept` counts the states before them.
+/// Divides a row into chunks; `kept` counts the states before them.
 pub fn chunks(row: &Row, carried: bool, kept: &mut usize) -> Vec<Chunk> {
     let mut chunks: Vec<Chunk> = Vec::new();
     for at in 0..row.end {
@@ -43,21 +43,21 @@ pub fn chunks(row: &Row, carried: bool, kept: &mut usize) -> Vec<Chunk> {
     chunks
 }
 
-/// The decays of a chunk of one head, up to `len` of each.
+/// The decays of a chunk of one head; only the first `len` elements of each array are used.
 pub struct Decays {
-    /// Positions.
+    /// Number of positions.
     len: usize,
-    /// How much of a position is written: Δ of a state space, β of the delta rule.
+    /// Factor with which a position is written: Δ of a state space, β of the delta rule.
     pub steps: [f32; CHUNK],
-    /// Sums of logarithms up to a position: what 32 bits hold of them, and what is left.
+    /// Sums of the logarithms up to a position, each as a float32 and the float32 remainder.
     sums: [[f32; CHUNK]; 2],
-    /// What is left at a position of the state before the chunk.
+    /// Fraction of the state before the chunk that remains at a position.
     pub since: [f32; CHUNK],
-    /// What is left at the chunk's end of what a position writes.
+    /// Fraction of what a position writes that remains at the chunk's end.
     pub left: [f32; CHUNK],
 }
 
-/// `eˣ` of numbers that are not above 0.
+/// `eˣ` of numbers of at most 0.
 #[derive(Clone, Copy)]
 struct Exp;
 
@@ -69,7 +69,8 @@ impl Elementwise<1> for Exp {
 }
 
 impl Decays {
-    /// Of positions one after the other, [`CHUNK`] at most: how much they write, and the logarithm of the decay before it.
+    /// Computes the decays of up to [`CHUNK`] successive positions, each given as its step and the logarithm of its
+    /// decay.
     pub fn new(positions: impl Iterator<Item = (f32, f64)>) -> Self {
         let mut own = Self {
             len: 0,
@@ -99,12 +100,13 @@ impl Decays {
         own
     }
 
-    /// What is left of the state before the chunk at its end.
+    /// Returns the fraction of the state before the chunk that remains at its end.
     pub fn end(&self) -> f32 {
         self.since[self.len - 1]
     }
 
-    /// What position `t` sees of what those from `lane` on have written; without meaning for later ones.
+    /// Returns the fraction that position `t` sees of what the positions from `lane` on wrote; meaningless for
+    /// positions after `t`.
     #[inline(always)]
     fn between<S: Simd>(&self, simd: S, t: usize, lane: usize) -> Vector<S> {
         let zero = Vector::splat(simd, 0.0);
@@ -115,7 +117,7 @@ impl Decays {
     }
 }
 
-/// Scores `[len, len]` times decays, zeros for later positions.
+/// Multiplies scores `[len, len]` by the decays; weights of later positions are zero.
 pub fn weights(decays: &Decays, scores: &[f32], to: &mut [f32]) {
     run(Weights {
         decays,
@@ -125,7 +127,8 @@ pub fn weights(decays: &Decays, scores: &[f32], to: &mut [f32]) {
     });
 }
 
-/// [`weights`], and the gradients of scores: `products` are those of weights, decayed sums are added to `of_scores`.
+/// Computes [`weights`], and the gradients of scores: `products` are those of the weights, whose decayed values are
+/// added to `of_scores`.
 pub fn weights_and_gradients(
     decays: &Decays,
     scores: &[f32],
@@ -179,7 +182,7 @@ impl WithSimd for Weights<'_> {
     }
 }
 
-/// `to = factor·x`, for rows of one length.
+/// Computes `to = factor·x`, for rows of one length.
 pub fn scaled(factor: f32, x: &[f32], to: &mut [f32]) {
     to.copy_from_slice(x);
     map_in_place(Times(factor), to, []);

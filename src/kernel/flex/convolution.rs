@@ -1,8 +1,8 @@
-//! 2-D convolution as matrix products over unfolded images, forward and backward.
+//! 2-D convolution as matrix products over unfolded images (im2col), forward and backward.
 //!
-//! Images with few positions are taken in groups, so that a product has enough columns to pay for packing the
-//! weights. Nothing unfolded is kept for the backward pass: it costs nine times the image and a tenth of the
-//! product to make again.
+//! Images with few positions are processed in groups, so that a product has enough columns to pay for packing the
+//! weights. Nothing unfolded is kept for the backward pass: it would take nine times the memory of the image, and
+//! recomputing it costs a tenth of the product.
 
 use std::ops::Range;
 
@@ -15,20 +15,20 @@ use super::simd::map_in_place;
 use super::threads;
 use crate::kernel::ConvolutionSettings;
 
-/// Columns that a product has at least, when there are images enough.
+/// Minimum number of columns of a product, if there are enough images.
 const COLUMNS: usize = 256;
 
-/// Partial sums of the weights' gradient, at most; fixed, so that the order of additions is.
+/// Maximum number of partial sums of the weight gradient; fixed, so that the order of additions is.
 const PARTS: usize = 8;
 
 /// The sizes of a convolution.
 struct Geometry {
     images: usize,
-    /// Planes, height and width of an image.
+    /// Channels, height and width of an image.
     input: [usize; 3],
-    /// The same of a result.
+    /// Channels, height and width of an output.
     output: [usize; 3],
-    /// Height and width of the weights' window.
+    /// Height and width of the kernel window.
     window: [usize; 2],
     settings: ConvolutionSettings,
 }
@@ -48,38 +48,39 @@ impl Geometry {
         }
     }
 
-    /// Elements of an image.
+    /// Returns the number of elements of an image.
     fn image(&self) -> usize {
         self.input.iter().product()
     }
 
-    /// Positions of a result.
+    /// Returns the number of positions of an output.
     fn positions(&self) -> usize {
         self.output[1] * self.output[2]
     }
 
-    /// Elements of a result.
+    /// Returns the number of elements of an output.
     fn result(&self) -> usize {
         self.output[0] * self.positions()
     }
 
-    /// Weights of one output.
+    /// Returns the number of weights of one output channel.
     fn taps(&self) -> usize {
         self.input[0] * self.window[0] * self.window[1]
     }
 
-    /// Images whose products are made together.
+    /// Returns the number of images whose products are computed together.
     fn group(&self) -> usize {
         (COLUMNS / self.positions().max(1)).clamp(1, self.images.max(1))
     }
 
-    /// Where row `y` of the result reads the image through row `tap` of the window.
+    /// Returns the image row that output row `y` reads through row `tap` of the window, if it is inside the image.
     fn row(&self, y: usize, tap: usize) -> Option<usize> {
         let row = (y * self.settings.stride + tap).checked_sub(self.settings.padding)?;
         (row < self.input[1]).then_some(row)
     }
 
-    /// The columns of the result that read inside the image through column `tap`, and where the first one reads.
+    /// Returns the output columns that read inside the image through column `tap`, and the image column that the
+    /// first one reads.
     fn columns(&self, tap: usize) -> (Range<usize>, usize) {
         let (stride, padding) = (self.settings.stride, self.settings.padding);
         let first = padding.saturating_sub(tap).div_ceil(stride);
@@ -90,8 +91,8 @@ impl Geometry {
         (first.min(end)..end, first * stride + tap - padding)
     }
 
-    /// Calls `each` for every stretch of a row: where it lies in the image, where it lies in the unfolded matrix
-    /// of `across` columns from column `at`, and its length.
+    /// Calls `each` for every contiguous part of a row, with its offset in the image, its offset in the unfolded
+    /// matrix of `across` columns starting at column `at`, and its length.
     fn stretches(&self, across: usize, at: usize, mut each: impl FnMut(usize, usize, usize)) {
         let [planes, height, width] = self.input;
         let mut tap = 0;
@@ -112,7 +113,8 @@ impl Geometry {
         }
     }
 
-    /// Every window of an image as a column: `[taps, across]` from column `at`; what lies outside stays as it was.
+    /// Writes every window of an image as a column: `[taps, across]` starting at column `at`; elements outside the
+    /// image are not written.
     fn unfold(&self, image: &[f32], unfolded: &mut [f32], across: usize, at: usize) {
         let stride = self.settings.stride;
         self.stretches(across, at, |from, to, n| {
@@ -126,7 +128,7 @@ impl Geometry {
         });
     }
 
-    /// The opposite: columns added where their windows lie.
+    /// The inverse of unfolding: adds columns to the image where their windows are.
     fn fold(&self, unfolded: &[f32], image: &mut [f32], across: usize, at: usize) {
         let stride = self.settings.stride;
         self.stretches(across, at, |to, from, n| {
@@ -141,7 +143,7 @@ impl Geometry {
         });
     }
 
-    /// The unfolded images of a group, in a buffer whose outside is 0.
+    /// Unfolds the images of a group into a buffer whose elements outside the images are 0.
     fn unfolded<'a>(&self, images: &[f32], buffer: &'a mut Vec<f32>) -> Matrix<'a> {
         let positions = self.positions();
         let across = images.len() / self.image().max(1) * positions;
@@ -157,7 +159,7 @@ impl Geometry {
     }
 }
 
-/// `[n, outputs, positions]` as `[outputs, n·positions]`, or back.
+/// Transposes `[n, outputs, positions]` to `[outputs, n·positions]`, or back.
 fn exchanged(from: &[f32], to: &mut [f32], [n, outputs, positions]: [usize; 3], back: bool) {
     for (i, o) in (0..n).flat_map(|i| (0..outputs).map(move |o| (i, o))) {
         let (apart, beside) = ((i * outputs + o) * positions, (o * n + i) * positions);
@@ -170,7 +172,7 @@ fn exchanged(from: &[f32], to: &mut [f32], [n, outputs, positions]: [usize; 3], 
     }
 }
 
-/// `[images, planes, height, width]` and `[outputs, planes, rows, columns]` to
+/// Convolves `[images, channels, height, width]` with `[outputs, channels, rows, columns]` into
 /// `[images, outputs, height', width']`.
 pub fn forward(x: FlexTensor, weight: FlexTensor, settings: ConvolutionSettings) -> FlexTensor {
     let (x, weight) = (contiguous(x), contiguous(weight));
@@ -195,13 +197,13 @@ pub fn forward(x: FlexTensor, weight: FlexTensor, settings: ConvolutionSettings)
             let [out] = made_with([len], [piece], images, Default::default, work);
             out
         }
-        // Sums of no terms, such as of an image without columns between its padding.
+        // Empty sums, such as those of an image that has no columns besides its padding.
         false => zeros(len),
     };
     tensor(out, [g.images, g.output[0], g.output[1], g.output[2]])
 }
 
-/// The gradient of the images.
+/// Returns the gradient of the input.
 pub fn input_gradient(
     weight: FlexTensor,
     grad: FlexTensor,
@@ -233,7 +235,7 @@ pub fn input_gradient(
     tensor(out, input)
 }
 
-/// The gradient of the weights.
+/// Returns the gradient of the weight.
 pub fn weight_gradient(
     x: FlexTensor,
     grad: FlexTensor,

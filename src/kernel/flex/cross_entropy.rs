@@ -1,5 +1,5 @@
-//! Softmax cross-entropy: loss and gradient of a row while it is in cache; the gradient overwrites the logits
-//! when nothing else holds them.
+//! Softmax cross-entropy: loss and gradient of a row are computed while it is in cache. The gradient overwrites the
+//! logits if nothing else refers to them.
 
 use burn::tensor::{DType, Shape};
 use burn_flex::FlexTensor;
@@ -11,7 +11,7 @@ use super::simd::{Vector, run};
 use super::threads;
 use crate::kernel::NOT_SCORED;
 
-/// The integers of a tensor, whichever type holds them.
+/// Returns the integers of a tensor of type I32 or I64.
 pub fn integers(x: FlexTensor) -> Vec<i64> {
     let x = contiguous(x);
     match x.dtype() {
@@ -21,8 +21,8 @@ pub fn integers(x: FlexTensor) -> Vec<i64> {
     }
 }
 
-/// Replaces a row by its exponentials less its largest; gives the largest, the sum of them, and the
-/// sum of the row as it was.
+/// Replaces a row by the exponentials of its elements minus the maximum; returns the maximum, the sum of the
+/// exponentials, and the sum of the original row.
 struct Exponentials<'a>(&'a mut [f32]);
 
 impl WithSimd for Exponentials<'_> {
@@ -60,16 +60,16 @@ impl WithSimd for Exponentials<'_> {
     }
 }
 
-/// The result of a row of scores for its target.
+/// The result of scoring a row of logits against its target.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scored {
-    /// Its loss.
+    /// Loss of the row.
     pub loss: f32,
-    /// Its score is the highest; of equal ones, the first.
+    /// Whether the target has the highest logit; among equal ones the first counts.
     pub hit: bool,
 }
 
-/// One row: its loss; the row becomes the gradient.
+/// Computes the loss of one row and overwrites the row with its gradient.
 struct Row<'a> {
     row: &'a mut [f32],
     target: i64,
@@ -107,7 +107,7 @@ impl WithSimd for Row<'_> {
     }
 }
 
-/// The loss `[1]` and its gradient.
+/// Returns the loss `[1]` and its gradient.
 pub fn saving(logits: FlexTensor, targets: FlexTensor, smoothing: f64) -> [FlexTensor; 2] {
     let mut logits = contiguous(logits);
     let targets = integers(targets);
@@ -125,13 +125,13 @@ pub fn saving(logits: FlexTensor, targets: FlexTensor, smoothing: f64) -> [FlexT
     [total(&scored), tensor(rows, Shape::new([positions, vocab]))]
 }
 
-/// The loss `[1]`.
+/// Returns the loss `[1]`.
 pub fn total_only(logits: FlexTensor, targets: FlexTensor, smoothing: f64) -> FlexTensor {
     let [loss, _] = saving(logits, targets, smoothing);
     loss
 }
 
-/// Scores every row of `vocab` against its target; the rows become the gradients of the losses' sum.
+/// Scores every row of `vocab` logits against its target; the rows become the gradients of the summed loss.
 pub fn score_rows(rows: &mut [f32], vocab: usize, targets: &[i64], smoothing: f64) -> Vec<Scored> {
     let mut scored = vec![Scored::default(); targets.len()];
     let smoothing = smoothing as f32;

@@ -1,37 +1,37 @@
-//! The loss of one row of connectionist temporal classification, by the forward-backward algorithm (Graves et al. 2006, section 4.1),
-//! in logarithms and double precision.
+//! The connectionist temporal classification loss of one row, by the forward-backward algorithm (Graves et al. 2006,
+//! section 4.1), in logarithms and double precision.
 //!
 //! ```text
-//! l' = blank l₁ blank l₂ … blank        a(t, s): of all ways to read l'₁ … l'ₛ in the frames up to t
-//! a(t, s) = log y(t, l'ₛ) + log(e^a(t−1,s) + e^a(t−1,s−1) [+ e^a(t−1,s−2) where l'ₛ is a label that differs from l'ₛ₋₂])
+//! l' = blank l₁ blank l₂ … blank        a(t, s): log-probability of all paths that read l'₁ … l'ₛ in the frames up to t
+//! a(t, s) = log y(t, l'ₛ) + log(e^a(t−1,s) + e^a(t−1,s−1) [+ e^a(t−1,s−2) if l'ₛ is a label that differs from l'ₛ₋₂])
 //! loss = −log(e^a(T,S) + e^a(T,S−1))    ∂loss/∂score(t, k) = y(t, k) − Σ_{s: l'ₛ = k} e^(a(t,s) + b(t,s) + loss)
 //! ```
 //!
-//! where b(t, s) is of all ways to read what follows l'ₛ in the frames behind t.
+//! where b(t, s) is the log-probability of all paths that read the rest after l'ₛ in the frames after t.
 
-/// Frames of scores over a vocabulary, and the labels that they are to be read as.
+/// Frames of logits over a vocabulary, and the label sequence to be read from them.
 pub struct Row<'a> {
-    /// `[frames, vocab]`, more frames than the row has behind them.
+    /// Logits `[frames, vocab]`; more frames, of padding, may follow those of the row.
     pub scores: &'a [f32],
-    /// Scores of a frame.
+    /// Number of classes: logits of a frame.
     pub vocab: usize,
-    /// Frames of the row.
+    /// Number of frames of the row.
     pub frames: usize,
-    /// Labels, none of them the blank.
+    /// Labels; none of them is the blank.
     pub labels: &'a [i32],
-    /// The class that stands for no label.
+    /// The blank class, which stands for no label.
     pub blank: usize,
 }
 
-/// Logarithms of what the ways to states sum up to, of one frame after the other.
+/// Log-probabilities of the paths to each state, frame after frame.
 struct Ways {
     states: usize,
     values: Vec<f64>,
 }
 
 impl Row<'_> {
-    /// The loss, infinite where the labels need more frames than there are; writes the derivative by the scores into `gradient`, zeros
-    /// there. What `gradient` has of frames behind the row stays.
+    /// Returns the loss, infinite if the labels need more frames than there are. Writes its gradient by the logits
+    /// into `gradient`, unless the loss is infinite. Frames of `gradient` past the row's end are not written.
     pub fn loss(&self, gradient: Option<&mut [f32]>) -> f64 {
         let normalisers: Vec<f64> = self.each_frame().map(normaliser).collect();
         let ways = self.forward(&normalisers);
@@ -46,12 +46,12 @@ impl Row<'_> {
         self.scores.chunks(self.vocab).take(self.frames)
     }
 
-    /// Blanks around all labels.
+    /// Returns the number of states: the labels with blanks around all of them.
     fn states(&self) -> usize {
         2 * self.labels.len() + 1
     }
 
-    /// The class of a state.
+    /// Returns the class of a state.
     fn class(&self, state: usize) -> usize {
         match state % 2 {
             0 => self.blank,
@@ -59,12 +59,12 @@ impl Row<'_> {
         }
     }
 
-    /// Whether a label may follow the one before it without a blank between them.
+    /// Returns whether a state's label may follow the previous label without a blank between them.
     fn skips(&self, state: usize) -> bool {
         state % 2 == 1 && state > 1 && self.labels[state / 2] != self.labels[state / 2 - 1]
     }
 
-    /// Log-probability of the class of a state in a frame.
+    /// Returns the log-probability of the class of a state in a frame.
     fn log_probability(&self, normalisers: &[f64], frame: usize, state: usize) -> f64 {
         let score = self.scores[frame * self.vocab + self.class(state)];
         f64::from(score) - normalisers[frame]
@@ -100,7 +100,7 @@ impl Row<'_> {
 
     fn backward(&self, normalisers: &[f64], ways: &Ways, total: f64, gradient: &mut [f32]) {
         let states = self.states();
-        // With the class of the frame, and without.
+        // Log-probabilities of the rest, with the class of the frame and without.
         let mut behind = vec![f64::NEG_INFINITY; states];
         let mut following = vec![f64::NEG_INFINITY; states];
         for frame in (0..self.frames).rev() {
@@ -136,7 +136,7 @@ impl Row<'_> {
 }
 
 impl Ways {
-    /// Of all ways through all frames.
+    /// Returns the log-probability of all paths through all frames.
     fn total(&self) -> f64 {
         let last = self.values.rchunks(self.states).next().unwrap_or(&[]);
         let ends = |back: usize| last.len().checked_sub(back).map(|place| last[place]);
@@ -145,7 +145,7 @@ impl Ways {
     }
 }
 
-/// log Σ e^score of a frame.
+/// Returns log Σ e^logit of a frame.
 fn normaliser(scores: &[f32]) -> f64 {
     let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let most = f64::from(most);
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// Every way through the frames, collapsed.
+    /// Enumerates every path through the frames, collapsed to labels.
     fn by_enumeration(row: &Row) -> f64 {
         let (vocab, frames) = (row.vocab, row.frames);
         let ways = vocab.pow(frames as u32);
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn labels_that_need_more_frames_have_an_infinite_loss() {
         let scores = [0.0; 6];
-        // Two frames: 1 1 needs a blank between both.
+        // Two frames: labels 1 1 would need a blank between them.
         let mut gradient = [0.0; 6];
         assert_eq!(
             row(&scores, 3, &[1, 1]).loss(Some(&mut gradient)),

@@ -1,9 +1,9 @@
-//! Buffers that several pieces of work write, each its own rows, in any order.
+//! Buffers of which several pieces of work write disjoint rows, in any order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A buffer whose rows several pieces of work write in any order. It becomes a buffer of numbers when as many were
-/// handed out as there are.
+/// An uninitialised buffer whose rows several pieces of work write in any order. It can be taken as a vector once as
+/// many elements have been handed out as it has.
 pub struct Unwritten {
     buffer: Vec<f32>,
     start: *mut f32,
@@ -17,7 +17,7 @@ unsafe impl Send for Unwritten {}
 unsafe impl Sync for Unwritten {}
 
 impl Unwritten {
-    /// For `len` numbers.
+    /// Creates a buffer for `len` elements.
     pub fn new(len: usize) -> Self {
         let mut buffer = Vec::with_capacity(len);
         Self {
@@ -28,7 +28,7 @@ impl Unwritten {
         }
     }
 
-    /// The rows that one piece of work writes.
+    /// Returns a handle to the rows that one piece of work writes.
     pub fn rows(&self) -> Rows<'_> {
         Rows {
             of: self,
@@ -36,37 +36,37 @@ impl Unwritten {
         }
     }
 
-    /// All of it.
+    /// Returns the whole buffer.
     ///
     /// # Panics
-    /// Where a row was not written.
+    /// If a row was not written.
     pub fn whole(mut self) -> Vec<f32> {
         assert_eq!(self.written.into_inner(), self.len, "every row is written");
-        // SAFETY: rows are disjoint and inside the buffer, each was zeroed or copied over when it was handed out, and together they
-        // are as many numbers as it has.
+        // SAFETY: rows are disjoint and inside the buffer, each was zeroed or copied over when it was handed out, and
+        // together they have as many elements as the buffer.
         unsafe { self.buffer.set_len(self.len) };
         self.buffer
     }
 }
 
-/// The rows of an [`Unwritten`] that one piece of work writes.
+/// A handle to the rows of an [`Unwritten`] that one piece of work writes.
 pub struct Rows<'a> {
     of: &'a Unwritten,
     handed: usize,
 }
 
 impl<'a> Rows<'a> {
-    /// Writes numbers from `at` on.
+    /// Copies `numbers` to the elements from `at` on.
     ///
     /// # Safety
-    /// No other row of these numbers is ever asked for or written.
+    /// No other row with these elements is ever requested or written.
     pub unsafe fn copy(&mut self, at: usize, numbers: &[f32]) {
         let start = self.place(at, numbers.len());
-        // SAFETY: so many places are there, they are this call's by the caller's promise, and nothing reads them yet.
+        // SAFETY: the elements exist, only this call writes them by the caller's promise, and nothing reads them yet.
         unsafe { start.copy_from_nonoverlapping(numbers.as_ptr(), numbers.len()) };
     }
 
-    /// Where `len` numbers from `at` on begin; they are handed out.
+    /// Hands out `len` elements from `at` on and returns a pointer to the first.
     fn place(&mut self, at: usize, len: usize) -> *mut f32 {
         let end = at.checked_add(len);
         assert!(
@@ -77,13 +77,13 @@ impl<'a> Rows<'a> {
         self.of.start.wrapping_add(at)
     }
 
-    /// `len` numbers from `at`, which are zeros.
+    /// Returns `len` elements from `at` on, set to zero.
     ///
     /// # Safety
-    /// No other row of these numbers is ever asked for.
+    /// No other row with these elements is ever requested.
     pub unsafe fn row(&mut self, at: usize, len: usize) -> &'a mut [f32] {
         let row = self.place(at, len);
-        // SAFETY: so many places are there; zeros before they are borrowed, exclusive by the caller's promise.
+        // SAFETY: the elements exist; they are zeroed before they are borrowed, exclusively by the caller's promise.
         unsafe {
             row.write_bytes(0, len);
             std::slice::from_raw_parts_mut(row, len)
@@ -97,7 +97,7 @@ impl Drop for Rows<'_> {
     }
 }
 
-/// A tensor's memory that several pieces of work write disjoint rows of.
+/// A borrowed buffer of which several pieces of work write disjoint rows.
 pub struct Shared {
     start: *mut f32,
     len: usize,
@@ -109,7 +109,7 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// Borrows a buffer for the time of a parallel loop.
+    /// Borrows a buffer for the duration of a parallel loop.
     pub fn new(buffer: &mut [f32]) -> Self {
         Self {
             start: buffer.as_mut_ptr(),
@@ -117,10 +117,10 @@ impl Shared {
         }
     }
 
-    /// `len` elements from `at`.
+    /// Returns `len` elements from `at` on.
     ///
     /// # Safety
-    /// The buffer outlives the slice, and no other slice of these elements is alive.
+    /// The buffer must outlive the slice, and no other slice of these elements may be alive.
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn row(&self, at: usize, len: usize) -> &mut [f32] {
         let end = at.checked_add(len);

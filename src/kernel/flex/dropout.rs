@@ -1,4 +1,4 @@
-//! Dropout: random words made in registers where they are used, never stored.
+//! Dropout: random words are generated in registers where they are used and never stored.
 
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
@@ -8,10 +8,10 @@ use super::simd::run;
 use crate::kernel::DropKey;
 use crate::rng::{Purpose, Stream};
 
-/// Elements that share 16 blocks of random words; see [`DropKey`].
+/// Number of elements that share 16 blocks of random words; see [`DropKey`].
 const GROUP: usize = 64;
 
-/// The factors of whole groups: Philox 4×32-10 with one block per lane, as in [`crate::rng::philox`].
+/// Computes the factors of whole groups: Philox 4×32-10 with one block per lane, as in [`crate::rng::philox`].
 #[inline(always)]
 fn groups<S: Simd>(simd: S, key: &DropKey, stream: &Stream, first: u64, out: &mut [f32]) {
     let lanes = S::U32_LANES;
@@ -25,7 +25,7 @@ fn groups<S: Simd>(simd: S, key: &DropKey, stream: &Stream, first: u64, out: &mu
         let mut block = 0;
         while block < 16 {
             let start = (first + group as u64) * 16 + block as u64;
-            // 16 blocks of one group never cross a multiple of 2³².
+            // The 16 blocks of one group never cross a multiple of 2³².
             let mut c = [
                 simd.add_u32s(word(start as u32), steps),
                 word((start >> 32) as u32),
@@ -60,15 +60,15 @@ fn groups<S: Simd>(simd: S, key: &DropKey, stream: &Stream, first: u64, out: &mu
     }
 }
 
-/// Fills the dropout factors of a row's elements, compiled for the machine's registers.
+/// Fills in the dropout factors of a row's elements, compiled for the machine's vector registers.
 pub struct Factors<'a> {
-    /// Which dropout.
+    /// Key of the dropout.
     pub key: &'a DropKey,
-    /// Row of the tensor.
+    /// Index of the row in the tensor.
     pub row: usize,
-    /// First element within the row.
+    /// Index of the first element within the row.
     pub first: usize,
-    /// Where the factors go.
+    /// Output for the factors.
     pub out: &'a mut [f32],
 }
 
@@ -105,7 +105,7 @@ impl WithSimd for Factors<'_> {
     }
 }
 
-/// Multiplies by the factors of single elements, or of whole rows (dimension 0).
+/// Multiplies by the dropout factors of single elements, or of whole rows (dimension 0).
 pub fn forward(x: FlexTensor, key: DropKey, rows: bool) -> FlexTensor {
     let mut x = contiguous(x);
     let shape = x.layout().shape().clone();

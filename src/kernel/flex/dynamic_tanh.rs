@@ -1,5 +1,5 @@
-//! Dynamic tanh on the CPU, one row at a time. Gradients of alpha, gamma and beta are added within pieces of whole rows, then over
-//! the pieces in their order, so that they do not depend on the number of threads.
+//! Dynamic tanh on the CPU, one row at a time. Gradients of alpha, gamma and beta are summed within pieces of whole
+//! rows, then over the pieces in their order, so they do not depend on the number of threads.
 
 use std::mem::MaybeUninit;
 
@@ -14,7 +14,7 @@ use super::simd::{Elementwise, Vector, map_in_place, map_new, run};
 use crate::kernel::dynamic_tanh::extension::{DynamicTanhBackwardOps, DynamicTanhOps, Squashed};
 use crate::kernel::profile::timed;
 
-/// `gamma·tanh(alpha·x) + beta` with this alpha.
+/// Computes `gamma·tanh(alpha·x) + beta`; the field is alpha.
 #[derive(Clone, Copy)]
 struct Value(f32);
 
@@ -58,18 +58,18 @@ fn forward(x: &FlexTensor, alpha: &FlexTensor, vectors: [&FlexTensor; 2]) -> Fle
             map_new(value, [x, gamma, beta], out);
         }
     };
-    // SAFETY: `map_new` writes all of a row, and a piece is whole rows.
+    // SAFETY: `map_new` writes all of a row, and a piece consists of whole rows.
     let out = unsafe { made_new(slice(&x).len(), whole_rows(PIECE, width), work) };
     tensor(out, x.layout().shape().clone())
 }
 
-/// Some rows of the backward pass.
+/// The backward pass of some rows.
 struct Backward<'a> {
     alpha: f32,
     x: &'a [f32],
     grad: &'a [f32],
     gamma: &'a [f32],
-    /// All of it is written.
+    /// Output: the gradient of x, of which every element is written.
     d_x: &'a mut [MaybeUninit<f32>],
     /// Sums over the rows: gradients of gamma, of beta, and of alpha.
     sums: &'a mut [f32],
@@ -98,17 +98,17 @@ impl WithSimd for Backward<'_> {
     }
 }
 
-/// One row of it.
+/// The backward pass of one row.
 struct Row<'a> {
     alpha: f32,
-    /// x, the output's gradient and gamma.
+    /// x, the output's gradient, and gamma.
     inputs: [&'a [f32]; 3],
-    /// The gradient of x, and those of gamma and beta, to which the row's are added.
+    /// Gradient of x, and the sums of the gradients of gamma and beta, to which the row's are added.
     outputs: [&'a mut [f32]; 3],
 }
 
 impl WithSimd for Row<'_> {
-    /// The gradient of alpha.
+    /// The row's gradient of alpha.
     type Output = f32;
 
     #[inline(always)]
@@ -136,7 +136,7 @@ impl WithSimd for Row<'_> {
             of_alpha = of_alpha + alpha;
         }
         if !d_x.1.is_empty() {
-            // Lanes beyond the row have no gradient.
+            // Lanes past the end of the row have zero gradient.
             let load = |tail: &[f32]| Vector::new(simd, simd.partial_load_f32s(tail));
             let inputs = tails.map(load);
             let [x, gamma, alpha] = gradients(inputs);
@@ -174,7 +174,7 @@ fn backward(
         });
     };
     let lens = [x.len(), x.len().div_ceil(piece) * sums];
-    // SAFETY: the sums are zeros at first, and so is each row of the gradient of x.
+    // SAFETY: the sums start as zeros, and so does each row of the gradient of x.
     let [d_x, partial] = unsafe { made_new_with(lens, [piece, sums], 0.., || (), each) };
     let mut total = vec![0.0; sums];
     for part in partial.chunks_exact(sums) {
@@ -190,7 +190,7 @@ fn backward(
     ]
 }
 
-/// The one number of a tensor.
+/// Returns the only element of a tensor.
 fn number(x: &FlexTensor) -> f32 {
     let numbers = slice(x);
     assert_eq!(numbers.len(), 1, "one alpha");

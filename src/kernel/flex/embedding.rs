@@ -1,5 +1,5 @@
-//! Rows of a table, and their gradients added back: each piece of the table scans all positions in order, so a
-//! row's sum has one order and no two threads write one row.
+//! Embedding lookup, and gradients added back. Each piece of the table scans all positions in order, so a row's sum
+//! has a fixed order and no two threads write the same row.
 
 use burn_flex::FlexTensor;
 
@@ -8,7 +8,7 @@ use super::cross_entropy::integers;
 use super::linear::Sum;
 use super::simd::map_in_place;
 
-/// Rows of a table `[V, D]`: ids `[B, S]` to `[B, S, D]`.
+/// Looks up rows of a table `[V, D]`: ids `[B, S]` to `[B, S, D]`.
 pub fn forward(weight: FlexTensor, ids: FlexTensor) -> FlexTensor {
     let weight = contiguous(weight);
     let ([rows, width], [batch, seq]) = (dims(&weight), dims(&ids));
@@ -26,13 +26,13 @@ pub fn forward(weight: FlexTensor, ids: FlexTensor) -> FlexTensor {
     tensor(out, [batch, seq, width])
 }
 
-/// The table's gradient, `[rows, D]`.
+/// Returns the gradient of the table, `[rows, D]`.
 pub fn backward(ids: FlexTensor, grad: FlexTensor, rows: usize) -> FlexTensor {
     let grad = contiguous(grad);
     let [_, _, width] = dims(&grad);
     let ids = integers(ids);
     let step = width.max(1);
-    // Few pieces: each scans all ids.
+    // Only a few pieces, since each scans all ids.
     let per_piece = (rows / 16).max(PIECE / step).max(1);
     let out = made(rows * width, per_piece * step, |first, piece| {
         let (low, count) = (first / step, piece.len() / step);

@@ -1,7 +1,8 @@
-//! Rows sorted by group: copied there, multiplied by each group's matrix, added up again.
+//! Rows sorted by group: gathered, multiplied by each group's matrix, and summed back per token.
 //!
-//! Groups are multiplied on all threads, small ones together (`product::grouped`); a product is cut by its size alone, and a
-//! token's rows are added in the order of its choices, so that all bits are the same for any number of threads.
+//! Groups are multiplied on all threads, small ones together (`product::grouped`). A product is divided by its size
+//! only, and a token's rows are added in the order of its choices, so results are bit-identical for any number of
+//! threads.
 
 use burn_flex::{Flex, FlexTensor};
 use pulp::{Simd, WithSimd};
@@ -67,21 +68,21 @@ impl GroupedBackwardOps for Flex {
     }
 }
 
-/// The rows of a group as a matrix.
+/// Returns the rows of a group as a matrix.
 fn rows_of<'a>(x: &'a FlexTensor, groups: &Groups, group: usize) -> Matrix<'a> {
     let ([_, width], rows) = (dims(x), groups.of(group));
     let numbers = &slice(x)[rows.start * width..rows.end * width];
     Matrix::rows(numbers, [rows.len(), width])
 }
 
-/// The matrix of a group among those of all, `[groups, rows, columns]`.
+/// Returns the matrix of a group in `[groups, rows, columns]`.
 fn matrix_of(all: &FlexTensor, group: usize) -> Matrix<'_> {
     let [_, rows, columns] = dims(all);
     let numbers = &slice(all)[group * rows * columns..][..rows * columns];
     Matrix::rows(numbers, [rows, columns])
 }
 
-/// `x·weightᵀ + bias`, group by group.
+/// Computes `x·weightᵀ + bias`, group by group.
 fn forward(
     x: FlexTensor,
     weight: FlexTensor,
@@ -101,7 +102,7 @@ fn forward(
     tensor(products_made(&products), [groups.rows(), d_out])
 }
 
-/// `grad·weight`, group by group.
+/// Computes `grad·weight`, group by group.
 fn input_gradient(grad: FlexTensor, weight: FlexTensor, groups: &Groups) -> FlexTensor {
     let (grad, weight) = (contiguous(grad), contiguous(weight));
     let [_, _, d_in] = dims(&weight);
@@ -114,7 +115,7 @@ fn input_gradient(grad: FlexTensor, weight: FlexTensor, groups: &Groups) -> Flex
     tensor(products_made(&products), [groups.rows(), d_in])
 }
 
-/// `gradᵀ·x`, group by group; zeros where a group has no rows.
+/// Computes `gradᵀ·x`, group by group; zeros for a group without rows.
 fn weight_gradient(x: FlexTensor, grad: FlexTensor, groups: &Groups) -> FlexTensor {
     let (x, grad) = (contiguous(x), contiguous(grad));
     let ([_, d_in], [_, d_out]) = (dims(&x), dims(&grad));
@@ -127,7 +128,7 @@ fn weight_gradient(x: FlexTensor, grad: FlexTensor, groups: &Groups) -> FlexTens
     tensor(products_made(&products), [groups.len(), d_out, d_in])
 }
 
-/// The sum of each group's rows.
+/// Returns the sum of each group's rows.
 fn bias_gradient(grad: FlexTensor, groups: &Groups) -> FlexTensor {
     let grad = contiguous(grad);
     let [_, width] = dims(&grad);
@@ -138,7 +139,7 @@ fn bias_gradient(grad: FlexTensor, groups: &Groups) -> FlexTensor {
     tensor(sums.collect::<Vec<f32>>(), [groups.len(), width])
 }
 
-/// Tokens' vectors as rows.
+/// Copies the tokens' vectors to the sorted rows.
 fn gather(x: FlexTensor, groups: &Groups) -> FlexTensor {
     let x = contiguous(x);
     let [_, width] = dims(&x);
@@ -152,7 +153,7 @@ fn gather(x: FlexTensor, groups: &Groups) -> FlexTensor {
     tensor(out, [groups.rows(), width])
 }
 
-/// `x·weight`.
+/// `x·weight`; the field is the weight.
 #[derive(Clone, Copy)]
 struct Times(f32);
 
@@ -163,7 +164,7 @@ impl Elementwise<1> for Times {
     }
 }
 
-/// `sum + x·weight`.
+/// `sum + x·weight`; the field is the weight.
 #[derive(Clone, Copy)]
 struct PlusTimes(f32);
 
@@ -174,7 +175,7 @@ impl Elementwise<2> for PlusTimes {
     }
 }
 
-/// The sum of each token's rows, each times its weight.
+/// Returns for each token the sum of its rows, each multiplied by its weight.
 fn combine(y: FlexTensor, weights: Option<FlexTensor>, groups: &Groups) -> FlexTensor {
     let (y, weights) = (contiguous(y), weights.map(contiguous));
     let ([_, width], choices) = (dims(&y), groups.choices());
@@ -200,7 +201,8 @@ fn combine(y: FlexTensor, weights: Option<FlexTensor>, groups: &Groups) -> FlexT
     tensor(out, [groups.tokens(), width])
 }
 
-/// Gradients of the rows, and of their weights: the products of rows with what comes back to their tokens.
+/// Returns the gradients of the rows, and of their weights: the dot products of rows with the gradients of their
+/// tokens.
 fn combine_backward(
     y: FlexTensor,
     weights: FlexTensor,
@@ -230,7 +232,7 @@ fn combine_backward(
     [tensor(of_y, [rows, width]), tensor(of_weights, shape)]
 }
 
-/// The product of two rows.
+/// Returns the dot product of two rows.
 fn dot(x: &[f32], y: &[f32]) -> f32 {
     struct Kernel<'a>([&'a [f32]; 2]);
     impl WithSimd for Kernel<'_> {
@@ -243,7 +245,7 @@ fn dot(x: &[f32], y: &[f32]) -> f32 {
     run(Kernel([x, y]))
 }
 
-/// Rows that one task takes.
+/// Returns the number of rows of one task.
 fn rows_of_a_piece(width: usize) -> usize {
     (PIECE / width.max(1)).max(1)
 }

@@ -1,5 +1,6 @@
-//! The loss of a vocabulary straight from hidden states: scores of some rows at a time, their loss, and while they
-//! are in cache what they add to the gradients. The whole `[positions, vocab]` never exists, forward or backward.
+//! The loss over a vocabulary straight from hidden states. The logits of some rows are computed at a time, then their
+//! loss and, while they are in cache, their contribution to the gradients. The whole `[positions, vocab]` never
+//! exists, forward or backward.
 
 use std::borrow::Cow;
 
@@ -13,9 +14,9 @@ use super::simd::map_in_place;
 use crate::kernel::NOT_SCORED;
 use crate::kernel::extension::HeadLossSaved;
 
-/// Scores that exist at one time, 8 MiB of them, when that is rows enough for a product.
+/// Number of logits that exist at a time, 8 MiB, if that gives enough rows for a product.
 const SCORES: usize = 1 << 21;
-/// Rows of a product at least: the head is copied for each tile, in both directions.
+/// Minimum number of rows of a product: the head is copied for each tile, in both directions.
 const ROWS: usize = 256;
 
 /// Hidden states, the head and the targets of one call.
@@ -27,23 +28,23 @@ pub struct Problem {
     smoothing: f64,
 }
 
-/// The scored positions: which they are, their hidden states row after row, their targets.
+/// The scored positions: their indices, their hidden states row after row, and their targets.
 struct Rows<'a> {
     places: Vec<usize>,
     hidden: Cow<'a, [f32]>,
     targets: Cow<'a, [i64]>,
 }
 
-/// Gradients of the scored positions' hidden states and of the head, of the loss's sum.
+/// Gradients of the summed loss by the scored positions' hidden states and by the head.
 struct Gradients {
     hidden: Vec<f32>,
-    /// The first tile makes it.
+    /// Created by the first tile.
     weight: Vec<f32>,
     bias: Option<Vec<f32>>,
 }
 
 impl Problem {
-    /// hidden `[positions, d]`, weight `[vocab, d]`, bias `[vocab]`, targets `[positions]`.
+    /// Wraps hidden `[positions, d]`, weight `[vocab, d]`, bias `[vocab]` and targets `[positions]`.
     pub fn new(
         hidden: FlexTensor,
         weight: FlexTensor,
@@ -60,7 +61,7 @@ impl Problem {
         }
     }
 
-    /// Positions, width and vocabulary.
+    /// Returns the numbers of positions, width and vocabulary.
     fn sizes(&self) -> [usize; 3] {
         let [positions, d] = dims(&self.hidden);
         let [vocab, inner] = dims(&self.weight);
@@ -69,7 +70,7 @@ impl Problem {
         [positions, d, vocab]
     }
 
-    /// The head as `[d, vocab]`.
+    /// Returns the head as `[d, vocab]`.
     fn head(&self) -> Matrix<'_> {
         Matrix::rows(slice(&self.weight), dims(&self.weight)).transposed()
     }
@@ -97,7 +98,7 @@ impl Problem {
         }
     }
 
-    /// Loss and hits of the scored rows; adds to `gradients` when there are some.
+    /// Returns loss and hits of the scored rows; adds to `gradients` if they are given.
     fn run(&self, rows: &Rows, mut gradients: Option<&mut Gradients>) -> Vec<Scored> {
         let [_, d, vocab] = self.sizes();
         let (count, head) = (rows.places.len(), self.head());
@@ -121,7 +122,7 @@ impl Problem {
         all
     }
 
-    /// Adds a tile's share; `scores` are their own gradients by now.
+    /// Adds a tile's contribution; `scores` has already been overwritten by the gradients of the logits.
     fn add(&self, to: &mut Gradients, (first, hidden): (usize, Matrix), scores: &[f32]) {
         let [n, d] = hidden.shape;
         let vocab = scores.len() / n;
@@ -137,7 +138,8 @@ impl Problem {
         }
     }
 
-    /// The sum of the losses, then 1 for every position whose target has the highest score and 0 for others.
+    /// Returns the sum of the losses, followed by 1 for every position whose target has the highest logit and 0 for
+    /// others.
     fn result(&self, rows: &Rows, scored: &[Scored]) -> FlexTensor {
         let sum: f64 = scored.iter().map(|s| f64::from(s.loss)).sum();
         let mut out = vec![0.0; self.targets.len() + 1];
@@ -150,7 +152,7 @@ impl Problem {
     }
 }
 
-/// The loss and hits, `[1 + positions]`.
+/// Returns the loss and hits, `[1 + positions]`.
 pub fn forward(problem: &Problem) -> FlexTensor {
     let [_, d, _] = problem.sizes();
     let rows = problem.scored(d);
@@ -158,7 +160,7 @@ pub fn forward(problem: &Problem) -> FlexTensor {
     problem.result(&rows, &scored)
 }
 
-/// The same, with the gradients of the sum.
+/// Returns the same with the gradients of the sum.
 pub fn saving(problem: &Problem) -> HeadLossSaved<Flex> {
     let [positions, d, vocab] = problem.sizes();
     let rows = problem.scored(d);

@@ -21,7 +21,7 @@ impl Elementwise<2> for Sum {
     }
 }
 
-/// The dimensions as rows of the last one.
+/// Returns the shape as a number of rows and the size of the last dimension.
 fn as_rows(x: &FlexTensor) -> [usize; 2] {
     let shape = x.layout().shape();
     let rank = shape.num_dims();
@@ -29,7 +29,7 @@ fn as_rows(x: &FlexTensor) -> [usize; 2] {
     [rows, shape[rank - 1]]
 }
 
-/// The matrix with its rows or its columns contiguous: only any other is copied.
+/// Returns the matrix with its rows or its columns contiguous; copies only if neither are.
 fn dense(x: FlexTensor) -> FlexTensor {
     let strides = x.layout().strides();
     match strides.contains(&1) && strides.iter().all(|stride| *stride >= 0) {
@@ -38,7 +38,7 @@ fn dense(x: FlexTensor) -> FlexTensor {
     }
 }
 
-/// A [`dense`] matrix where it lies.
+/// Returns a view of a [`dense`] matrix.
 fn matrix(x: &FlexTensor) -> Matrix<'_> {
     let (numbers, layout) = (slice(x), x.layout());
     let strides = layout.strides();
@@ -49,7 +49,7 @@ fn matrix(x: &FlexTensor) -> Matrix<'_> {
     }
 }
 
-/// `out`, row after row, in the shape of `x` with another last dimension.
+/// Returns `out`, row after row, in the shape of `x` with another last dimension.
 fn shaped(out: Vec<f32>, x: &FlexTensor, last: usize) -> FlexTensor {
     let mut shape = x.layout().shape().clone();
     let rank = shape.num_dims();
@@ -57,7 +57,7 @@ fn shaped(out: Vec<f32>, x: &FlexTensor, last: usize) -> FlexTensor {
     tensor(out, shape)
 }
 
-/// `x·weightᵀ + bias`.
+/// Computes `x·weightᵀ + bias`.
 pub fn forward(x: FlexTensor, weight: FlexTensor, bias: Option<FlexTensor>) -> FlexTensor {
     let (x, weight) = (contiguous(x), dense(weight));
     let left = Matrix::rows(slice(&x), as_rows(&x));
@@ -75,8 +75,8 @@ pub fn forward(x: FlexTensor, weight: FlexTensor, bias: Option<FlexTensor>) -> F
     shaped(out, &x, d_out)
 }
 
-/// The panels of a weight that is stored in them for rows of this width: what lies before the row that marks it. Any
-/// other weight is a matrix, whose shape the product checks.
+/// Returns the panels of a weight that is stored in panels for rows of this width: everything before the marker row.
+/// Returns `None` for any other weight, which is an ordinary matrix whose shape the product checks.
 fn panels(weight: &FlexTensor, d_in: usize) -> Option<&[f32]> {
     let [rows, width] = dims(weight);
     if rows == 0 || width == 0 || !width.is_multiple_of(PANEL) {
@@ -97,7 +97,7 @@ fn panels(weight: &FlexTensor, d_in: usize) -> Option<&[f32]> {
     Some(&numbers.data[..end])
 }
 
-/// `grad·weight`.
+/// Computes `grad·weight`.
 pub fn input_gradient(grad: FlexTensor, weight: FlexTensor) -> FlexTensor {
     let (grad, weight) = (contiguous(grad), dense(weight));
     let left = Matrix::rows(slice(&grad), as_rows(&grad));
@@ -105,7 +105,7 @@ pub fn input_gradient(grad: FlexTensor, weight: FlexTensor) -> FlexTensor {
     shaped(product_made(left, right, None), &grad, right.shape[1])
 }
 
-/// `gradᵀ·x` over all positions.
+/// Computes `gradᵀ·x` over all positions.
 pub fn weight_gradient(x: FlexTensor, grad: FlexTensor) -> FlexTensor {
     let (x, grad) = (contiguous(x), contiguous(grad));
     let left = Matrix::rows(slice(&grad), as_rows(&grad)).transposed();
@@ -114,17 +114,17 @@ pub fn weight_gradient(x: FlexTensor, grad: FlexTensor) -> FlexTensor {
     tensor(product_made(left, right, None), shape)
 }
 
-/// Rows that are summed into one partial sum; fixed, so that the order of additions is.
+/// Number of rows that are summed into one partial sum; fixed, so that the order of additions is.
 const ROWS: usize = 128;
 
-/// Sum over all but the last dimension.
+/// Sums over all but the last dimension.
 pub fn bias_gradient(grad: FlexTensor) -> FlexTensor {
     let grad = contiguous(grad);
     let [_, width] = as_rows(&grad);
     tensor(sum_of_rows(slice(&grad), width), [width])
 }
 
-/// The sum of the rows of this width.
+/// Returns the sum of rows of this width.
 pub fn sum_of_rows(elements: &[f32], width: usize) -> Vec<f32> {
     if elements.is_empty() || width == 0 {
         return vec![0.0; width];
@@ -149,7 +149,7 @@ pub fn sum_of_rows(elements: &[f32], width: usize) -> Vec<f32> {
     sum
 }
 
-/// `x + y`, over the buffer of either that nothing else holds.
+/// Computes `x + y`, in place if nothing else refers to the buffer of either.
 pub fn add(x: FlexTensor, y: FlexTensor) -> FlexTensor {
     if y.is_unique() && !x.is_unique() {
         elementwise(Sum, y, [x])

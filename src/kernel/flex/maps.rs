@@ -1,4 +1,4 @@
-//! Functions of single elements over whole slices, a register at a time.
+//! Elementwise functions over whole slices, one register at a time.
 
 use std::mem::MaybeUninit;
 
@@ -7,13 +7,13 @@ use pulp::{Simd, WithSimd};
 use super::buffer::zeroed;
 use super::simd::{Vector, run};
 
-/// A function of `N` inputs, element by element.
+/// An elementwise function of `N` inputs.
 pub trait Elementwise<const N: usize>: Copy + Send + Sync {
-    /// One register of it.
+    /// Applies the function to one register of each input.
     fn apply<S: Simd>(self, simd: S, inputs: [Vector<S>; N]) -> Vector<S>;
 }
 
-/// `out[i] = f(inputs[0][i], …)`; every slice has the length of `out`.
+/// Computes `out[i] = f(inputs[0][i], …)`; every slice has the length of `out`.
 pub fn map<const N: usize, F: Elementwise<N>>(f: F, inputs: [&[f32]; N], out: &mut [f32]) {
     struct Kernel<'a, F, const N: usize>(F, [&'a [f32]; N], &'a mut [f32]);
     impl<F: Elementwise<N>, const N: usize> WithSimd for Kernel<'_, F, N> {
@@ -39,7 +39,7 @@ pub fn map<const N: usize, F: Elementwise<N>>(f: F, inputs: [&[f32]; N], out: &m
     run(Kernel(f, inputs, out));
 }
 
-/// [`map`] into places where nothing was: all of them are written.
+/// Like [`map`], into uninitialised memory, all of which is written.
 pub fn map_new<const N: usize, F: Elementwise<N>>(
     f: F,
     inputs: [&[f32]; N],
@@ -59,7 +59,7 @@ pub fn map_new<const N: usize, F: Elementwise<N>>(
             let at = body.as_mut_ptr().cast::<S::f32s>();
             for i in 0..count {
                 let x = heads.map(|h| Vector::new(simd, h[i]));
-                // SAFETY: register i of the body, which has `count` of them.
+                // SAFETY: the body has `count` registers, and this is register i.
                 unsafe { at.add(i).write_unaligned(f.apply(simd, x).lanes()) };
             }
             if !tail.is_empty() {
@@ -71,7 +71,7 @@ pub fn map_new<const N: usize, F: Elementwise<N>>(
     run(Kernel(f, inputs, out));
 }
 
-/// `io[i] = f(io[i], others[0][i], …)` for functions of one input more than `others` has.
+/// Computes `io[i] = f(io[i], others[0][i], …)` for functions of one input more than `others` has.
 pub fn map_in_place<const N: usize, const M: usize, F: Elementwise<N>>(
     f: F,
     io: &mut [f32],

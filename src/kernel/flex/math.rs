@@ -1,4 +1,4 @@
-//! exp, tanh, erf and their kin on registers, each within a few units in the last place of the true value.
+//! exp, tanh, erf and related functions on registers, each within a few units in the last place of the true value.
 //!
 //! Polynomials: exp and tanh are Cody and Waite reductions with the classic Cephes coefficients (Moshier); erf
 //! is fitted for this file (relative minimax of `erf(x)/x − 1` in x² below 0.93, of `ln(1 − erf(x))/x`
@@ -8,19 +8,19 @@ use pulp::Simd;
 
 use super::simd::Vector;
 
-/// `eˣ`: 1 ulp; below −86.6 it is 0, above 88.72 infinite.
+/// `eˣ`, within 1 ulp; 0 below −86.6 and infinite above 88.72.
 #[inline(always)]
 pub fn exp<S: Simd>(x: Vector<S>) -> Vector<S> {
     exp_below(x.min(x.same(MOST))).unless_nan(x)
 }
 
-/// The exponent from which on `exp` is infinite, and a little more.
+/// Slightly more than the exponent from which `exp` is infinite.
 const MOST: f32 = 88.8;
 
-/// `eˣ` of numbers up to 88.8, and of NaN: exponentials less the largest one have no other.
+/// `eˣ` of numbers up to 88.8, and of NaN; enough for softmax, whose exponents are never positive.
 #[inline(always)]
 pub fn exp_below<S: Simd>(x: Vector<S>) -> Vector<S> {
-    /// Adding it rounds to an integer: 1.5·2²³.
+    /// Adding this number, 1.5·2²³, rounds to an integer.
     const ROUND: f32 = 12_582_912.0;
     const LOWEST: f32 = -86.6;
     let rounded = x.affine(std::f32::consts::LOG2_E, ROUND);
@@ -37,10 +37,10 @@ pub fn exp_below<S: Simd>(x: Vector<S>) -> Vector<S> {
         5e-1,
     ]);
     let p = p.mul_add(r * r, r) + x.same(1.0);
-    // Twice half the power: 2¹²⁸ alone would overflow.
+    // Twice half the power, since 2¹²⁸ itself would overflow.
     let y = p * rounded.half_power_of_two();
     let y = y + y;
-    // Of numbers far below and −∞ the sum above means nothing.
+    // For −∞ and numbers far below zero, the result above is meaningless.
     x.select_less(x.same(LOWEST), x.same(0.0), y)
 }
 
@@ -57,7 +57,7 @@ pub fn tanh<S: Simd>(x: Vector<S>) -> Vector<S> {
         -3.333_328e-1,
     ]);
     let small = (small * z).mul_add(x, x);
-    // Beyond 9.1 it is 1 in float32; the bound keeps exp finite.
+    // Beyond 9.1, tanh is 1 in float32; the bound keeps exp finite.
     let e = exp((size + size).min(x.same(20.0)));
     let large = (x.same(1.0) - x.same(2.0) / (e + x.same(1.0))).copy_sign(x);
     size.select_less(x.same(0.625), small, large).unless_nan(x)
@@ -76,7 +76,7 @@ pub fn erf<S: Simd>(x: Vector<S>) -> Vector<S> {
         1.283_791_5e-1,
     ]);
     let small = small.mul_add(x, x);
-    // Beyond 3.93 it is 1 in float32.
+    // Beyond 3.93, erf is 1 in float32.
     let bounded = size.min(x.same(4.0));
     let log = bounded.polynomial([
         -1.076_316_3e-5,
@@ -121,7 +121,8 @@ mod tests {
         }
     }
 
-    /// Largest error over a fine grid, in units in the last place of the float32 nearest to the truth.
+    /// Returns the largest error over a fine grid, in units in the last place of the float32 nearest to the true
+    /// value.
     fn worst(function: Function, truth: impl Fn(f64) -> f64, low: f32, high: f32) -> f64 {
         let n = 200_003;
         let x: Vec<f32> = (0..n)
@@ -147,7 +148,7 @@ mod tests {
         assert!(worst(Function::Erf, series_erf, -4.5, 4.5) < 3.0);
     }
 
-    /// Taylor's series, in float64; enough terms for |x| < 4.5.
+    /// The Taylor series in float64, with enough terms for |x| < 4.5.
     fn series_erf(x: f64) -> f64 {
         if x.abs() > 4.2 {
             return x.signum() * (1.0 - 2.0e-9);

@@ -1,6 +1,6 @@
-//! The kernels for Burn's CPU backend: float32 slices in, float32 slices out.
+//! The kernels for Burn's CPU backend, on float32 slices.
 //!
-//! Work is cut into pieces by size alone, so sums are added in one order whatever the number of threads.
+//! Work is divided by size only, so sums have the same order for any number of threads.
 
 pub mod activation;
 pub mod adaptive;

@@ -1,5 +1,5 @@
-//! Layer and root mean square normalisation, one row at a time; the backward pass recomputes the row's mean
-//! and scale, which costs less than keeping them.
+//! Layer and RMS normalisation, one row at a time. The backward pass recomputes the row's mean and scale, which costs
+//! less than keeping them.
 
 use std::mem::MaybeUninit;
 
@@ -11,7 +11,7 @@ use super::linear::Sum;
 use super::simd::{Vector, map_in_place, row_sum, run};
 use crate::kernel::extension::NormSettings;
 
-/// A row's mean (0 when not centred) and the inverse of its scale.
+/// Returns a row's mean (0 if not centred) and the inverse of its scale.
 #[inline(always)]
 fn statistics<S: Simd>(simd: S, row: &[f32], settings: NormSettings) -> (f32, f32) {
     let len = row.len() as f32;
@@ -30,7 +30,7 @@ struct Forward<'a> {
     gamma: &'a [f32],
     beta: Option<&'a [f32]>,
     settings: NormSettings,
-    /// All of it is written.
+    /// Output, of which every element is written.
     out: &'a mut [MaybeUninit<f32>],
 }
 
@@ -62,7 +62,7 @@ impl WithSimd for Forward<'_> {
     }
 }
 
-/// Normalises the last dimension.
+/// Normalises over the last dimension.
 pub fn forward(
     x: FlexTensor,
     gamma: Option<FlexTensor>,
@@ -93,7 +93,7 @@ struct ForwardOfSum<'a> {
     beta: Option<&'a [f32]>,
     settings: NormSettings,
     sum: &'a mut [f32],
-    /// All of it is written.
+    /// Normalised output, of which every element is written.
     out: &'a mut [MaybeUninit<f32>],
 }
 
@@ -123,7 +123,7 @@ impl WithSimd for ForwardOfSum<'_> {
     }
 }
 
-/// `factor·x + y`, and its last dimension normalised.
+/// Returns `factor·x + y`, and the same normalised over the last dimension.
 pub fn forward_of_sum(
     terms: [FlexTensor; 2],
     factor: f64,
@@ -150,7 +150,7 @@ pub fn forward_of_sum(
     };
     let sizes = ([len; 2], [piece; 2]);
     let each = |(): &mut (), i, parts: [&mut [MaybeUninit<f32>]; 2]| work(i, parts);
-    // SAFETY: the sum is zeros at first, and `ForwardOfSum` writes all of its output.
+    // SAFETY: the sum starts as zeros, and `ForwardOfSum` writes all of its output.
     let made = unsafe { made_new_with(sizes.0, sizes.1, 0.., || (), each) };
     let shape = terms[0].layout().shape();
     made.map(|numbers| tensor(numbers, shape.clone()))
@@ -161,7 +161,7 @@ struct Backward<'a> {
     gamma: &'a [f32],
     grad: &'a [f32],
     settings: NormSettings,
-    /// All of it is written.
+    /// Gradient of x, of which every element is written.
     d_x: &'a mut [MaybeUninit<f32>],
     d_gamma: &'a mut [f32],
     d_beta: &'a mut [f32],
@@ -205,7 +205,7 @@ impl WithSimd for Backward<'_> {
     }
 }
 
-/// Gradients of x, gamma and beta.
+/// Returns the gradients of x, gamma and beta.
 pub fn backward(
     x: FlexTensor,
     gamma: Option<FlexTensor>,
@@ -239,7 +239,7 @@ pub fn backward(
     };
     let lens = [len, pieces * sums];
     let each = |(): &mut (), i, parts: [&mut [MaybeUninit<f32>]; 2]| work(i, parts);
-    // SAFETY: the sums are zeros at first, and `Backward` writes all of the gradient of x.
+    // SAFETY: the sums start as zeros, and `Backward` writes all of the gradient of x.
     let [d_x, partial] = unsafe { made_new_with(lens, [piece, sums], 0.., || (), each) };
     let mut total = vec![0.0; 2 * width];
     for part in partial.chunks_exact(sums) {
@@ -254,7 +254,7 @@ pub fn backward(
     ]
 }
 
-/// One gamma and, if there is beta, one beta a column; gamma is 1 where there is none.
+/// Returns one gamma per column, 1 if there is no gamma, and one beta per column if there is a beta.
 fn vectors(
     width: usize,
     gamma: Option<FlexTensor>,
@@ -269,13 +269,13 @@ fn vectors(
     (gamma, beta)
 }
 
-/// The last dimension.
+/// Returns the size of the last dimension.
 pub fn last(x: &FlexTensor) -> usize {
     let shape = x.layout().shape();
     shape[shape.num_dims() - 1]
 }
 
-/// Elements of a piece of whole rows, of at most so many elements where a row has no more.
+/// Returns the number of elements of a piece of whole rows: at most `most`, but at least one row.
 pub fn whole_rows(most: usize, width: usize) -> usize {
     ((most / width.max(1)).max(1) * width).max(1)
 }

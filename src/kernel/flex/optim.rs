@@ -1,4 +1,4 @@
-//! Whole-tensor work of optimizers: one pass over memory, in place, all threads.
+//! An optimizer's operations on whole tensors: one pass over memory, in place, on all threads.
 
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
@@ -9,7 +9,7 @@ use super::simd::{Elementwise, Vector, map, map_in_place, row_sum, run};
 use super::threads;
 use crate::kernel::AdamwArgs;
 
-/// `x·factor`.
+/// `x·factor`; the field is the factor.
 #[derive(Clone, Copy)]
 pub struct Scale(pub f32);
 
@@ -20,7 +20,7 @@ impl Elementwise<1> for Scale {
     }
 }
 
-/// `x·factor`, in place when it can.
+/// Returns `x·factor`, in place if possible.
 pub fn scale(x: FlexTensor, factor: f32) -> FlexTensor {
     elementwise(Scale(factor), x, [])
 }
@@ -36,7 +36,7 @@ impl WithSimd for Squares<'_> {
     }
 }
 
-/// Sum of squares. Each piece is summed in float32 lanes, the pieces in float64 in their order.
+/// Returns the sum of squares. Each piece is summed in float32 lanes, the pieces in float64 in their order.
 pub fn sum_of_squares(x: FlexTensor) -> f64 {
     let x = contiguous(x);
     let piece = |part: &[f32]| f64::from(run(Squares(part)));
@@ -55,7 +55,7 @@ impl WithSimd for SquaredDifferences<'_> {
     }
 }
 
-/// Sum of squared differences of tensors of one shape, summed as squares are.
+/// Returns the sum of squared differences of tensors of one shape, summed like [`sum_of_squares`].
 pub fn squared_distance(x: FlexTensor, y: FlexTensor) -> f64 {
     let (x, y) = (contiguous(x), contiguous(y));
     let piece = |(x, y): (&[f32], &[f32])| f64::from(run(SquaredDifferences([x, y])));
@@ -64,12 +64,12 @@ pub fn squared_distance(x: FlexTensor, y: FlexTensor) -> f64 {
     threads::map(pieces, piece).iter().sum()
 }
 
-/// The running mean: factors of the old mean and of the gradient.
+/// A running mean: the factors of the old mean and of the gradient.
 #[derive(Clone, Copy)]
 pub(super) struct Mean(f32, f32);
 
 impl Mean {
-    /// The mean of this decay.
+    /// Creates a running mean with this decay.
     pub(super) fn of(decay: f64) -> Self {
         Self(decay as f32, (1.0 - decay) as f32)
     }
@@ -82,12 +82,12 @@ impl Elementwise<2> for Mean {
     }
 }
 
-/// The running mean of squares.
+/// A running mean of squares: the factors of the old mean and of the squared gradient.
 #[derive(Clone, Copy)]
 pub(super) struct MeanSquare(f32, f32);
 
 impl MeanSquare {
-    /// The mean of this decay.
+    /// Creates a running mean of squares with this decay.
     pub(super) fn of(decay: f64) -> Self {
         Self(decay as f32, (1.0 - decay) as f32)
     }
@@ -100,7 +100,7 @@ impl Elementwise<2> for MeanSquare {
     }
 }
 
-/// The parameter's step.
+/// The update of the parameter.
 #[derive(Clone, Copy)]
 struct Update {
     decay: f32,
@@ -117,7 +117,7 @@ impl Elementwise<3> for Update {
     }
 }
 
-/// Everything that one step does to a stretch of a parameter.
+/// All that one AdamW step does to a range of a parameter.
 #[derive(Clone, Copy)]
 struct Rule {
     first: Mean,
@@ -140,7 +140,7 @@ impl Rule {
         }
     }
 
-    /// Block by block, so that the second and third pass meet the moments in cache.
+    /// Applies the step block by block, so that the second and third pass find the moments in cache.
     fn apply(self, param: &mut [f32], m: &mut [f32], v: &mut [f32], grad: &[f32]) {
         const BLOCK: usize = 2048;
         for start in (0..param.len()).step_by(BLOCK) {
@@ -153,7 +153,7 @@ impl Rule {
     }
 }
 
-/// One AdamW step over param and moments; buffers that others hold are copied first.
+/// Takes one AdamW step on parameter and moments; buffers that something else refers to are copied first.
 pub fn adamw_step(
     param: FlexTensor,
     grad: FlexTensor,
@@ -177,7 +177,7 @@ pub fn adamw_step(
     [param, m, v]
 }
 
-/// The tensor as the only holder of its buffer.
+/// Returns the tensor as the only owner of its buffer, copying it if necessary.
 pub(super) fn own(x: FlexTensor) -> FlexTensor {
     let x = contiguous(x);
     if x.is_unique() {

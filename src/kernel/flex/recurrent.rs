@@ -1,7 +1,8 @@
-//! How the positions of a recurrence are cut into tasks, in either direction.
+//! Division of a recurrence's positions into tasks, in either direction.
 //!
-//! A position is a round of tasks, each some rows and some units with all their gates, so that gates are made while
-//! their products are in a core's cache. The products and sums of a unit are the same however tasks are cut.
+//! Each position is a round of tasks; a task is some rows and some units with all their gates, so that gates are
+//! computed while their products are in a core's cache. The products and sums of a unit do not depend on how tasks
+//! are divided.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -17,36 +18,36 @@ use crate::kernel::recurrent::extension::{
 };
 use crate::kernel::recurrent::{RecurrenceSettings, Step};
 
-/// Units of a task: a whole number of panels on every machine.
+/// Number of units of a task: a whole number of panels on every machine.
 const UNITS: usize = 64;
 
-/// Tasks of a position at least, when there are rows enough.
+/// Minimum number of tasks of a position, if there are enough rows.
 const TASKS: usize = 8;
 
-/// Rows of a block of registers.
+/// Number of rows of a register block.
 const HEIGHT: usize = 6;
 
-/// Multiply-adds of a position from which a second thread pays.
+/// Number of multiply-adds of a position from which a second thread pays off.
 const THREADS_FROM: usize = 64 * 64 * 64;
 
-/// Positions up to which copying the weights does not pay.
+/// Number of positions up to which packing the weights does not pay off.
 const FEW: usize = 2;
 
-/// The sizes of a recurrence and what it is told.
+/// Sizes and settings of a recurrence.
 #[derive(Clone, Copy)]
 pub struct Shape<'a> {
-    /// Rows.
+    /// Number of rows.
     pub batch: usize,
-    /// Positions.
+    /// Number of positions.
     pub seq: usize,
-    /// Units.
+    /// Number of units.
     pub d: usize,
-    /// Which cell, and where sequences begin and end.
+    /// The cell, and where sequences begin and end.
     pub settings: &'a RecurrenceSettings,
 }
 
 impl<'a> Shape<'a> {
-    /// Of inputs `[batch, seq, gates·d]`.
+    /// Derives the sizes from inputs `[batch, seq, gates·d]`.
     pub fn new(inputs: &FlexTensor, settings: &'a RecurrenceSettings) -> Self {
         let [batch, seq, width] = dims(inputs);
         Self {
@@ -57,12 +58,12 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Width of all gates.
+    /// Returns the width of all gates.
     pub fn width(&self) -> usize {
         self.settings.cell.gates() * self.d
     }
 
-    /// The step at a position of a row; beyond the last one, nothing special.
+    /// Returns the step at a position of a row; [`Step::Next`] past the last position.
     pub fn step(&self, row: usize, at: usize) -> Step {
         match at < self.seq {
             true => self.settings.sequences.step(row, self.seq, at),
@@ -70,12 +71,12 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Whether products read the weights where they lie.
+    /// Returns whether products read the weights unpacked.
     pub fn few(&self) -> bool {
         self.seq <= FEW
     }
 
-    /// Calls `work` for the tasks of a position, on all threads when they are large enough.
+    /// Calls `work` for the tasks of a position, on all threads if they are large enough.
     pub fn each(&self, work: impl Fn(Task) + Sync) {
         let units = self.d.div_ceil(UNITS).max(1);
         let parts = TASKS.div_ceil(units);
@@ -96,7 +97,7 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// Some rows and some units.
+/// Some rows and some units of a position.
 #[derive(Clone)]
 pub struct Task {
     /// Rows of the batch.
@@ -106,24 +107,24 @@ pub struct Task {
 }
 
 impl Task {
-    /// Its units of a row of a buffer that begins at `start`.
+    /// Returns the task's units of a row that starts at `start` in a buffer.
     ///
     /// # Safety
-    /// As of [`Shared::row`]: the row is one of this task's, or no task writes it.
+    /// As for [`Shared::row`]: the row must be one of this task's, or no task may write it.
     #[allow(clippy::mut_from_ref)]
     #[inline(always)]
     pub unsafe fn of<'a>(&self, buffer: &'a Shared, start: usize) -> &'a mut [f32] {
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's promise.
         unsafe { buffer.row(start + self.units.start, self.units.len()) }
     }
 }
 
 thread_local! {
-    /// A task's products.
+    /// Scratch memory for a task's products.
     static PRODUCTS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls `work` with this thread's room for `len` numbers.
+/// Calls `work` with this thread's scratch memory of `len` elements.
 pub fn with_room(len: usize, work: impl FnOnce(&mut [f32])) {
     let mut room = PRODUCTS.take();
     if room.len() < len {

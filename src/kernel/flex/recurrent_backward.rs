@@ -1,7 +1,8 @@
-//! Recurrent cells, backward: from the last position to the first, then the weights' gradient as one product.
+//! Recurrent cells, backward: from the last position to the first, then the weight gradient as one product.
 //!
-//! The gradient of h at a position comes from its output, from the gates of the next position through the weights, and,
-//! in a GRU and where a row has ended, past them (`carried`). Gates are overwritten by their gradients.
+//! The gradient of h at a position comes from its output and from the gates of the next position through the weights.
+//! In a GRU, and where a row has ended, a further part bypasses the weights (`carried`). Gates are overwritten by
+//! their gradients.
 
 use burn_flex::{Flex, FlexTensor};
 use pulp::{Simd, WithSimd};
@@ -15,7 +16,7 @@ use super::simd::run;
 use crate::kernel::recurrent::extension::{RecurrenceGradients, RecurrenceSaved};
 use crate::kernel::recurrent::{Cell, RecurrenceSettings, Step};
 
-/// The gradients of all inputs.
+/// Returns the gradients of all inputs.
 pub fn backward(
     saved: RecurrenceSaved<Flex>,
     grad: FlexTensor,
@@ -66,7 +67,7 @@ pub fn backward(
     }
 }
 
-/// The inputs.
+/// The inputs of the backward pass.
 #[derive(Clone, Copy)]
 struct Saved<'a> {
     shape: Shape<'a>,
@@ -77,7 +78,7 @@ struct Saved<'a> {
     zeros: &'a [f32],
 }
 
-/// The outputs.
+/// The outputs of the backward pass.
 struct Buffers {
     gates: Shared,
     inner: Shared,
@@ -87,7 +88,7 @@ struct Buffers {
 }
 
 impl Saved<'_> {
-    /// The gradients of all gates and of the first state.
+    /// Computes the gradients of all gates and of the first state.
     fn positions(&self, buffers: &Buffers, weight: &[f32]) {
         let Shape { batch, seq, d, .. } = self.shape;
         let weights = Weights::new(&self.shape, weight);
@@ -114,7 +115,7 @@ impl Saved<'_> {
             let n = task.units.len();
             for row in task.rows.clone() {
                 let first = row * d + task.units.start;
-                // SAFETY: these units of this row are this task's alone.
+                // SAFETY: only this task writes these units of this row.
                 let (out, carried) =
                     unsafe { (buffers.d_h.row(first, n), buffers.carried.row(first, n)) };
                 out.copy_from_slice(carried);
@@ -126,7 +127,7 @@ impl Saved<'_> {
         });
     }
 
-    /// `[gates·d, d]`: the gates' gradients times the states before them, over all positions.
+    /// Returns `[gates·d, d]`: the gates' gradients times the states before them, over all positions.
     fn weight_gradient(&self, gates: &[f32], inner: Option<&[f32]>) -> Vec<f32> {
         let Shape { batch, seq, d, .. } = self.shape;
         let positions = batch * seq;
@@ -162,7 +163,7 @@ impl Saved<'_> {
     }
 }
 
-/// The weights as the products of gates' gradients read them.
+/// The weights, as read by the products with the gates' gradients.
 enum Weights<'a> {
     Packed(Packed),
     Direct(Matrix<'a>),
@@ -207,12 +208,12 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// The gradients of a task's gates at one position.
+/// Computes the gradients of a task's gates at one position.
 struct Slopes<'a> {
     saved: &'a Saved<'a>,
     buffers: &'a Buffers,
     at: usize,
-    /// The gradients of the products with h, `[batch, gates·d]`, which the position before reads.
+    /// Gradients of the products with h, `[batch, gates·d]`, which the previous position reads.
     now: &'a Shared,
     task: &'a Task,
     products: &'a [f32],
@@ -237,11 +238,11 @@ impl Slopes<'_> {
         let (first, n) = (self.task.units.start, self.task.units.len());
         let (place, width) = (row * seq + at, shape.width());
         let (buffers, task) = (self.buffers, self.task);
-        // SAFETY: these units of this row are this task's alone in every buffer, and the buffers outlive it.
+        // SAFETY: only this task writes these units of this row in any buffer, and the buffers outlive it.
         let gate = |gate: usize| unsafe { task.of(&buffers.gates, place * width + gate * d) };
         // SAFETY: as above.
         let now = |gate: usize| unsafe { task.of(self.now, row * width + gate * d) };
-        // SAFETY: as above; an Elman layer has no inner numbers and does not ask.
+        // SAFETY: as above; an Elman cell has no inner values and does not call this.
         let inner = |place: usize| unsafe { task.of(&buffers.inner, place * d) };
         // SAFETY: as above.
         let (carried, d_c) = unsafe {

@@ -1,26 +1,26 @@
 //! The gates of recurrent cells, forward and backward, for some units of one row at one position.
 //!
-//! Forward, the products with the inputs are overwritten by the gates that they become; backward, the gates by their
-//! gradients. So a recurrence needs no more memory than what it saves.
+//! Forward, the products with the inputs are overwritten by the gates computed from them; backward, the gates are
+//! overwritten by their gradients. So a recurrence needs no memory besides what it saves.
 
 use pulp::Simd;
 
 use super::math::{sigmoid, tanh};
 use super::simd::Vector;
 
-/// The inputs and outputs of a step of a cell, as slices of equal length: the units of one row.
+/// The inputs and outputs of a cell's step, as slices of equal length: the units of one row.
 pub struct Units<'a, const I: usize, const M: usize, const O: usize> {
-    /// Read.
+    /// Slices that are read.
     pub inputs: [&'a [f32]; I],
-    /// Read and replaced.
+    /// Slices that are read and replaced.
     pub changed: [&'a mut [f32]; M],
-    /// Written.
+    /// Slices that are written.
     pub outputs: [&'a mut [f32]; O],
 }
 
-/// A step of a cell, or its derivative, on one register of each slice.
+/// A cell's step, or its derivative, on one register of each slice.
 pub trait Formula<const I: usize, const M: usize, const O: usize> {
-    /// The values that change, and the output.
+    /// Returns the new values of the changed slices, and the outputs.
     fn at<S: Simd>(
         inputs: [Vector<S>; I],
         changed: [Vector<S>; M],
@@ -28,7 +28,7 @@ pub trait Formula<const I: usize, const M: usize, const O: usize> {
 }
 
 impl<const I: usize, const M: usize, const O: usize> Units<'_, I, M, O> {
-    /// `changed, outputs = formula(inputs, changed)`, register by register.
+    /// Computes `changed, outputs = formula(inputs, changed)`, register by register.
     #[inline(always)]
     pub fn update<S: Simd, F: Formula<I, M, O>>(self, simd: S, _: F) {
         let inputs = self.inputs.map(S::as_simd_f32s);
@@ -69,7 +69,7 @@ impl<const I: usize, const M: usize, const O: usize> Units<'_, I, M, O> {
     }
 }
 
-/// Inputs a, W h; output h'.
+/// Elman step. Inputs: a, W h. Output: h'.
 pub struct Elman;
 
 impl Formula<2, 0, 1> for Elman {
@@ -82,7 +82,7 @@ impl Formula<2, 0, 1> for Elman {
     }
 }
 
-/// Inputs the three products with h, b and h; a becomes r, z, n; outputs W_n h + b, h'.
+/// GRU step. Inputs: the three products with h, b and h. Changed: a becomes r, z, n. Outputs: W_n h + b, h'.
 pub struct Gru;
 
 impl Formula<5, 3, 2> for Gru {
@@ -99,7 +99,7 @@ impl Formula<5, 3, 2> for Gru {
     }
 }
 
-/// Inputs the four products with h, and c; a becomes i, f, g, o; outputs c', h'.
+/// LSTM step. Inputs: the four products with h, and c. Changed: a becomes i, f, g, o. Outputs: c', h'.
 pub struct Lstm;
 
 impl Formula<5, 4, 2> for Lstm {
@@ -115,8 +115,8 @@ impl Formula<5, 4, 2> for Lstm {
     }
 }
 
-/// Inputs the gradient of h' in two parts, and h'; the gradient of a is written. `carried` is the third part of the
-/// gradient of h', and becomes the part of h's that does not come through W.
+/// Elman derivative. Inputs: the gradient of h' in two parts, and h'. The gradient of a is written. `carried` is the
+/// third part of the gradient of h' and becomes the part of the gradient of h that does not come through W.
 pub struct ElmanBackward;
 
 impl Formula<3, 2, 0> for ElmanBackward {
@@ -131,8 +131,8 @@ impl Formula<3, 2, 0> for ElmanBackward {
     }
 }
 
-/// Inputs the gradient of h' in two parts, and h; r, z, n and W_n h + b become their gradients, `carried` as in
-/// [`ElmanBackward`].
+/// GRU derivative. Inputs: the gradient of h' in two parts, and h. r, z, n and W_n h + b become their gradients;
+/// `carried` as in [`ElmanBackward`].
 pub struct GruBackward;
 
 impl Formula<3, 5, 0> for GruBackward {
@@ -150,8 +150,8 @@ impl Formula<3, 5, 0> for GruBackward {
     }
 }
 
-/// Inputs the gradient of h' in two parts, c' and c; i, f, g, o become their gradients, `carried` as in
-/// [`ElmanBackward`], and the gradient of c' that of c.
+/// LSTM derivative. Inputs: the gradient of h' in two parts, c' and c. i, f, g, o become their gradients, `carried`
+/// is as in [`ElmanBackward`], and the gradient of c' becomes that of c.
 pub struct LstmBackward;
 
 impl Formula<4, 6, 0> for LstmBackward {

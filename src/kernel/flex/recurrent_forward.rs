@@ -1,4 +1,5 @@
-//! Recurrent cells, forward: one product with the state a position, whose weights are copied once for all positions.
+//! Recurrent cells, forward: one product with the state per position, with weights that are packed once for all
+//! positions.
 
 use burn_flex::{Flex, FlexTensor};
 use pulp::{Simd, WithSimd};
@@ -13,7 +14,7 @@ use crate::kernel::extension::Maybe;
 use crate::kernel::recurrent::extension::RecurrenceSaved;
 use crate::kernel::recurrent::{Cell, RecurrenceSettings, Step};
 
-/// All positions, one after the other; `extra` is an LSTM's first c or a GRU's bias.
+/// Computes all positions, one after the other; `extra` is an LSTM's first c or a GRU's bias.
 pub fn forward(
     inputs: FlexTensor,
     weight: FlexTensor,
@@ -80,11 +81,11 @@ struct Buffers {
     inner: Shared,
 }
 
-/// The weights as products of a position read them.
+/// The weights, as read by the products of a position.
 enum Weights<'a> {
-    /// Each gate's, copied.
+    /// Packed, one per gate.
     Packed(Vec<Packed>),
-    /// Where they lie.
+    /// A view of the unpacked weights.
     Direct(Matrix<'a>),
 }
 
@@ -142,16 +143,16 @@ impl<'a> Weights<'a> {
 struct Position<'a> {
     shape: Shape<'a>,
     at: usize,
-    /// h before it, `[batch, d]`.
+    /// h before the position, `[batch, d]`.
     before: &'a [f32],
-    /// h after it.
+    /// h after the position.
     after: Shared,
     extra: Option<&'a [f32]>,
     zeros: &'a [f32],
     buffers: &'a Buffers,
 }
 
-/// The gates of a task from its products, of which `at(gate, row)` is where a row's begin.
+/// Computes a task's gates from its products; `at(gate, row)` is the offset of a row's products.
 struct Gates<'a, F> {
     position: &'a Position<'a>,
     task: &'a Task,
@@ -197,7 +198,7 @@ impl<F: Fn(usize, usize) -> usize> Gates<'_, F> {
             Step::Begin => zeros,
             Step::Next | Step::Hold => &before[row * d + first..][..n],
         };
-        // SAFETY: these units of this row are this task's alone in every buffer, and the buffers outlive it.
+        // SAFETY: only this task writes these units of this row in any buffer, and the buffers outlive it.
         let (y, after) = unsafe {
             (
                 self.task.of(&buffers.y, place * d),
@@ -209,7 +210,7 @@ impl<F: Fn(usize, usize) -> usize> Gates<'_, F> {
             // SAFETY: as above.
             unsafe { self.task.of(&buffers.gates, start) }
         };
-        // SAFETY: as above; an Elman layer has no inner numbers and does not ask.
+        // SAFETY: as above; an Elman cell has no inner values and does not call this.
         let inner = || unsafe { self.task.of(&buffers.inner, place * d) };
         let cell = shape.settings.cell;
         if step == Step::Hold {
@@ -249,7 +250,7 @@ impl<F: Fn(usize, usize) -> usize> Gates<'_, F> {
         after.copy_from_slice(y);
     }
 
-    /// An LSTM's c before this position.
+    /// Returns an LSTM's c before this position.
     #[inline(always)]
     fn c_before(&self, row: usize, step: Step) -> &[f32] {
         let Position { shape, at, .. } = *self.position;
@@ -260,7 +261,7 @@ impl<F: Fn(usize, usize) -> usize> Gates<'_, F> {
             (_, Some(c)) if at == 0 => &c[row * d + first..][..n],
             (_, Some(_)) => {
                 let start = (row * seq + at - 1) * d;
-                // SAFETY: written at the position before, and by no task at this one.
+                // SAFETY: written at the previous position, and by no task at this one.
                 unsafe { self.task.of(&self.position.buffers.inner, start) }
             }
         }

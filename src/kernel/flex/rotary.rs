@@ -1,5 +1,5 @@
-//! Rotary positions. The output lies in memory as `[B, S, H, D]`, which is how attention's neighbours want it;
-//! it is handed out as a `[B, H, S, D]` view.
+//! Rotary position embedding. The output is stored as `[B, S, H, D]`, the layout that the operations around attention
+//! use, and returned as a `[B, H, S, D]` view.
 
 use burn::backend::ops::FloatTensorOps;
 use burn_flex::{Flex, FlexTensor};
@@ -8,7 +8,7 @@ use pulp::{Simd, WithSimd};
 use super::buffer::{PIECE, contiguous, dims, made, slice, tensor};
 use super::simd::run;
 
-/// Turns one head at one position.
+/// Rotates one head at one position.
 struct Turn<'a> {
     x: &'a [f32],
     cos: &'a [f32],
@@ -49,7 +49,7 @@ impl WithSimd for Turn<'_> {
     }
 }
 
-/// Rotation by the angles, or by their opposites.
+/// Rotates by the angles, or by their negatives.
 pub fn forward(
     x: FlexTensor,
     cos: FlexTensor,
@@ -61,7 +61,7 @@ pub fn forward(
     let (cos, sin) = (contiguous(cos), contiguous(sin));
     let [_, pairs] = dims(&cos);
     let x = Flex::float_swap_dims(x, 1, 2);
-    // Only the last dimension must be dense; the others may have any stride.
+    // Only the last dimension must be contiguous; the others may have any stride.
     let dense = x.layout().strides()[3] == 1 || d_head <= 1;
     let x = if dense { x } else { contiguous(x) };
     let strides: Vec<usize> = x.layout().strides().iter().map(|&s| s as usize).collect();

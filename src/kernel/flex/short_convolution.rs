@@ -1,5 +1,5 @@
-//! Short causal convolutions on the CPU: a task is a row's strip of [`WIDE`] channels, forward from its first position and back
-//! from its last. Work is cut by sizes alone.
+//! Short causal convolutions on the CPU. A task is a strip of [`WIDE`] channels of a row, processed forward from its
+//! first position and backward from its last. Work is divided by sizes only.
 
 use std::ops::Range;
 
@@ -63,7 +63,7 @@ impl ShortConvolutionBackwardOps for Flex {
                 ..
             } = problem;
             let mut of_x = zeros(slice(&saved.x).len());
-            // Of the taps and, behind them, of the bias.
+            // Gradients of the taps, followed by that of the bias.
             let mut of_taps = zeros(batch * (taps + 1) * channels);
             let to = [Shared::new(&mut of_x), Shared::new(&mut of_taps)];
             Strip::each(problem.dims(), |strip| {
@@ -85,7 +85,7 @@ impl ShortConvolutionBackwardOps for Flex {
     }
 }
 
-/// The tensors with their elements in order.
+/// Returns the tensors with contiguous elements.
 fn plain(saved: Convolved<Flex>) -> Convolved<Flex> {
     let before = saved.before.into_option().map(contiguous);
     Convolved {
@@ -96,14 +96,14 @@ fn plain(saved: Convolved<Flex>) -> Convolved<Flex> {
     }
 }
 
-/// Everything that both passes read.
+/// The inputs of both passes.
 struct Problem<'a> {
     batch: usize,
     seq: usize,
     channels: usize,
     taps: usize,
     x: &'a [f32],
-    /// `[taps, channels]`.
+    /// Weight, transposed to `[taps, channels]`.
     weight: Vec<f32>,
     bias: &'a [f32],
     before: Option<&'a [f32]>,
@@ -129,24 +129,24 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Batch, positions and channels.
+    /// Returns the numbers of batch rows, positions and channels.
     fn dims(&self) -> [usize; 3] {
         [self.batch, self.seq, self.channels]
     }
 
-    /// How far each position of a strip's row looks back.
+    /// Returns how far back each position of a strip's row reads.
     fn reaches(&self, strip: &Strip) -> Vec<usize> {
         let sequences = &self.settings.sequences;
         reaches(sequences, [strip.row, self.seq], self.taps - 1).collect()
     }
 
-    /// Where the strip's numbers of a position lie.
+    /// Returns the range of the strip's elements at a position.
     #[inline(always)]
     fn place(&self, strip: &Strip, at: usize) -> Range<usize> {
         strip.place(at, [self.seq, self.channels])
     }
 
-    /// The strip's numbers `back` positions before `at`; `None` where they are zeros.
+    /// Returns the strip's elements `back` positions before `at`; `None` if they are zeros.
     #[inline(always)]
     fn earlier(&self, strip: &Strip, at: usize, back: usize) -> Option<&'a [f32]> {
         if let Some(at) = at.checked_sub(back) {
@@ -158,14 +158,14 @@ impl<'a> Problem<'a> {
             .map(|before| &before[first..first + strip.channels.len()])
     }
 
-    /// A tap of the strip's channels, from the one of the position itself backward.
+    /// Returns a tap of the strip's channels, counted backward from that of the position itself.
     #[inline(always)]
     fn tap(&self, strip: &Strip, back: usize) -> &[f32] {
         let row = &self.weight[(self.taps - 1 - back) * self.channels..];
         &row[strip.channels.clone()]
     }
 
-    /// The sum before its SiLU.
+    /// Returns the convolution's sum before SiLU.
     #[inline(always)]
     fn sum<S: Simd>(&self, simd: S, strip: &Strip, place: [usize; 3]) -> Vector<S> {
         let [at, reach, lane] = place;
@@ -193,7 +193,7 @@ impl WithSimd for Forward<'_> {
         let Self { problem, strip, to } = self;
         for (at, reach) in problem.reaches(strip).into_iter().enumerate() {
             let place = problem.place(strip, at);
-            // SAFETY: these channels of this position are this task's alone.
+            // SAFETY: only this task writes these channels of this position.
             let y = unsafe { to.row(place.start, place.len()) };
             for lane in (0..place.len()).step_by(S::F32_LANES) {
                 let sum = problem.sum(simd, strip, [at, reach, lane]);
@@ -211,7 +211,7 @@ struct Backward<'a> {
     problem: &'a Problem<'a>,
     strip: &'a Strip,
     grad: &'a [f32],
-    /// Of the input, and of taps and bias.
+    /// Gradients of the input, and of taps and bias.
     to: &'a [Shared; 2],
 }
 
@@ -229,7 +229,7 @@ impl WithSimd for Backward<'_> {
         let taps = problem.taps;
         let reaches = problem.reaches(strip);
         let lanes = (0..strip.channels.len()).step_by(S::F32_LANES);
-        // The gradients of the sums at a position and the ones behind it, in turn.
+        // Ring buffer: the gradients of the sums at a position and those after it.
         let mut of_sums = vec![[0.0; WIDE]; taps];
         let mut of_taps = vec![[0.0; WIDE]; taps + 1];
         for (at, reach) in reaches.iter().copied().enumerate().rev() {
@@ -261,7 +261,7 @@ impl WithSimd for Backward<'_> {
                     let of_sum = load(simd, &of_sums[(at + back) % taps], lane);
                     of_x = of_sum.mul_add(load(simd, problem.tap(strip, back), lane), of_x);
                 }
-                // SAFETY: these channels of this position are this task's alone.
+                // SAFETY: only this task writes these channels of this position.
                 let x = unsafe { to_x.row(place.start, place.len()) };
                 store(simd, of_x, x, lane);
             }
@@ -269,7 +269,7 @@ impl WithSimd for Backward<'_> {
         for (number, sums) in of_taps.iter().enumerate() {
             let first = (strip.row * (taps + 1) + number) * problem.channels;
             let len = strip.channels.len();
-            // SAFETY: as above, of the sums of this row.
+            // SAFETY: as above, for the sums of this row.
             let to = unsafe { to_taps.row(first + strip.channels.start, len) };
             to.copy_from_slice(&sums[..len]);
         }

@@ -1,8 +1,8 @@
 //! Vectors of float32 whose width is chosen at run time: AVX-512, AVX2 with FMA, or portable code.
 //!
 //! A kernel is a [`pulp::WithSimd`]; [`run`] calls it compiled for the best instruction set of the machine.
-//! [`Vector`] gives the arithmetic its usual signs. A multiply-add is fused where the machine has it, so
-//! results may differ in the last bit between machines, never on one.
+//! [`Vector`] gives arithmetic its usual operators. A multiply-add is fused if the machine supports it, so results
+//! may differ in the last bit between machines, but never on one machine.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 use std::sync::OnceLock;
@@ -11,14 +11,14 @@ use pulp::{Arch, Simd, WithSimd};
 
 pub use super::maps::{Elementwise, map, map_in_place, map_new};
 
-/// Set to `portable`, this variable keeps the kernels of this folder off the machine's vector instructions; set to
-/// `avx2`, off AVX-512.
+/// Environment variable that restricts the vector instructions of the CPU kernels: `portable` disables them, `avx2`
+/// disables AVX-512.
 pub const SWITCH: &str = "FORMWORK_SIMD";
 
-/// The values of the switch; empty is as good as unset.
+/// Values of the environment variable; empty counts as unset.
 pub const SWITCHES: &[&str] = &["portable", "avx2"];
 
-/// The instruction set that the switch asks for, or the best one.
+/// Returns the instruction set that the environment variable asks for, or the best one.
 fn chosen() -> Arch {
     match std::env::var(SWITCH).as_deref() {
         Ok("portable") => Arch::Scalar,
@@ -35,7 +35,7 @@ pub fn run<K: WithSimd>(kernel: K) -> K::Output {
     ARCH.get_or_init(chosen).dispatch(kernel)
 }
 
-/// Asks for the cache line of `numbers[at]`, if there is one, before it is needed; does nothing where a machine cannot.
+/// Prefetches the cache line of `numbers[at]`, if it exists; does nothing on machines without prefetching.
 #[inline(always)]
 pub fn fetch(numbers: &[f32], at: usize) {
     if at < numbers.len() {
@@ -43,7 +43,7 @@ pub fn fetch(numbers: &[f32], at: usize) {
     }
 }
 
-/// Asks for the cache line of any address, which need not be readable.
+/// Prefetches the cache line of any address, which need not be readable.
 #[inline(always)]
 pub fn fetch_from(at: *const f32) {
     #[cfg(target_arch = "x86_64")]
@@ -56,13 +56,13 @@ pub fn fetch_from(at: *const f32) {
     let _ = at;
 }
 
-/// The same number, of which the compiler knows nothing: what is computed from it is computed anew.
+/// Returns the same number but hides it from the optimizer, so that values derived from it are recomputed.
 #[inline(always)]
 pub fn hidden(number: usize) -> usize {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     {
         let mut number = number;
-        // SAFETY: no instruction at all.
+        // SAFETY: the assembly contains no instruction.
         unsafe {
             std::arch::asm!("/* {0} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags));
         }
@@ -72,7 +72,7 @@ pub fn hidden(number: usize) -> usize {
     number
 }
 
-/// A register of float32 lanes.
+/// A vector register of float32 lanes.
 #[derive(Clone, Copy)]
 pub struct Vector<S: Simd> {
     simd: S,
@@ -80,31 +80,31 @@ pub struct Vector<S: Simd> {
 }
 
 impl<S: Simd> Vector<S> {
-    /// The register's lanes as the SIMD library holds them.
+    /// Wraps the register's lanes as the SIMD library represents them.
     #[inline(always)]
     pub fn new(simd: S, lanes: S::f32s) -> Self {
         Self { simd, lanes }
     }
 
-    /// One value in every lane.
+    /// Returns a register with one value in every lane.
     #[inline(always)]
     pub fn splat(simd: S, value: f32) -> Self {
         Self::new(simd, simd.splat_f32s(value))
     }
 
-    /// One value in every lane, on this register's machine.
+    /// Returns a register with one value in every lane, for the same instruction set as `self`.
     #[inline(always)]
     pub fn same(self, value: f32) -> Self {
         Self::splat(self.simd, value)
     }
 
-    /// The lanes.
+    /// Returns the lanes.
     #[inline(always)]
     pub fn lanes(self) -> S::f32s {
         self.lanes
     }
 
-    /// `self·factor + term`.
+    /// Returns `self·factor + term`.
     #[inline(always)]
     pub fn mul_add(self, factor: Self, term: Self) -> Self {
         let lanes = self
@@ -113,13 +113,13 @@ impl<S: Simd> Vector<S> {
         Self::new(self.simd, lanes)
     }
 
-    /// `self·factor + term` with constants.
+    /// Returns `self·factor + term` with constants.
     #[inline(always)]
     pub fn affine(self, factor: f32, term: f32) -> Self {
         self.mul_add(self.same(factor), self.same(term))
     }
 
-    /// The polynomial with these coefficients, highest power first.
+    /// Evaluates the polynomial with these coefficients, highest power first.
     #[inline(always)]
     pub fn polynomial<const N: usize>(self, coefficients: [f32; N]) -> Self {
         let mut sum = self.same(coefficients[0]);
@@ -129,31 +129,31 @@ impl<S: Simd> Vector<S> {
         sum
     }
 
-    /// The larger of the two; which one when either is NaN is not defined.
+    /// Returns the larger of the two; unspecified if either is NaN.
     #[inline(always)]
     pub fn max(self, other: Self) -> Self {
         Self::new(self.simd, self.simd.max_f32s(self.lanes, other.lanes))
     }
 
-    /// The smaller of the two; which one when either is NaN is not defined.
+    /// Returns the smaller of the two; unspecified if either is NaN.
     #[inline(always)]
     pub fn min(self, other: Self) -> Self {
         Self::new(self.simd, self.simd.min_f32s(self.lanes, other.lanes))
     }
 
-    /// The absolute value.
+    /// Returns the absolute value.
     #[inline(always)]
     pub fn abs(self) -> Self {
         Self::new(self.simd, self.simd.abs_f32s(self.lanes))
     }
 
-    /// The square root.
+    /// Returns the square root.
     #[inline(always)]
     pub fn sqrt(self) -> Self {
         Self::new(self.simd, self.simd.sqrt_f32s(self.lanes))
     }
 
-    /// The absolute value of `self` with the sign of `sign`.
+    /// Returns the absolute value of `self` with the sign of `sign`.
     #[inline(always)]
     pub fn copy_sign(self, sign: Self) -> Self {
         let s = self.simd;
@@ -161,7 +161,7 @@ impl<S: Simd> Vector<S> {
         Self::new(s, s.or_f32s(self.abs().lanes, bit))
     }
 
-    /// Lane by lane: `when` where `self < bound`, else `otherwise` (NaN is not less).
+    /// Lane by lane: `when` if `self < bound`, else `otherwise` (NaN is not less).
     #[inline(always)]
     pub fn select_less(self, bound: Self, when: Self, otherwise: Self) -> Self {
         let s = self.simd;
@@ -169,7 +169,7 @@ impl<S: Simd> Vector<S> {
         Self::new(s, s.select_f32s(mask, when.lanes, otherwise.lanes))
     }
 
-    /// Lane by lane: `self` where `source` is a number, else `source`: NaN comes through.
+    /// Lane by lane: `source` if it is NaN, else `self`; so NaN propagates.
     #[inline(always)]
     pub fn unless_nan(self, source: Self) -> Self {
         let s = self.simd;
@@ -177,7 +177,7 @@ impl<S: Simd> Vector<S> {
         Self::new(s, s.select_f32s(mask, self.lanes, source.lanes))
     }
 
-    /// `2^(n − 1)` where `self` is `n + 1.5·2²³`: an integer in the low bits of the fraction.
+    /// Returns `2^(n − 1)`, where `self` is `n + 1.5·2²³`, which holds the integer n in the low bits of its fraction.
     #[inline(always)]
     pub fn half_power_of_two(self) -> Self {
         let s = self.simd;
@@ -187,13 +187,13 @@ impl<S: Simd> Vector<S> {
         Self::new(s, s.transmute_f32s_u32s(bits))
     }
 
-    /// The sum of the lanes.
+    /// Returns the sum of the lanes.
     #[inline(always)]
     pub fn sum(self) -> f32 {
         self.simd.reduce_sum_f32s(self.lanes)
     }
 
-    /// The largest lane.
+    /// Returns the largest lane.
     #[inline(always)]
     pub fn largest(self) -> f32 {
         self.simd.reduce_max_f32s(self.lanes)
@@ -229,7 +229,7 @@ impl<S: Simd> Neg for Vector<S> {
     }
 }
 
-/// Sum of `f` over the registers of `N` slices of one length, in four running sums.
+/// Sums `f` over the registers of `N` slices of one length, in four running sums.
 #[inline(always)]
 pub fn row_sum<S: Simd, const N: usize>(
     simd: S,

@@ -1,5 +1,5 @@
-//! What the kernels over strips of channels have in common: a strip is some channels next to each other, whose positions
-//! follow each other in one task.
+//! Helpers shared by the kernels that work on strips of channels: a strip is a range of adjacent channels, whose
+//! positions one task processes in order.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::simd::Vector;
 use super::threads;
 use crate::kernel::recurrent::{Sequences, Step};
 
-/// Numbers from `at` on as a register; zeros beyond the end.
+/// Loads a register from `row[at..]`; lanes past the end are zero.
 #[inline(always)]
 pub fn load<S: Simd>(simd: S, row: &[f32], at: usize) -> Vector<S> {
     let rest = row.get(at..).unwrap_or_default();
@@ -21,7 +21,7 @@ pub fn load<S: Simd>(simd: S, row: &[f32], at: usize) -> Vector<S> {
     Vector::new(simd, lanes)
 }
 
-/// Writes a register from `at` on, as far as the row goes.
+/// Stores a register to `row[at..]`, as far as the row goes.
 #[inline(always)]
 pub fn store<S: Simd>(simd: S, x: Vector<S>, row: &mut [f32], at: usize) {
     let rest = row.get_mut(at..).unwrap_or_default();
@@ -32,19 +32,19 @@ pub fn store<S: Simd>(simd: S, x: Vector<S>, row: &mut [f32], at: usize) {
     }
 }
 
-/// Numbers as whole registers.
+/// Returns a slice as whole registers.
 #[inline(always)]
 pub fn registers<S: Simd>(x: &[f32]) -> &[S::f32s] {
     S::as_simd_f32s(x).0
 }
 
-/// The same, to be written.
+/// Returns a mutable slice as whole registers.
 #[inline(always)]
 pub fn registers_mut<S: Simd>(x: &mut [f32]) -> &mut [S::f32s] {
     S::as_mut_simd_f32s(x).0
 }
 
-/// ln(1 + eˣ): max(x, 0) + 2·artanh(e/(2 + e)) with e = e^(−|x|), by the series of artanh, of which eight terms do.
+/// ln(1 + eˣ), computed as max(x, 0) + 2·artanh(e/(2 + e)) with e = e^(−|x|), by eight terms of the series of artanh.
 #[inline(always)]
 pub fn softplus<S: Simd>(x: Vector<S>) -> Vector<S> {
     let e = exp_below(-x.abs());
@@ -69,12 +69,12 @@ pub struct Row<'a> {
     sequences: &'a Sequences,
     number: usize,
     seq: usize,
-    /// Positions up to which the row goes.
+    /// Number of positions before the row's end.
     pub end: usize,
 }
 
 impl<'a> Row<'a> {
-    /// Row `number` of a batch of `seq` positions a row.
+    /// Returns row `number` of a batch with `seq` positions per row.
     pub fn new(sequences: &'a Sequences, number: usize, seq: usize) -> Self {
         let lengths = sequences.lengths.as_ref();
         Self {
@@ -85,13 +85,13 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Whether a sequence begins at a position before the row's end.
+    /// Returns whether a sequence begins at a position before the row's end.
     #[inline(always)]
     pub fn begins(&self, at: usize) -> bool {
         self.sequences.step(self.number, self.seq, at) == Step::Begin
     }
 
-    /// Its chunks of `len` positions.
+    /// Returns the row's chunks of `len` positions.
     pub fn chunks(
         &self,
         len: usize,
@@ -101,20 +101,20 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Channels of a strip where several registers of each number run side by side.
+/// Number of channels of a strip: several registers of each value are processed side by side.
 pub const WIDE: usize = 64;
 
-/// Some channels of a row.
+/// A range of channels of a row.
 pub struct Strip {
-    /// Number of the row.
+    /// Index of the row.
     pub row: usize,
-    /// The channels.
+    /// Range of the channels.
     pub channels: Range<usize>,
 }
 
 impl Strip {
-    /// Calls `work` for the strips of [`WIDE`] channels of each row of `[batch, seq, channels]` numbers, on all threads when there
-    /// are many.
+    /// Calls `work` for the strips of [`WIDE`] channels of each row of a `[batch, seq, channels]` tensor, on all
+    /// threads if there are many elements.
     pub fn each([batch, seq, channels]: [usize; 3], work: impl Fn(Self) + Sync) {
         let strips = channels.div_ceil(WIDE);
         let strip = |number: usize| {
@@ -132,7 +132,7 @@ impl Strip {
         }
     }
 
-    /// Where its numbers of a position lie in `[batch, seq, channels]`.
+    /// Returns the range of the strip's elements at a position in `[batch, seq, channels]`.
     #[inline(always)]
     pub fn place(&self, at: usize, [seq, channels]: [usize; 2]) -> Range<usize> {
         let first = (self.row * seq + at) * channels + self.channels.start;
@@ -140,10 +140,10 @@ impl Strip {
     }
 }
 
-/// Numbers up to which one thread makes everything.
+/// Number of elements up to which a single thread does all the work.
 const FEW: usize = 8 * 1024;
 
-/// The sums of vectors of `len` numbers that lie one after the other, in their order.
+/// Sums consecutive vectors of `len` elements, in their order.
 pub fn summed(all: &[f32], len: usize) -> Vec<f32> {
     let mut sums = vec![0.0; len];
     for part in all.chunks_exact(len.max(1)) {
@@ -152,7 +152,7 @@ pub fn summed(all: &[f32], len: usize) -> Vec<f32> {
     sums
 }
 
-/// The transpose of a matrix `[rows, columns]`.
+/// Transposes a matrix `[rows, columns]`.
 pub fn transposed(x: &[f32], [rows, columns]: [usize; 2]) -> Vec<f32> {
     let mut columns_first = Vec::with_capacity(rows * columns);
     for column in 0..columns {

@@ -1,7 +1,7 @@
-//! Rows that are walked chunk by chunk, each with the states of some heads. What state spaces by heads and the delta rule have in
-//! common: where their numbers lie, how work is cut, how states are carried, kept and walked back over.
+//! Scans of rows chunk by chunk, each with the states of some heads, shared by state spaces by heads and the delta
+//! rule: the layout of their tensors, the division of work, and how states are carried, kept and traversed backward.
 //!
-//! Work is cut by sizes alone: no number depends on the threads, nor on the other rows.
+//! Work is divided by sizes only: no result depends on the number of threads, nor on the other rows.
 
 use std::ops::Range;
 
@@ -17,17 +17,17 @@ use super::threads;
 use crate::kernel::recurrent::Sequences;
 use crate::kernel::ssd::Sizes;
 
-/// Numbers of states of all positions up to which one thread makes everything.
+/// Number of state elements of all positions up to which a single thread does all the work.
 const FEW: usize = 16 * 1024;
 
-/// How rows are cut.
+/// The division of rows into chunks and tasks.
 pub struct Layout {
     pub sizes: Sizes,
-    /// The chunks of each row.
+    /// Chunks of each row.
     rows: Vec<Vec<Chunk>>,
-    /// How many of them have a state before them.
+    /// Number of chunks that have a state before them.
     kept: usize,
-    /// Heads of a task at most.
+    /// Maximum number of heads of a task.
     most: usize,
 }
 
@@ -35,13 +35,14 @@ pub struct Layout {
 pub struct Task {
     pub row: usize,
     pub group: usize,
-    /// Its number in the group.
+    /// Index of the task in the group.
     pub block: usize,
     pub heads: Range<usize>,
 }
 
 impl Layout {
-    /// Of rows with these sequences, which go on from states where some are `carried`; a task has `most` heads at most.
+    /// Lays out rows with these sequences; `carried` tells whether they continue from given states. A task has at
+    /// most `most` heads.
     pub fn new(sizes: Sizes, sequences: &Sequences, carried: bool, most: usize) -> Self {
         let mut kept = 0;
         let rows = (0..sizes.batch).map(|row| {
@@ -56,12 +57,12 @@ impl Layout {
         }
     }
 
-    /// Tasks of a group in a row.
+    /// Returns the number of tasks of a group in a row.
     pub fn blocks(&self) -> usize {
         (self.sizes.heads / self.sizes.groups).div_ceil(self.most)
     }
 
-    /// Calls `work` for each row and its heads, on all threads when there is enough to do.
+    /// Calls `work` for each row and its heads, on all threads if there is enough to do.
     pub fn each(&self, work: impl Fn(Task) + Sync) {
         let Sizes {
             batch,
@@ -91,37 +92,37 @@ impl Layout {
         }
     }
 
-    /// Where a position's numbers begin in `[batch, seq, mixed]`.
+    /// Returns the offset of a position in `[batch, seq, mixed]`.
     pub fn position(&self, row: usize, at: usize) -> usize {
         (row * self.sizes.seq + at) * self.sizes.mixed()
     }
 
-    /// Where a head's number of a position lies in `[batch, seq, heads]`.
+    /// Returns the index of a head at a position in `[batch, seq, heads]`.
     pub fn gate(&self, task: &Task, at: usize, head: usize) -> usize {
         (task.row * self.sizes.seq + at) * self.sizes.heads + head
     }
 
-    /// Where a head's numbers at a position lie in `[batch, seq, channels]`.
+    /// Returns the range of a head's channels at a position in `[batch, seq, channels]`.
     pub fn place(&self, task: &Task, at: usize, head: usize) -> Range<usize> {
         let first = self.gate(task, at, head) * self.sizes.d_head;
         first..first + self.sizes.d_head
     }
 
-    /// Channels of the heads of a task.
+    /// Returns the number of channels of a task's heads.
     pub fn wide(&self, task: &Task) -> usize {
         task.heads.len() * self.sizes.d_head
     }
 
-    /// Where the states of a task lie among those that are kept.
+    /// Returns the range of a task's states among those that are kept.
     fn states(&self, task: &Task, kept: usize) -> Range<usize> {
         let Sizes { d_head, n, .. } = self.sizes;
         let first = (kept * self.sizes.channels() + task.heads.start * d_head) * n;
         first..first + self.wide(task) * n
     }
 
-    /// Walks all rows from their first chunk on: `chunk` is given the states of a task, a chunk, and whether the state after it is
-    /// asked for. The results, with the last states behind them where they are wanted, and if `saving` the states before the
-    /// chunks that have one, which have no elements otherwise.
+    /// Scans all rows from their first chunk on. `chunk` receives the states of a task, a chunk, and whether the
+    /// state after it is needed. Returns the outputs, followed by the last states if `last`, and, if `saving`, the
+    /// states before the chunks that have one; otherwise that tensor is empty.
     pub fn forward(
         &self,
         state: Option<&[f32]>,
@@ -142,7 +143,7 @@ impl Layout {
                 match of_row.kept {
                     Some(kept) if saving => {
                         let place = self.states(&task, kept);
-                        // SAFETY: the states of these heads before this chunk are this task's alone.
+                        // SAFETY: only this task writes the states of these heads before this chunk.
                         let to = unsafe { to_states.row(place.start, place.len()) };
                         to.copy_from_slice(&walk.numbers);
                     }
@@ -161,7 +162,7 @@ impl Layout {
         )
     }
 
-    /// Walks the row of a task from its last chunk on, with the states before and after each chunk, of those that were kept.
+    /// Scans a task's row from its last chunk on, with the kept states before and after each chunk.
     pub fn back<'s>(
         &self,
         task: &Task,
@@ -178,13 +179,13 @@ impl Layout {
     }
 }
 
-/// The states of a task on its way along a row.
+/// The states of a task during the scan of a row.
 pub struct States<'a> {
     layout: &'a Layout,
     pub task: &'a Task,
-    /// Those of its heads side by side, `[n, wide]`.
+    /// States of the task's heads side by side, `[n, wide]`.
     numbers: Vec<f32>,
-    /// Channels of its heads.
+    /// Number of channels of the task's heads.
     pub wide: usize,
 }
 
@@ -208,13 +209,13 @@ impl<'a> States<'a> {
         }
     }
 
-    /// `[n, wide]`; `None` before a chunk whose state is zero.
+    /// Returns the state `[n, wide]` before a chunk; `None` if it is zero.
     pub fn before(&self, chunk: &Chunk) -> Option<Matrix<'_>> {
         let state = Matrix::rows(&self.numbers, [self.layout.sizes.n, self.wide]);
         chunk.kept.map(|_| state)
     }
 
-    /// Decays what a head writes, of which a row of `written` has `wide` numbers, and its state, to the end of a chunk.
+    /// Decays a head's state, and what it writes, to the end of a chunk; rows of `written` have `wide` elements.
     pub fn decay(&mut self, chunk: &Chunk, of_head: usize, decays: &Decays, written: &mut [f32]) {
         let own = of_head..of_head + self.layout.sizes.d_head;
         for (row, left) in written.chunks_exact_mut(self.wide).zip(decays.left) {
@@ -227,26 +228,26 @@ impl<'a> States<'a> {
         }
     }
 
-    /// Adds what positions write by their keys `[len, n]`, decayed, `[len, wide]`.
+    /// Adds the products of the keys `[len, n]` of positions with the decayed values `[len, wide]` that they write.
     pub fn add(&mut self, keys: Matrix, written: &[f32]) {
         let written = Matrix::rows(written, [keys.shape[0], self.wide]);
         product(&mut self.numbers, keys.transposed(), written, Put::ADD_TILE);
     }
 
-    /// Writes the states behind `first` rows of results.
+    /// Writes the states after `first` rows of outputs.
     fn write(&self, first: usize, to: &Shared) {
         let Sizes { d_head, n, .. } = self.layout.sizes;
         let channels = self.layout.sizes.channels();
         for (number, row) in self.numbers.chunks_exact(self.wide).enumerate() {
             let at = (first + self.task.row * n + number) * channels;
-            // SAFETY: this row's states of these channels are this task's alone.
+            // SAFETY: only this task writes this row's states of these channels.
             let to = unsafe { to.row(at + self.task.heads.start * d_head, self.wide) };
             to.copy_from_slice(row);
         }
     }
 }
 
-/// What directions `[len, n]` find in a state, `[len, wide]`, or none.
+/// Multiplies directions `[len, n]` with a state into `[len, wide]`; zeros if there is no state.
 pub fn found(to: &mut [f32], directions: Matrix, state: Option<Matrix>) {
     match state {
         Some(state) => product(to, directions, state, Put::TILE),
@@ -254,13 +255,13 @@ pub fn found(to: &mut [f32], directions: Matrix, state: Option<Matrix>) {
     }
 }
 
-/// The gradient of the states of a task on its way back.
+/// The gradient of a task's states during the backward scan.
 pub struct Later {
-    /// `[n, wide]`.
+    /// Gradient of the states, `[n, wide]`.
     numbers: Vec<f32>,
     wide: usize,
     d_head: usize,
-    /// Whether there is one.
+    /// Whether the gradient is present; otherwise it is zero.
     pub reached: bool,
 }
 
@@ -275,14 +276,14 @@ impl Later {
         }
     }
 
-    /// `[n, wide]`, when there is one.
+    /// Returns the gradient `[n, wide]`, if there is one.
     pub fn matrix(&self) -> Option<Matrix<'_>> {
         let rows = self.numbers.len() / self.wide;
         let matrix = Matrix::rows(&self.numbers, [rows, self.wide]);
         self.reached.then_some(matrix)
     }
 
-    /// Its product with the states after a chunk, over a head's channels from `of_head` on.
+    /// Returns its dot product with the states after a chunk, over a head's channels from `of_head` on.
     pub fn meets(&self, after: Option<&[f32]>, of_head: usize) -> f64 {
         let own = of_head..of_head + self.d_head;
         let mut sum = 0.0;
@@ -296,8 +297,8 @@ impl Later {
         sum
     }
 
-    /// Goes before a chunk, over which each head's state decays by an end: to zero where no state is before it. `add` adds the
-    /// chunk's own share.
+    /// Carries the gradient to before a chunk: each head's decays by its element of `ends`, and `add` adds the
+    /// chunk's own contribution. Without a state before the chunk it becomes zero.
     pub fn pass_on(&mut self, has_state: bool, ends: &[f32], add: impl FnOnce(&mut [f32])) {
         self.reached = has_state;
         if !has_state {

@@ -1,5 +1,5 @@
-//! The generalised delta rule from plain tensor operations, one position after the other: for devices without kernels, and the oracle
-//! of the kernel.
+//! The generalised delta rule from plain tensor operations, one position after the other, for devices without kernels
+//! and as the reference for the kernel.
 
 use burn::tensor::{DType, Tensor};
 
@@ -7,13 +7,13 @@ use super::GeneralizedDelta;
 use crate::kernel::composed::steps::{Change, Steps};
 use crate::kernel::recurrent::Sequences;
 
-/// As the public function, with the state; in 32 bits, whatever the type of the inputs.
+/// Same as the public function, but always returns the state; computes in 32 bits for inputs of any dtype.
 pub fn generalized_delta(rule: GeneralizedDelta, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
     let ([batch, seq, channels], dtype) = (rule.r.dims(), rule.r.dtype());
     let (n, heads) = (rule.d_head, channels / rule.d_head);
     let rule = rule.cast(DType::F32);
     let w = rule.decay.clone().exp();
-    // Numbers of a key one below the other, of a value side by side.
+    // Key elements along dimension 2, value elements along dimension 3.
     let mut state: Tensor<4> = rule.before().reshape([batch, heads, n, n]);
     let mut outputs = Vec::with_capacity(seq);
     for at in 0..seq {

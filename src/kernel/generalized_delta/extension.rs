@@ -5,21 +5,21 @@ use burn::backend::{Backend, backend_extension, tensor::FloatTensor};
 use crate::kernel::extension::Maybe;
 use crate::kernel::recurrent::Sequences;
 
-/// The parts of a generalised delta rule beside its tensors.
+/// Settings of a generalised delta rule other than its tensors.
 #[derive(Clone, Debug)]
 pub struct GeneralizedDeltaSettings {
     /// Where sequences begin and end.
     pub sequences: Sequences,
     /// Whether the last states follow the outputs.
     pub last: bool,
-    /// Numbers of a head.
+    /// Width of a head.
     pub n: usize,
 }
 
-/// The tensors of a generalised delta rule that gradients go to.
+/// The tensors of a generalised delta rule that receive gradients.
 #[derive(Clone, Debug)]
 pub struct GeneralizedDeltaInputs<T> {
-    /// What states are read by.
+    /// r, with which states are read.
     pub r: T,
     /// ln w.
     pub decay: T,
@@ -27,30 +27,30 @@ pub struct GeneralizedDeltaInputs<T> {
     pub k: T,
     /// Values.
     pub v: T,
-    /// What states are asked for.
+    /// a, for which states are queried.
     pub a: T,
-    /// What answers are added under.
+    /// b, under which the results are added.
     pub b: T,
 }
 
-/// The values that the backward pass needs of the forward pass.
+/// Values of the forward pass that the backward pass needs.
 #[derive(Clone, Debug)]
 pub struct GeneralizedDeltaSaved<B: Backend> {
-    /// The tensors that gradients go to.
+    /// The tensors that receive gradients.
     pub inputs: GeneralizedDeltaInputs<FloatTensor<B>>,
-    /// States before each chunk of positions, in the kernel's own order.
+    /// States before each chunk of positions, in the kernel's own layout.
     pub states: FloatTensor<B>,
 }
 
-/// The backward half, which is never dispatched.
+/// The backward half of the operation, which is never dispatched.
 pub trait GeneralizedDeltaBackwardOps: Backend {
-    /// [`GeneralizedDeltaOps::generalized_delta`] that also gives what its backward pass needs.
+    /// Runs [`GeneralizedDeltaOps::generalized_delta`] and keeps what its backward pass needs.
     fn generalized_delta_saving(
         inputs: GeneralizedDeltaInputs<FloatTensor<Self>>,
         state: Maybe<Self>,
         settings: &GeneralizedDeltaSettings,
     ) -> (FloatTensor<Self>, GeneralizedDeltaSaved<Self>);
-    /// Gradients of a generalised delta rule.
+    /// Returns the gradients of a generalised delta rule.
     fn generalized_delta_backward(
         saved: GeneralizedDeltaSaved<Self>,
         grad: FloatTensor<Self>,
@@ -58,10 +58,11 @@ pub trait GeneralizedDeltaBackwardOps: Backend {
     ) -> GeneralizedDeltaInputs<FloatTensor<Self>>;
 }
 
-/// The operation.
+/// The forward half of the operation.
 #[backend_extension(Flex, Autodiff)]
 pub trait GeneralizedDeltaOps: Backend {
-    /// Outputs `[batch·seq, channels]`, then `[batch·n, channels]` of the last states when the settings ask for them.
+    /// Returns the outputs `[batch·seq, channels]`, followed by the last states `[batch·n, channels]` if the settings
+    /// request them.
     #[allow(clippy::too_many_arguments)]
     fn generalized_delta(
         r: FloatTensor<Self>,

@@ -1,17 +1,19 @@
-//! The generalised delta rule of RWKV-7 (Peng et al. 2025, arXiv:2503.14456, section 4.1): each head carries a matrix S that maps
-//! keys to values. At a position each number of a key decays at a rate of its own, what S says of a direction a is written under
-//! another one, b, and a value is added under a key.
+//! The generalised delta rule of RWKV-7 (Peng et al. 2025, arXiv:2503.14456, section 4.1). Each head carries a matrix
+//! S that maps keys to values. At each position, every element of a key decays at a separate rate; the value that S
+//! returns for a direction a is added under another direction b, and a new value is added under a key.
 //!
 //! ```text
 //! S_t = S_{t−1} (diag(w_t) + a_t b_tᵀ) + v_t k_tᵀ
 //! o_t = S_t r_t
 //! ```
 //!
-//! All six have N numbers a head, and each w lies between 0 and 1. With a = −κ and b = η⊙κ for a κ of length 1, as RWKV-7 has them,
-//! a position takes away the share η of what S says of κ. Where w is 1, η one number and k = ηκ, it is the delta rule.
+//! All six have N elements per head, and each element of w is between 0 and 1. In RWKV-7, a = −κ and b = η⊙κ for a κ
+//! of length 1, so a position removes the fraction η of the value that S returns for κ. If w is 1, η one number and k
+//! = ηκ, it is the delta rule.
 //!
-//! A state begins at zero in each sequence. The flex kernel walks the positions of a head with its state in a core's cache. It keeps
-//! the states before each chunk of positions, and computes those within a chunk once more on the way back.
+//! A state starts at zero in each sequence. The flex kernel scans the positions of a head with its state in a core's
+//! cache. It keeps the states before each chunk of positions and recomputes those within a chunk in the backward
+//! pass.
 
 pub mod composed;
 #[cfg(feature = "flex")]
@@ -29,28 +31,28 @@ use super::{extension::maybe, has_flex_kernels, recurrent::with_states};
 #[cfg(feature = "flex")]
 use extension::GeneralizedDeltaOps;
 
-/// Positions between two states that the flex kernel keeps.
+/// Number of positions between two states that the flex kernel keeps.
 pub const CHUNK: usize = 16;
 
-/// The tensors of a generalised delta rule over `[batch, seq]` positions of `heads` heads of N numbers.
+/// The tensors of a generalised delta rule over `[batch, seq]` positions of `heads` heads of width N.
 #[derive(Clone, Debug)]
 pub struct GeneralizedDelta {
-    /// r, by which states are read, `[batch, seq, heads·N]`.
+    /// r, with which states are read, `[batch, seq, heads·N]`.
     pub r: Tensor<3>,
-    /// ln w, not above 0, `[batch, seq, heads·N]`.
+    /// ln w, at most 0, `[batch, seq, heads·N]`.
     pub decay: Tensor<3>,
     /// k, under which values are added, `[batch, seq, heads·N]`.
     pub k: Tensor<3>,
     /// v, `[batch, seq, heads·N]`.
     pub v: Tensor<3>,
-    /// a, the direction that states are asked for, `[batch, seq, heads·N]`.
+    /// a, the direction for which states are queried, `[batch, seq, heads·N]`.
     pub a: Tensor<3>,
-    /// b, under which the answer is added, `[batch, seq, heads·N]`.
+    /// b, under which the result of that query is added, `[batch, seq, heads·N]`.
     pub b: Tensor<3>,
-    /// The states before the first position, `[batch, N·heads·N]`: head after head, the numbers of a key in each, N numbers of a value for
-    /// each of them; zeros when absent. No gradient goes to them.
+    /// States before the first position, `[batch, N·heads·N]`: for each head and element of a key, the N elements of
+    /// a value; zeros if absent. They receive no gradient.
     pub state: Option<Tensor<2>>,
-    /// N.
+    /// Width N of a head.
     pub d_head: usize,
 }
 
@@ -76,7 +78,7 @@ impl GeneralizedDelta {
         }
     }
 
-    /// The states before the first position.
+    /// Returns the states before the first position.
     fn before(&self) -> Tensor<2> {
         if let Some(state) = &self.state {
             return state.clone();
@@ -85,7 +87,7 @@ impl GeneralizedDelta {
         Tensor::zeros([batch, self.d_head * channels], (&device, self.r.dtype()))
     }
 
-    /// The same in another number format.
+    /// Converts all tensors to another dtype.
     fn cast(self, dtype: DType) -> Self {
         Self {
             r: self.r.cast(dtype),
@@ -100,13 +102,13 @@ impl GeneralizedDelta {
     }
 }
 
-/// o `[batch, seq, heads·N]` and, if `last` is wanted, the states after each row's last position, `[batch, N·heads·N]`, through
-/// which no gradient passes.
+/// Computes o `[batch, seq, heads·N]` and, if `last` is set, the states after each row's last position,
+/// `[batch, N·heads·N]`, through which no gradient passes.
 ///
-/// A sequence that begins within a row begins from zero; beyond a row's length o is zero and the state stays as it is.
+/// A sequence that begins within a row starts from zero. Past a row's length o is zero and the state does not change.
 ///
 /// # Panics
-/// Where shapes do not fit each other.
+/// If the shapes do not fit each other.
 pub fn generalized_delta(
     rule: GeneralizedDelta,
     sequences: &Sequences,

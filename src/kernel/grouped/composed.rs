@@ -1,24 +1,25 @@
-//! The grouped operations from plain tensor operations: for devices without kernels, and the oracle of the kernels.
+//! The grouped operations from plain tensor operations, for devices without kernels and as the reference for the
+//! kernels.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use super::Groups;
 
-/// Places in a tensor.
+/// Uploads indices as a tensor.
 fn places(at: impl Iterator<Item = usize>, device: &Device) -> Tensor<1, Int> {
     let at: Vec<i32> = at.map(|at| at as i32).collect();
     let count = at.len();
     Tensor::from_data(TensorData::new(at, [count]), device)
 }
 
-/// The vectors of tokens as rows, sorted by group.
+/// Copies the vectors of tokens to rows, sorted by group.
 pub fn gather(x: Tensor<2>, groups: &Groups) -> Tensor<2> {
     let tokens = (0..groups.rows()).map(|row| groups.token(row));
     let tokens = places(tokens, &x.device());
     x.select(0, tokens)
 }
 
-/// `x·weightᵀ + bias` with each group's own.
+/// Computes `x·weightᵀ + bias` with each group's own parameters.
 pub fn grouped_linear(
     x: Tensor<2>,
     weight: Tensor<3>,
@@ -40,14 +41,14 @@ pub fn grouped_linear(
     Tensor::cat(products.collect(), 0)
 }
 
-/// The sum of each token's rows, each times its weight.
+/// Sums each token's rows, each multiplied by its weight.
 pub fn combine(y: Tensor<2>, weights: Tensor<2>, groups: &Groups) -> Tensor<2> {
     let ([_, d], device) = (y.dims(), y.device());
     let (tokens, choices) = (groups.tokens(), groups.choices());
     let weights = weights.reshape([tokens * choices, 1]);
     let of_rows = places(groups.choice_of_rows().iter().copied(), &device);
     let rows = y * weights.select(0, of_rows);
-    // One row of zeros stands for the choices that have none.
+    // A row of zeros stands in for choices that have no row.
     let zero = Tensor::<2>::zeros([1, d], (&device, rows.dtype()));
     let rows = Tensor::cat(vec![rows, zero], 0);
     let places = places(

@@ -5,23 +5,23 @@ use burn::backend::{Backend, backend_extension, tensor::FloatTensor};
 use super::Groups;
 use crate::kernel::extension::Maybe;
 
-/// The backward half, which is never dispatched.
+/// The backward half of the operations, which is never dispatched.
 pub trait GroupedBackwardOps: Backend {
-    /// Gradient of x: each group's rows times its matrix.
+    /// Returns the gradient of x: each group's gradient rows times its matrix.
     fn grouped_input_gradient(
         grad: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         groups: &Groups,
     ) -> FloatTensor<Self>;
-    /// `gradᵀ·x` over the rows of each group.
+    /// Returns `gradᵀ·x` over the rows of each group.
     fn grouped_weight_gradient(
         x: FloatTensor<Self>,
         grad: FloatTensor<Self>,
         groups: &Groups,
     ) -> FloatTensor<Self>;
-    /// Sums over the rows of each group.
+    /// Returns the sums over the rows of each group.
     fn grouped_bias_gradient(grad: FloatTensor<Self>, groups: &Groups) -> FloatTensor<Self>;
-    /// Gradients of the rows and of their weights.
+    /// Returns the gradients of the rows and of their weights.
     fn combined_backward(
         y: FloatTensor<Self>,
         weights: FloatTensor<Self>,
@@ -30,13 +30,13 @@ pub trait GroupedBackwardOps: Backend {
     ) -> [FloatTensor<Self>; 2];
 }
 
-/// The operations.
+/// The forward half of the operations.
 #[backend_extension(Flex, Autodiff)]
 pub trait GroupedOps: Backend {
-    /// Tokens' vectors as rows.
+    /// Copies the tokens' vectors to rows.
     fn gathered(x: FloatTensor<Self>, groups: Groups) -> FloatTensor<Self>;
 
-    /// Each group's rows times its matrix.
+    /// Multiplies each group's rows by its matrix.
     fn grouped_affine(
         x: FloatTensor<Self>,
         weight: FloatTensor<Self>,
@@ -44,7 +44,7 @@ pub trait GroupedOps: Backend {
         groups: Groups,
     ) -> FloatTensor<Self>;
 
-    /// Each token's rows added up; without weights, with weights of one.
+    /// Sums each token's rows; without weights, all weights are one.
     fn combined(
         y: FloatTensor<Self>,
         #[extension_type] weights: Maybe<Self>,

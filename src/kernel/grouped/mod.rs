@@ -1,9 +1,9 @@
-//! Rows that are sorted by group, each group multiplied by a matrix of its own: what a mixture of experts is made of.
+//! Rows sorted by group, with each group multiplied by a separate matrix: the core of a mixture of experts.
 //!
-//! A token makes some choices, each of a group. [`gather`] copies a token's vector into the rows of the groups that it
-//! chose, [`grouped_linear`] multiplies the rows of each group by that group's matrix, [`combine`] adds a token's rows
-//! up again, each with its weight. Groups lie one after another, rows of a group in the order of tokens; sums are
-//! added in the order of choices. A choice may be of no group: it has no row and adds nothing.
+//! A token makes several choices, each of a group (an expert). [`gather`] copies a token's vector into rows of the
+//! groups that it chose, [`grouped_linear`] multiplies the rows of each group by that group's matrix, and [`combine`]
+//! sums a token's rows, each with its weight. Groups follow one another, with the rows of a group in the order of
+//! tokens; sums are added in the order of choices. A choice may select no group: it then has no row and adds nothing.
 
 pub mod composed;
 #[cfg(feature = "flex")]
@@ -23,23 +23,23 @@ use super::{extension::maybe, has_flex_kernels};
 #[cfg(feature = "flex")]
 use extension::GroupedOps;
 
-/// Which rows come from which choice of which token, and which group they are in; cheap to clone.
+/// The assignment of rows to tokens, choices and groups; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Groups(Arc<Sorted>);
 
 #[derive(Debug)]
 struct Sorted {
     choices: usize,
-    /// The choice that each row comes from, counted over all tokens: token·choices + choice.
+    /// Index of the choice that each row comes from, over all tokens: token·choices + choice.
     choice_of: Vec<usize>,
-    /// The row of each choice.
+    /// Row of each choice.
     row_of: Vec<Option<usize>>,
-    /// Where each group begins, and the end of the last one.
+    /// Start of each group, and the end of the last one.
     starts: Vec<usize>,
 }
 
 impl Groups {
-    /// Sorts choices, `choices` of them a token, token after token, into so many groups.
+    /// Sorts choices, given token after token with `choices` per token, into `groups` groups.
     pub fn new(chosen: &[Option<usize>], choices: usize, groups: usize) -> Self {
         assert!(choices > 0 && chosen.len().is_multiple_of(choices));
         let mut starts = vec![0; groups + 1];
@@ -66,7 +66,8 @@ impl Groups {
         }))
     }
 
-    /// The same rows where every choice has a vector of its own: each is a token with one choice.
+    /// Returns the same rows with every choice as a separate token with one choice, for when each choice has its own
+    /// vector.
     #[must_use]
     pub fn of_choices(&self) -> Self {
         let sorted = &self.0;
@@ -78,53 +79,53 @@ impl Groups {
         }))
     }
 
-    /// Tokens.
+    /// Returns the number of tokens.
     pub fn tokens(&self) -> usize {
         self.0.row_of.len() / self.0.choices
     }
 
-    /// Choices of a token.
+    /// Returns the number of choices of a token.
     pub fn choices(&self) -> usize {
         self.0.choices
     }
 
-    /// Groups, those without rows included.
+    /// Returns the number of groups, including those without rows.
     pub fn len(&self) -> usize {
         self.0.starts.len() - 1
     }
 
-    /// Whether there is no group.
+    /// Returns whether there are no groups.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.0.choice_of.len()
     }
 
-    /// The rows of a group.
+    /// Returns the rows of a group.
     pub fn of(&self, group: usize) -> Range<usize> {
         self.0.starts[group]..self.0.starts[group + 1]
     }
 
-    /// The token that a row comes from.
+    /// Returns the token that a row comes from.
     pub fn token(&self, row: usize) -> usize {
         self.0.choice_of[row] / self.0.choices
     }
 
-    /// The choice that each row comes from, token·choices + choice.
+    /// Returns the index of the choice that each row comes from, token·choices + choice.
     pub fn choice_of_rows(&self) -> &[usize] {
         &self.0.choice_of
     }
 
-    /// The rows of a token's choices.
+    /// Returns the rows of a token's choices.
     pub fn of_token(&self, token: usize) -> &[Option<usize>] {
         &self.0.row_of[token * self.0.choices..][..self.0.choices]
     }
 }
 
-/// The vectors of tokens `[tokens, d]` as rows `[rows, d]`, sorted by group.
+/// Copies the vectors of tokens `[tokens, d]` to rows `[rows, d]`, sorted by group.
 pub fn gather(x: Tensor<2>, groups: &Groups) -> Tensor<2> {
     assert_eq!(x.dims()[0], groups.tokens(), "one vector a token");
     #[cfg(feature = "flex")]
@@ -135,8 +136,8 @@ pub fn gather(x: Tensor<2>, groups: &Groups) -> Tensor<2> {
     composed::gather(x, groups)
 }
 
-/// `x·weightᵀ + bias` with each group's own: x `[rows, d_in]`, weight `[groups, d_out, d_in]`, bias `[groups, d_out]`,
-/// result `[rows, d_out]`. A group without rows has a gradient of zeros.
+/// Computes `x·weightᵀ + bias` with each group's own parameters: x `[rows, d_in]`, weight `[groups, d_out, d_in]`,
+/// bias `[groups, d_out]`, result `[rows, d_out]`. A group without rows gets a zero gradient.
 pub fn grouped_linear(
     x: Tensor<2>,
     weight: Tensor<3>,
@@ -154,7 +155,7 @@ pub fn grouped_linear(
     composed::grouped_linear(x, weight, bias, groups)
 }
 
-/// The sum of each token's rows, each times its weight: y `[rows, d]`, weights `[tokens, choices]`, result
+/// Sums each token's rows, each multiplied by its weight: y `[rows, d]`, weights `[tokens, choices]`, result
 /// `[tokens, d]`. A token without rows gets zeros.
 pub fn combine(y: Tensor<2>, weights: Tensor<2>, groups: &Groups) -> Tensor<2> {
     assert_eq!(y.dims()[0], groups.rows(), "as many rows as were sorted");

@@ -9,7 +9,7 @@ use crate::kernel::derivative::{Derivative, first};
 use crate::kernel::extension::Maybe;
 use crate::kernel::tracked::track;
 
-/// Of the gathering: a token's gradient is the sum of its rows'.
+/// Derivative of gathering: a token's gradient is the sum of its rows' gradients.
 #[derive(Clone, Debug)]
 struct Gathered(Groups);
 
@@ -37,7 +37,7 @@ impl<B: GroupedBackwardOps, const N: usize> Derivative<B, N> for GroupedAffine<B
     }
 }
 
-/// Of the weighted sums.
+/// Derivative of the weighted sums.
 #[derive(Clone, Debug)]
 struct Combined<B: Backend> {
     y: FloatTensor<B>,
@@ -51,7 +51,7 @@ impl<B: GroupedBackwardOps> Derivative<B, 2> for Combined<B> {
     }
 }
 
-/// Of the sums: a row's gradient is its token's.
+/// Derivative of the unweighted sums: a row's gradient is its token's.
 #[derive(Clone, Debug)]
 struct Added(Groups);
 

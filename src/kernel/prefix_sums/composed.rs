@@ -1,12 +1,12 @@
-//! Attention by features from plain tensor operations: for devices without kernels, and the oracle of the kernel. It has the
-//! weights of all queries and keys in memory.
+//! Attention by features from plain tensor operations, for devices without kernels and as the reference for the
+//! kernel. It holds the weights of all queries and keys in memory.
 
 use burn::tensor::{Bool, Tensor};
 
 use super::{FeatureMap, Features, LEAST, MOST};
 use crate::kernel::{Span, Visibility, replay};
 
-/// Products of vectors with the rows of a projection, `[.., features]`.
+/// Returns the products of vectors with the rows of a projection, `[.., features]`.
 fn projected(x: Tensor<4>, map: &FeatureMap, scale: f64) -> Tensor<4> {
     let Some(w) = map.projection.clone() else {
         unreachable!("projected features have a projection")
@@ -16,7 +16,7 @@ fn projected(x: Tensor<4>, map: &FeatureMap, scale: f64) -> Tensor<4> {
     rows.matmul(w.transpose()).reshape([a, b, c, features])
 }
 
-/// Half of |x̂|², `[.., 1]`.
+/// Returns half of |x̂|², `[.., 1]`.
 fn half(x: Tensor<4>, scale: f64) -> Tensor<4> {
     x.square().sum_dim(3) * (0.5 * scale)
 }
@@ -25,7 +25,8 @@ fn elu(x: Tensor<4>) -> Tensor<4> {
     x.clone().clamp_max(0.0).exp() + x.clamp_min(0.0)
 }
 
-/// Features of queries `[.., features]`; of exponential ones also the share `[.., 1]` that every key has, whatever it holds.
+/// Returns the features of queries `[.., features]` and, for exponential ones, the share `[.., 1]` that every key
+/// gets regardless of its content.
 pub(super) fn of_queries(x: Tensor<4>, map: &FeatureMap) -> (Tensor<4>, Option<Tensor<4>>) {
     match map.features {
         Features::Given => (x, None),
@@ -41,7 +42,8 @@ pub(super) fn of_queries(x: Tensor<4>, map: &FeatureMap) -> (Tensor<4>, Option<T
     }
 }
 
-/// Features of keys `[.., features]`, exponential ones without c and eps; of these also the largest product of each key, `[.., 1]`.
+/// Returns the features of keys `[.., features]`. Exponential ones are without c and eps and come with the largest
+/// product of each key, `[.., 1]`.
 pub(super) fn of_keys(x: Tensor<4>, map: &FeatureMap) -> (Tensor<4>, Option<Tensor<4>>) {
     match map.features {
         Features::Exponential { scale, .. } => {
@@ -54,14 +56,14 @@ pub(super) fn of_keys(x: Tensor<4>, map: &FeatureMap) -> (Tensor<4>, Option<Tens
     }
 }
 
-/// Values with a one behind each: its weighted sum is the sum of the weights.
+/// Appends a one to each value: its weighted sum is the sum of the weights.
 pub(super) fn with_ones(v: Tensor<4>) -> Tensor<4> {
     let [batch, heads, keys, _] = v.dims();
     let ones = Tensor::ones([batch, heads, keys, 1], (&v.device(), v.dtype()));
     Tensor::cat(vec![v, ones], 3)
 }
 
-/// Weighted sums `[.., E + 1]` divided by their last numbers, `[.., E]`; zeros where that is 0.
+/// Divides weighted sums `[.., E + 1]` by their last element, `[.., E]`; zeros where that is 0.
 pub(super) fn divided(sums: Tensor<4>) -> Tensor<4> {
     let width = sums.dims()[3] - 1;
     let total = sums.clone().narrow(3, width, 1);
@@ -69,7 +71,8 @@ pub(super) fn divided(sums: Tensor<4>) -> Tensor<4> {
     sums.narrow(3, 0, width) / total.mask_fill(nothing, 1.0)
 }
 
-/// Largest products of the keys `[B, H_kv, 1, K]` that each of `rows` queries sees, `[B, H_kv, rows, 1]`.
+/// Returns the largest of the products of keys `[B, H_kv, 1, K]` that each of `rows` queries sees,
+/// `[B, H_kv, rows, 1]`.
 pub(super) fn largest_seen(
     of_keys: Tensor<4>,
     rows: usize,
@@ -87,13 +90,13 @@ pub(super) fn largest_seen(
     seen.max_dim(3).clamp_min(f64::from(LEAST)).detach()
 }
 
-/// The heads of a group, one after the other, as more queries of their key-value head.
+/// Reshapes the heads of a group to additional queries of their key-value head.
 pub(super) fn by_group(q: Tensor<4>, kv_heads: usize) -> Tensor<4> {
     let [batch, heads, queries, d] = q.dims();
     q.reshape([batch, kv_heads, heads / kv_heads * queries, d])
 }
 
-/// As the public function.
+/// Same as the public function.
 pub fn attention_by_features(
     q: Tensor<4>,
     k: Tensor<4>,
@@ -122,7 +125,7 @@ pub fn attention_by_features(
     y.reshape([batch, heads, queries, width])
 }
 
-/// True where a query of a group of heads does not see a key, `[B, 1, group·queries, keys]`.
+/// Returns true where a query of a group of heads does not see a key, `[B, 1, group·queries, keys]`.
 fn hidden(
     visible: &Visibility,
     [batch, group, queries, keys]: [usize; 4],

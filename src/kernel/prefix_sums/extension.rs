@@ -5,41 +5,41 @@ use burn::backend::{Backend, backend_extension, tensor::FloatTensor};
 use super::{Features, Runs};
 use crate::kernel::extension::Maybe;
 
-/// The settings that are not tensors.
+/// Settings other than the tensors.
 #[derive(Clone, Debug)]
 pub struct FeatureSettings {
-    /// How features are made.
+    /// Kind of the features.
     pub features: Features,
-    /// Whether later keys are hidden.
+    /// Whether later keys are masked.
     pub causal: bool,
     /// Queries and the keys that they see.
     pub runs: Runs,
 }
 
-/// The values that the backward pass needs of the forward pass.
+/// Values of the forward pass that the backward pass needs.
 #[derive(Clone, Debug)]
 pub struct FeaturesSaved<B: Backend> {
     /// Queries, keys and values.
     pub inputs: [FloatTensor<B>; 3],
-    /// Random vectors.
+    /// Random vectors of the projection.
     pub projection: Maybe<B>,
-    /// The result.
+    /// The output.
     pub out: FloatTensor<B>,
-    /// The sum of each query's weights, `[B, H, Q]`.
+    /// Sum of each query's weights, `[B, H, Q]`.
     pub totals: FloatTensor<B>,
-    /// The c of each query, `[B, H_kv, Q]`.
+    /// c of each query, `[B, H_kv, Q]`.
     pub bounds: FloatTensor<B>,
 }
 
-/// The backward half, which is never dispatched.
+/// The backward half of the operation, which is never dispatched.
 pub trait PrefixSumsBackwardOps: Backend {
-    /// The operation that also gives what its backward pass needs.
+    /// Runs the operation and keeps what its backward pass needs.
     fn weighed_by_features_saving(
         inputs: [FloatTensor<Self>; 3],
         projection: Maybe<Self>,
         settings: &FeatureSettings,
     ) -> FeaturesSaved<Self>;
-    /// Gradients of queries, keys and values.
+    /// Returns the gradients of queries, keys and values.
     fn weighed_by_features_backward(
         saved: FeaturesSaved<Self>,
         grad: FloatTensor<Self>,
@@ -47,10 +47,10 @@ pub trait PrefixSumsBackwardOps: Backend {
     ) -> [FloatTensor<Self>; 3];
 }
 
-/// The operation.
+/// The forward half of the operation.
 #[backend_extension(Flex, Autodiff)]
 pub trait PrefixSumsOps: Backend {
-    /// Values weighed by products of features.
+    /// Attention with weights that are products of features.
     fn weighed_by_features(
         q: FloatTensor<Self>,
         k: FloatTensor<Self>,

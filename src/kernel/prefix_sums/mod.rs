@@ -1,13 +1,14 @@
-//! Attention whose weights are products of features, at a cost that grows with the length:
-//! y_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j) over the keys that query i sees (Katharopoulos et al. 2020,
+//! Attention whose weights are products of features (linear attention), at a cost proportional to the length: y_i =
+//! Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j) over the keys that query i sees (Katharopoulos et al. 2020,
 //! arXiv:2006.16236, equations 4 to 6, and 8 to 12 for causal models).
 //!
-//! The sums Σ φ(k_j) v_jᵀ are a matrix for each head. Where all queries see the same keys there is one; in causal attention it
-//! grows from position to position. The flex kernel walks chunks of positions: within a chunk queries meet keys, between
-//! chunks the sums are carried, forward for queries and backward for keys and values. Features are made chunk by chunk, too,
-//! and again in the backward pass: memory holds neither features of all positions nor a sum of each.
+//! The sums Σ φ(k_j) v_jᵀ are a matrix for each head. If all queries see the same keys there is one such matrix; in
+//! causal attention it grows from position to position. The flex kernel scans chunks of positions: within a chunk
+//! queries are multiplied with keys, and between chunks the sums are carried, forward for queries and backward for
+//! keys and values. Features, too, are computed chunk by chunk, and recomputed in the backward pass. Memory holds
+//! neither the features of all positions nor a sum for each.
 //!
-//! A document begins with sums of zero. [`RunningSums`] are the sums as a value, for decoding.
+//! A document starts with sums of zero. [`RunningSums`] are the sums as a value, for decoding.
 
 pub mod composed;
 #[cfg(feature = "flex")]
@@ -33,57 +34,57 @@ pub use running::RunningSums;
 /// The features of queries and keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Features {
-    /// The vectors themselves, whose numbers must not be negative.
+    /// The vectors themselves, whose elements must not be negative.
     Given,
     /// elu(x) + 1: x + 1 above 0, eˣ below.
     Elu,
-    /// Positive random features of the softmax (Choromanski et al. 2021, arXiv:2009.14794, lemma 1), over the rows w of a
-    /// projection and x̂ = √scale·x: of a query exp(w·x̂ − |x̂|²/2 − max_w w·x̂) + eps, of a key
-    /// exp(w·x̂ − |x̂|²/2 − c) + eps.
+    /// Positive random features of the softmax (Choromanski et al. 2021, arXiv:2009.14794, lemma 1), over the rows w
+    /// of a projection and x̂ = √scale·x: `exp(w·x̂ − |x̂|²/2 − max_w w·x̂) + eps` for a query,
+    /// `exp(w·x̂ − |x̂|²/2 − c) + eps` for a key.
     ///
-    /// c is the largest w·x̂ of all keys that the query sees. As the authors' code and performer-pytorch define it, with
-    /// keys that a query does not see left out: nothing of a later position or another document reaches it, and an earlier
-    /// output is that of the shorter text. c is held at −80 or above, and w·x̂ − |x̂|²/2, which is no more than |w|²/2, at 80 or
-    /// below. No gradient passes through a maximum.
+    /// c is the largest w·x̂ of all keys that the query sees. This follows the authors' code and performer-pytorch,
+    /// except that keys that a query does not see are left out. So no later position or other document affects a
+    /// query, and an earlier output is that of the shorter text. c is at least −80, and w·x̂ − |x̂|²/2, which is at
+    /// most |w|²/2, is capped at 80. No gradient passes through a maximum.
     Exponential {
         /// Factor of the scores whose softmax is estimated.
         scale: f64,
-        /// Added to each feature.
+        /// Constant added to each feature.
         eps: f64,
     },
-    /// relu(w·x̂) + eps over the rows w of a projection (generalised attention, section 4 there).
+    /// relu(w·x̂) + eps over the rows w of a projection (generalised attention, section 4 of the same paper).
     Rectified {
         /// Factor of the scores.
         scale: f64,
-        /// Added to each feature.
+        /// Constant added to each feature.
         eps: f64,
     },
 }
 
 impl Features {
-    /// Whether they are products with the rows of a projection.
+    /// Returns whether the features are products with the rows of a projection.
     pub fn are_projected(self) -> bool {
         matches!(self, Self::Exponential { .. } | Self::Rectified { .. })
     }
 }
 
-/// The least c of [`Features::Exponential`].
+/// Minimum of c of [`Features::Exponential`].
 pub(super) const LEAST: f32 = -80.0;
 
-/// The largest exponent of a key's feature.
+/// Maximum exponent of a key's feature.
 pub(super) const MOST: f32 = 80.0;
 
-/// The features with what they are projected on.
+/// The features, with the projection they use.
 #[derive(Clone, Debug)]
 pub struct FeatureMap {
-    /// How features are made.
+    /// Kind of the features.
     pub features: Features,
-    /// Their random vectors as rows, `[features, d]`, for those that are projected. They have no gradient.
+    /// Random vectors as rows, `[features, d]`, for projected features. They receive no gradient.
     pub projection: Option<Tensor<2>>,
 }
 
 impl FeatureMap {
-    /// Features without a projection.
+    /// Returns features without a projection.
     pub fn plain(features: Features) -> Self {
         Self {
             features,
@@ -98,24 +99,24 @@ impl FeatureMap {
     }
 }
 
-/// Consecutive queries of a row that see the same keys, or the ones among them that are not later.
+/// Consecutive queries of a row that see the same keys or, in causal attention, those of them that are not later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Positions of queries.
+    /// Range of positions of the queries.
     pub queries: Range<usize>,
-    /// Positions of keys; in causal attention they begin with the queries.
+    /// Range of positions of the keys; in causal attention it starts with the queries.
     pub keys: Range<usize>,
 }
 
-/// The runs of each row; every query is in one of them, and every key that is seen.
+/// The runs of each row. Every query is in exactly one of them, and so is every key that is seen.
 #[derive(Clone, Debug)]
 pub struct Runs(Arc<[Vec<Run>]>);
 
 impl Runs {
-    /// The runs of so many rows, queries and keys: one a row, or one for each document.
+    /// Divides rows, queries and keys into runs: one per row, or one per document.
     ///
     /// # Panics
-    /// Where a query sees other keys than those of its document up to a length, or up to its own position.
+    /// If a query sees other keys than those of its document up to a length, or up to its own position.
     pub fn of(visible: &Visibility, [rows, queries, keys]: [usize; 3]) -> Self {
         let plain =
             visible.prefix.is_none() && visible.window.is_none() && visible.pattern.is_none();
@@ -144,24 +145,24 @@ impl Runs {
         Self((0..rows).map(of_row).collect())
     }
 
-    /// Those of a row.
+    /// Returns the runs of a row.
     pub fn row(&self, row: usize) -> &[Run] {
         &self.0[row]
     }
 
-    /// Rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.0.len()
     }
 }
 
-/// Attention by features of q `[B, H, Q, D]` over k `[B, H_kv, K, D]` and v `[B, H_kv, K, E]` (H_kv divides H), all of which
-/// may be differentiated. The result is `[B, H, Q, E]`; a query that sees nothing gives zeros.
+/// Attention by features of q `[B, H, Q, D]` over k `[B, H_kv, K, D]` and v `[B, H_kv, K, E]`, where H_kv divides H.
+/// All three may be differentiated. The result is `[B, H, Q, E]`; a query that sees no key gives zeros.
 ///
-/// Of what is visible it knows causality, lengths, and documents, each of which lies in one piece.
+/// The visibility may use causality, lengths, and documents that each are contiguous.
 ///
 /// # Panics
-/// Where shapes do not fit each other, or something else is visible.
+/// If the shapes do not fit each other, or the visibility uses other rules.
 pub fn attention_by_features(
     q: Tensor<4>,
     k: Tensor<4>,
@@ -190,7 +191,7 @@ pub fn attention_by_features(
             runs,
         };
         let projection = match &map.projection {
-            // Its graph, if it has one, ends here.
+            // If the projection has a graph, it ends here.
             Some(w) => Maybe::Some(w.clone().detach().into_dispatch()),
             None => Maybe::None,
         };

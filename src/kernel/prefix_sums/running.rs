@@ -1,4 +1,4 @@
-//! The sums of attention by features as a value: what decoding keeps of all tokens that were read.
+//! The sums of attention by features as a value: the state that decoding keeps of all tokens read so far.
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 
@@ -7,21 +7,22 @@ use super::{FeatureMap, LEAST};
 use crate::kernel::recurrent::Step;
 use crate::kernel::{Sequences, replay};
 
-/// Positions that are read together.
+/// Number of positions that are read together.
 const PIECE: usize = 64;
 
-/// Sums over the keys of each head, of a size that does not grow with their number.
+/// Sums over the keys of each head, whose size does not grow with the number of keys.
 #[derive(Clone, Debug)]
 pub struct RunningSums {
     /// Σ (v, 1)ᵀ φ(k), `[B, H_kv, E + 1, features]`; exponential features without their eps.
     sums: Tensor<4>,
-    /// Of exponential features Σ (v, 1), `[B, H_kv, 1, E + 1]`, and how much the largest product is above its least value,
-    /// `[B, H_kv, 1, 1]`.
+    /// For exponential features: Σ (v, 1), `[B, H_kv, 1, E + 1]`, and the largest product minus its minimum
+    /// [`LEAST`], `[B, H_kv, 1, 1]`.
     plain: Option<[Tensor<4>; 2]>,
 }
 
 impl RunningSums {
-    /// The sums from vectors, each `[B, ..]`, of so many heads and values of width `d`; `None` of none.
+    /// Restores the sums from vectors, each `[B, ..]`, for `heads` heads and values of width `d`; `None` if there are
+    /// no vectors.
     pub fn of(vectors: Vec<Tensor<2>>, heads: usize, d: usize) -> Option<Self> {
         let mut vectors = vectors.into_iter();
         let sums = vectors.next()?;
@@ -37,7 +38,7 @@ impl RunningSums {
         })
     }
 
-    /// The same as vectors without gradients, each `[B, ..]`: all zeros before the first key.
+    /// Returns the sums as vectors without gradients, each `[B, ..]`; before the first key all are zeros.
     pub fn into_vectors(self) -> Vec<Tensor<2>> {
         let flat = |x: Tensor<4>| {
             let [batch, a, b, c] = x.dims();
@@ -47,7 +48,7 @@ impl RunningSums {
         [self.sums].into_iter().chain(plain).map(flat).collect()
     }
 
-    /// The sums of keys and values `[B, H_kv, K, ..]`, of the first `lengths` of each row where they are given.
+    /// Computes the sums of keys and values `[B, H_kv, K, ..]`, of the first `lengths` of each row if given.
     pub fn of_keys(
         k: Tensor<4>,
         v: Tensor<4>,
@@ -74,7 +75,7 @@ impl RunningSums {
         }
     }
 
-    /// The sums with those of more keys, of the ones that count; rows may begin anew before.
+    /// Adds more keys to the sums, only those that `counts` marks. Rows that `begins` marks are reset to zero first.
     fn with(self, keys: &Keys, counts: Option<Vec<bool>>, begins: Option<&[bool]>) -> Self {
         let [batch, _, number, _] = keys.f.dims();
         let device = keys.f.device();
@@ -103,7 +104,7 @@ impl RunningSums {
         }
     }
 
-    /// The outputs `[B, H, Q, E]` of queries `[B, H, Q, D]` that see all of these keys.
+    /// Returns the outputs `[B, H, Q, E]` of queries `[B, H, Q, D]` that see all of these keys.
     pub fn read(&self, q: Tensor<4>, map: &FeatureMap) -> Tensor<4> {
         let ([batch, heads, queries, _], [_, kv_heads, width, _]) = (q.dims(), self.sums.dims());
         let (f, share) = of_queries(by_group(q, kv_heads), map);
@@ -115,9 +116,9 @@ impl RunningSums {
         divided(sums).reshape([batch, heads, queries, width - 1])
     }
 
-    /// Reads on causally: outputs `[B, H, T, E]` of q `[B, H, T, D]` that see the keys before and those of k `[B, H_kv, T, D]` and
-    /// v `[B, H_kv, T, E]` up to their own, and the sums after them. Documents begin from nothing; a position behind its row's
-    /// length adds nothing.
+    /// Continues causally. Returns the outputs `[B, H, T, E]` of q `[B, H, T, D]`, which see the earlier keys and
+    /// those of k `[B, H_kv, T, D]` and v `[B, H_kv, T, E]` up to their own position, and the sums after them.
+    /// Documents start from zero; a position past its row's length adds nothing.
     pub fn advance(
         before: Option<Self>,
         [q, k, v]: [Tensor<4>; 3],
@@ -149,7 +150,7 @@ impl RunningSums {
         }
     }
 
-    /// The outputs of queries that see these sums and the keys of their piece that are not later.
+    /// Returns the outputs of queries that see these sums and those keys of their piece that are not later.
     fn read_piece(
         &self,
         q: Tensor<4>,
@@ -191,13 +192,13 @@ impl RunningSums {
     }
 }
 
-/// Keys that are added to sums.
+/// Keys to be added to sums.
 struct Keys {
-    /// Their features.
+    /// Features of the keys.
     f: Tensor<4>,
-    /// The largest product of each, of exponential ones.
+    /// Largest product of each key, for exponential features.
     largest: Option<Tensor<4>>,
-    /// Values and ones.
+    /// Values with ones appended.
     values: Tensor<4>,
 }
 
@@ -215,12 +216,12 @@ impl Keys {
 struct Places {
     batch: usize,
     len: usize,
-    /// The first key of the piece that a query sees, and whether it sees those before the piece; row after row. `None` where all
-    /// rows read on.
+    /// For each row and query, the first key of the piece that it sees, and whether it sees those before the piece.
+    /// `None` if no row begins or ends.
     since: Option<Vec<(usize, bool)>>,
-    /// Whether a key counts for later pieces, row after row.
+    /// For each row and key, whether the key counts for later pieces.
     counts: Option<Vec<bool>>,
-    /// Whether a row began anew in the piece.
+    /// Whether a sequence began in the piece, for each row.
     begun: Option<Vec<bool>>,
 }
 
@@ -265,7 +266,7 @@ impl Places {
         }
     }
 
-    /// True where a query of a group of heads does not see a key of the piece, `[B or 1, 1, group·len, len]`.
+    /// Returns true where a query of a group of heads does not see a key of the piece, `[B or 1, 1, group·len, len]`.
     fn hidden(&self, group: usize, device: &Device) -> Option<Tensor<4, Bool>> {
         let len = self.len;
         if len == 1 && self.since.is_none() {
@@ -279,14 +280,14 @@ impl Places {
                     Some(all) => all[row * len + query].0,
                     None => 0,
                 };
-                // A key behind the length is later than every token, and what stands there is read by none.
+                // Keys past the length are later than every token, and outputs past it are never used.
                 hidden.extend((0..len).map(|key| key > query || key < since));
             }
         }
         Some(replay::flags(hidden, [rows, 1, group * len, len], device))
     }
 
-    /// 1 where a query of a group of heads sees what was before the piece, `[B, 1, group·len, 1]`.
+    /// Returns 1 where a query of a group of heads sees the keys before the piece, `[B, 1, group·len, 1]`.
     fn open(&self, group: usize, device: &Device) -> Option<Tensor<4>> {
         let since = self.since.as_ref()?;
         let mut open = Vec::with_capacity(self.batch * group * self.len);
@@ -297,7 +298,7 @@ impl Places {
     }
 }
 
-/// 1 where it is true, else 0.
+/// Converts booleans to 1 and 0.
 fn numbers(all: &[bool], dims: [usize; 4], device: &Device) -> Tensor<4> {
     let numbers: Vec<f32> = all.iter().map(|x| f32::from(u8::from(*x))).collect();
     Tensor::from_data(TensorData::new(numbers, dims), device)

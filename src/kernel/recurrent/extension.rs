@@ -5,39 +5,39 @@ use burn::backend::{Backend, backend_extension, tensor::FloatTensor};
 use super::RecurrenceSettings;
 use crate::kernel::extension::Maybe;
 
-/// The values that a recurrence's backward pass needs of its forward pass.
+/// Values of a recurrence's forward pass that its backward pass needs.
 #[derive(Clone, Debug)]
 pub struct RecurrenceSaved<B: Backend> {
-    /// The result.
+    /// The output.
     pub out: FloatTensor<B>,
-    /// Gates, `[batch, seq, gates·d]`.
+    /// The gates, `[batch, seq, gates·d]`.
     pub gates: FloatTensor<B>,
-    /// An LSTM's c, a GRU's W_n h + b, `[batch, seq, d]`.
+    /// c of an LSTM, or W_n h + b of a GRU, `[batch, seq, d]`.
     pub inner: Maybe<B>,
-    /// Weights onto the state.
+    /// Weight applied to the state.
     pub weight: FloatTensor<B>,
-    /// The first h.
+    /// Initial h.
     pub h: FloatTensor<B>,
-    /// An LSTM's first c, a GRU's bias.
+    /// Initial c of an LSTM, or the bias of a GRU.
     pub extra: Maybe<B>,
 }
 
-/// The gradients of a recurrence's float arguments.
+/// Gradients of a recurrence's float arguments.
 #[derive(Debug)]
 pub struct RecurrenceGradients<B: Backend> {
-    /// Of the inputs' part of the gates.
+    /// Gradient of the inputs' part of the gates.
     pub inputs: FloatTensor<B>,
-    /// Of the weights.
+    /// Gradient of the weight.
     pub weight: FloatTensor<B>,
-    /// Of the first h.
+    /// Gradient of the initial h.
     pub h: FloatTensor<B>,
-    /// Of the first c or of the bias, when there is one.
+    /// Gradient of the initial c or of the bias, if there is one.
     pub extra: Option<FloatTensor<B>>,
 }
 
-/// The backward half, which is never dispatched.
+/// The backward half of the operation, which is never dispatched.
 pub trait RecurrenceBackwardOps: Backend {
-    /// [`RecurrenceOps::recurrence`] that also gives what its backward pass needs.
+    /// Runs [`RecurrenceOps::recurrence`] and keeps what its backward pass needs.
     fn recurrence_saving(
         inputs: FloatTensor<Self>,
         weight: FloatTensor<Self>,
@@ -45,7 +45,7 @@ pub trait RecurrenceBackwardOps: Backend {
         extra: Maybe<Self>,
         settings: &RecurrenceSettings,
     ) -> RecurrenceSaved<Self>;
-    /// Gradients of a recurrence.
+    /// Returns the gradients of a recurrence.
     fn recurrence_backward(
         saved: RecurrenceSaved<Self>,
         grad: FloatTensor<Self>,
@@ -53,11 +53,11 @@ pub trait RecurrenceBackwardOps: Backend {
     ) -> RecurrenceGradients<Self>;
 }
 
-/// The operation.
+/// The forward half of the operation.
 #[backend_extension(Flex, Autodiff)]
 pub trait RecurrenceOps: Backend {
-    /// A recurrent cell over all positions: `[batch·seq, d]` states, then `[batch, d]` of an LSTM's last c when the
-    /// settings ask for it. `extra` is an LSTM's first c or a GRU's bias.
+    /// Runs a recurrent cell over all positions. Returns the states `[batch·seq, d]`, followed by an LSTM's last c,
+    /// `[batch, d]`, if the settings request it. `extra` is an LSTM's initial c or a GRU's bias.
     fn recurrence(
         inputs: FloatTensor<Self>,
         weight: FloatTensor<Self>,

@@ -1,7 +1,8 @@
-//! Recurrent cells over whole sequences: Elman 1990, GRU (Cho et al. 2014, arXiv:1406.1078, in the form that torch and
-//! cuDNN compute), LSTM (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000).
+//! Recurrent cells over whole sequences: Elman 1990, GRU (Cho et al. 2014, arXiv:1406.1078, in the form that PyTorch
+//! and cuDNN compute), LSTM (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000).
 //!
-//! The caller makes the products with the inputs of all positions at once, biases included; `a` is their part of a gate:
+//! The caller computes the products with the inputs of all positions at once, including biases; `a` is their part of
+//! a gate:
 //!
 //! | cell | step |
 //! |---|---|
@@ -9,7 +10,7 @@
 //! | GRU | r = σ(a_r + W_r h), z = σ(a_z + W_z h), n = tanh(a_n + r⊙(W_n h + b)), h' = (1 − z)⊙n + z⊙h |
 //! | LSTM | i, f, o = σ(a + W h), g = tanh(a_g + W_g h), c' = f⊙c + i⊙g, h' = o⊙tanh(c') |
 //!
-//! Gates lie side by side in torch's order: r z n, and i f g o.
+//! Gates are adjacent, in PyTorch's order: r z n, and i f g o.
 
 #[cfg(feature = "flex")]
 pub mod extension;
@@ -27,10 +28,10 @@ use super::visibility::{Span, Visibility};
 #[cfg(feature = "flex")]
 use super::{extension::maybe, has_flex_kernels};
 
-/// Which cell.
+/// The type of recurrent cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
-    /// One tanh.
+    /// Elman cell: one tanh.
     Elman,
     /// Gated recurrent unit.
     Gru,
@@ -39,7 +40,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Gates: how many times wider than the state the products are.
+    /// Returns the number of gates: how many times wider than the state the products are.
     pub fn gates(self) -> usize {
         match self {
             Self::Elman => 1,
@@ -48,7 +49,7 @@ impl Cell {
         }
     }
 
-    /// Vectors of its state: h, and c of an LSTM.
+    /// Returns the number of vectors of the state: h, and c for an LSTM.
     pub fn states(self) -> usize {
         match self {
             Self::Elman | Self::Gru => 1,
@@ -60,9 +61,10 @@ impl Cell {
 /// Where sequences begin and end within the rows of a batch.
 #[derive(Clone, Debug, Default)]
 pub struct Sequences {
-    /// `[batch·seq]`, true where a sequence begins: the state before it is zero, and nothing earlier in the row is seen.
+    /// `[batch·seq]`, true where a sequence begins: the state before it is zero, and nothing earlier in the row is
+    /// seen.
     pub begins: Option<Arc<[bool]>>,
-    /// Positions of each row; at those beyond, the state stays as it is.
+    /// Number of positions of each row; past it the state does not change.
     pub lengths: Option<Arc<[usize]>>,
 }
 
@@ -71,18 +73,19 @@ pub struct Sequences {
 pub enum Step {
     /// The state is carried on.
     Next,
-    /// It starts again from zero.
+    /// The state starts again from zero.
     Begin,
-    /// It stays as it is.
+    /// The state does not change.
     Hold,
 }
 
 impl Sequences {
-    /// The number of the document that was read before the row, in which its first position may continue.
+    /// Document number of the first position of a row if it may continue the document read before the row.
     pub const OPEN: i32 = 0;
 
-    /// As attention sees them: a document begins from a state of zero, a row ends behind its tokens. The document at the
-    /// start of a row continues from the state that was kept when its number is [`Sequences::OPEN`].
+    /// Derives the sequences from attention's visibility: a document starts from a zero state, and a row ends after
+    /// its tokens. The document at the start of a row continues from the kept state if its number is
+    /// [`Sequences::OPEN`].
     pub fn of(visible: &Visibility, span: Span) -> Self {
         let begins = visible.documents.as_ref().map(|documents| {
             let [rows, _] = documents.dims();
@@ -106,7 +109,7 @@ impl Sequences {
         }
     }
 
-    /// The step of a position.
+    /// Returns the step at a position.
     #[inline]
     pub fn step(&self, row: usize, seq: usize, at: usize) -> Step {
         if self.lengths.as_ref().is_some_and(|len| at >= len[row]) {
@@ -119,7 +122,7 @@ impl Sequences {
     }
 
     /// # Panics
-    /// Where flags and lengths are not those of so many rows and positions.
+    /// If the flags or lengths do not match this number of rows and positions.
     pub(super) fn require(&self, batch: usize, seq: usize) {
         if let Some(begins) = &self.begins {
             assert_eq!(begins.len(), batch * seq, "one flag a position");
@@ -130,10 +133,10 @@ impl Sequences {
     }
 }
 
-/// The parts of a recurrence beside its tensors.
+/// Settings of a recurrence other than its tensors.
 #[derive(Clone, Debug)]
 pub struct RecurrenceSettings {
-    /// Which cell.
+    /// Type of the cell.
     pub cell: Cell,
     /// Where sequences begin and end.
     pub sequences: Sequences,
@@ -144,25 +147,26 @@ pub struct RecurrenceSettings {
 /// The tensors of a recurrence over `[batch, seq]` positions with states of width d.
 #[derive(Clone, Debug)]
 pub struct Recurrence {
-    /// The inputs' part of each gate with all biases but `hidden_bias`, `[batch, seq, gates·d]`.
+    /// The inputs' part of each gate, including all biases except `hidden_bias`, `[batch, seq, gates·d]`.
     pub inputs: Tensor<3>,
-    /// Onto the state before, `[gates·d, d]`.
+    /// Weight applied to the previous state, `[gates·d, d]`.
     pub weight: Tensor<2>,
-    /// GRU's b, inside the product with r, `[d]`.
+    /// b of a GRU, inside the product with r, `[d]`.
     pub hidden_bias: Option<Tensor<1>>,
-    /// The first state, each `[batch, d]`: h, and c of an LSTM.
+    /// Initial state, each `[batch, d]`: h, and c for an LSTM.
     pub state: Vec<Tensor<2>>,
 }
 
-/// A state of zeros for `batch` rows.
+/// Returns a state of zeros for `batch` rows.
 pub fn zero_state(cell: Cell, batch: usize, d: usize, device: &Device) -> Vec<Tensor<2>> {
     let zero = || Tensor::zeros([batch, d], device);
     (0..cell.states()).map(|_| zero()).collect()
 }
 
-/// The states h of all positions `[batch, seq, d]`, and, if `last` is wanted, the state after the last position.
+/// Computes the states h of all positions `[batch, seq, d]`, and, if `last` is set, the state after the last
+/// position.
 ///
-/// Beyond a row's length h is repeated, so that the state after the last position is the one after the row's last.
+/// Past a row's length h is repeated, so the state after the last position is the one after the row's last token.
 pub fn recurrent(
     recurrence: Recurrence,
     cell: Cell,
@@ -250,8 +254,8 @@ fn fused(
     (y, state)
 }
 
-/// Outputs `[batch·seq, channels]` and, behind them where `last` is wanted, `rows` rows of states for each row of the batch: apart, the
-/// states `[batch, rows·channels]` without a gradient.
+/// Splits outputs `[batch·seq, channels]` from the states that follow them if `last` is set, which are `rows` rows
+/// per batch row. Returns the outputs, and the states `[batch, rows·channels]` without a gradient.
 #[cfg(feature = "kernels")]
 pub(super) fn with_states(
     out: Tensor<2>,

@@ -1,5 +1,5 @@
-//! Attention with vectors of distances as a Burn backend extension: an operation beside plain attention, which stays
-//! without the share of distances.
+//! Attention with vectors by distance as a Burn backend extension: a separate operation, so that plain attention does
+//! not carry these tensors.
 
 use burn::backend::{Backend, ExtensionType, backend_extension, tensor::FloatTensor};
 
@@ -27,7 +27,7 @@ pub struct DistanceTensors<B: Backend> {
 }
 
 impl<B: Backend> DistanceTensors<B> {
-    /// All of them, in their order.
+    /// Returns all tensors, in order.
     pub fn all(self) -> [Maybe<B>; 5] {
         [
             self.content_shift,
@@ -38,7 +38,7 @@ impl<B: Backend> DistanceTensors<B> {
         ]
     }
 
-    /// The opposite of [`Self::all`].
+    /// The inverse of [`Self::all`].
     pub fn of(all: [Maybe<B>; 5]) -> Self {
         let [content_shift, distance_shift, queries, keys, values] = all;
         Self {
@@ -50,7 +50,7 @@ impl<B: Backend> DistanceTensors<B> {
         }
     }
 
-    /// The shifts u and v, and the tables of queries, keys and values, made from their tensors and rows.
+    /// Combines the tensors with their rows: returns the shifts u and v, and the tables of queries, keys and values.
     pub fn gathered<T>(
         self,
         rows: &[Option<DistanceRows>; 3],
@@ -72,58 +72,58 @@ impl<B: Backend> DistanceTensors<B> {
 
 /// [`DistanceTensors`] as a kernel holds them.
 pub struct Gathered<B: Backend, T> {
-    /// u and v, `[H, D]`.
+    /// The query shifts u and v, `[H, D]`.
     pub shifts: [Option<FloatTensor<B>>; 2],
-    /// Of queries, keys and values.
+    /// Tables of queries, keys and values.
     pub tables: [Option<T>; 3],
 }
 
-/// Its settings that are not tensors.
+/// Settings other than the tensors.
 #[derive(Clone, Debug)]
 pub struct RelativeSettings {
-    /// Those of attention; the scale has the factor of all scores in it.
+    /// Settings of attention; the scale already includes the additional factor of all scores.
     pub attention: AttentionSettings,
-    /// The rows of the tables of queries, keys and values, where there is a table.
+    /// Rows of the tables of queries, keys and values, for tables that exist.
     pub rows: [Option<DistanceRows>; 3],
 }
 
-/// The values that the backward pass needs of the forward pass.
+/// Values of the forward pass that the backward pass needs.
 #[derive(Clone, Debug)]
 pub struct RelativeSaved<B: Backend> {
-    /// Those of attention.
+    /// Saved values of attention.
     pub attention: AttentionSaved<B>,
     /// Shifts and tables.
     pub tensors: DistanceTensors<B>,
 }
 
-/// The gradients of all float arguments.
+/// Gradients of all float arguments.
 #[derive(Debug)]
 pub struct RelativeGradients<B: Backend> {
-    /// Those of attention's own.
+    /// Gradients of attention's own arguments.
     pub attention: AttentionGradients<B>,
-    /// Of shifts and tables, where they are wanted.
+    /// Gradients of shifts and tables that are wanted.
     pub tensors: [Option<FloatTensor<B>>; 5],
 }
 
-/// The gradients that a backward pass may leave out.
+/// Which optional gradients a backward pass computes.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// Of the bias.
+    /// Whether the gradient of the bias is wanted.
     pub bias: bool,
-    /// Of shifts and tables.
+    /// Whether each gradient of shifts and tables is wanted.
     pub tensors: [bool; 5],
 }
 
-/// The backward half, which is never dispatched.
+/// The backward half of the operation, which is never dispatched.
 pub trait RelativeBackwardOps: Backend {
-    /// Attention that also gives what its backward pass needs.
+    /// Runs attention and keeps what its backward pass needs.
     fn relative_attention_saving(
         inputs: [FloatTensor<Self>; 3],
         bias: Maybe<Self>,
         tensors: DistanceTensors<Self>,
         settings: RelativeSettings,
     ) -> RelativeSaved<Self>;
-    /// Its gradients.
+    /// Returns the gradients of attention with vectors by distance.
     fn relative_attention_backward(
         saved: RelativeSaved<Self>,
         grad: FloatTensor<Self>,
@@ -132,14 +132,14 @@ pub trait RelativeBackwardOps: Backend {
     ) -> RelativeGradients<Self>;
 }
 
-/// The operation.
+/// The forward half of the operation.
 #[backend_extension(
     Flex: cfg(feature = "flex"),
     Cube: cfg(all(feature = "gpu", not(feature = "fusion"))),
     Autodiff
 )]
 pub trait RelativeOps: Backend {
-    /// Softmax attention with vectors of distances.
+    /// Softmax attention with vectors by distance.
     fn relative_attention(
         q: FloatTensor<Self>,
         k: FloatTensor<Self>,

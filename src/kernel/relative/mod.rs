@@ -1,14 +1,14 @@
-//! Scores and values that depend on the distance of a key from its query through vectors: Shaw et al. 2018 (equations 3
-//! and 4), Transformer-XL (Dai et al. 2019, section 3.3), DeBERTa (He et al. 2021, section 3.1).
+//! Scores and values that depend, through vectors, on the distance of a key from its query: Shaw et al. 2018
+//! (equations 3 and 4), Transformer-XL (Dai et al. 2019, section 3.3), DeBERTa (He et al. 2021, section 3.1).
 //!
-//! With r(i, j) the row of the distance of key j from query i, every score is
+//! Let r(i, j) be the table row for the distance of key j from query i. Then every score is
 //!
 //! ```text
 //! scale·factor·((q_i + u)·k_j + (q_i + v)·queries[r(i, j)] + k_j·keys[r(i, j)])
 //! ```
 //!
-//! and `values[r(i, j)]` is added to the value of key j. Each term may be absent. Tables hold a row for each distance that
-//! is told apart, never one for each pair.
+//! and `values[r(i, j)]` is added to the value of key j. Each term may be absent. Tables have one row for each
+//! distance that is distinguished, never one for each pair.
 
 #[cfg(feature = "kernels")]
 pub mod extension;
@@ -28,13 +28,13 @@ use burn::backend::Dispatch;
 #[cfg(feature = "kernels")]
 use extension::{DistanceTensors, RelativeSettings};
 
-/// The row of a table for each diagonal of the scores ([`Span::distances`]).
+/// The table row for each diagonal of the scores ([`Span::distances`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DistanceRows(Arc<[u32]>);
 
 impl DistanceRows {
-    /// The rows of a span by a function of the distance: how far after its query a key stands. The function must rise
-    /// or fall with the distance, or stay the same.
+    /// Creates the rows of a span from a function of the distance, that is, how many positions a key is after its
+    /// query. The function must be monotonic.
     pub fn new(span: Span, row: impl Fn(i64) -> usize) -> Self {
         let diagonals = 0..span.distances();
         let each = diagonals.map(|diagonal| row(span.distance(diagonal)) as u32);
@@ -46,7 +46,7 @@ impl DistanceRows {
         Self(rows)
     }
 
-    /// By diagonal; they rise or fall, or stay the same.
+    /// Returns the rows by diagonal; they are monotonic.
     pub fn by_diagonal(&self) -> &[u32] {
         &self.0
     }
@@ -57,17 +57,17 @@ impl DistanceRows {
     }
 }
 
-/// Vectors of distances.
+/// A table of vectors by distance.
 #[derive(Clone, Debug)]
 pub struct DistanceTable {
-    /// `[1 or H, rows, D]`.
+    /// Vectors, `[1 or H, rows, D]`.
     pub table: Tensor<3>,
-    /// The row of each diagonal.
+    /// Row of each diagonal.
     pub rows: DistanceRows,
 }
 
 impl DistanceTable {
-    /// A vector for each diagonal, `[1 or H, Q + K − 1, D]`.
+    /// Returns a vector for each diagonal, `[1 or H, Q + K − 1, D]`.
     fn by_diagonal(&self) -> Tensor<3> {
         self.selected(&self.rows.0)
     }
@@ -92,30 +92,30 @@ impl DistanceTable {
     }
 }
 
-/// The share of distances in scores and values.
+/// The tensors by distance that contribute to scores and values.
 #[derive(Clone, Debug, Default)]
 pub struct Relative {
-    /// Further factor of all scores, when it is not 1: DeBERTa divides by the root of the number of its terms.
+    /// Additional factor of all scores, if not 1: DeBERTa divides by the root of the number of its terms.
     pub factor: Option<f64>,
-    /// u, added to the queries before they meet keys, `[H, D]`.
+    /// u, added to the queries before they are multiplied with keys, `[H, D]`.
     pub content_shift: Option<Tensor<2>>,
-    /// v, added to the queries before they meet vectors of distances, `[H, D]`.
+    /// v, added to the queries before they are multiplied with vectors by distance, `[H, D]`.
     pub distance_shift: Option<Tensor<2>>,
-    /// Multiplied with queries.
+    /// Table that is multiplied with queries.
     pub queries: Option<DistanceTable>,
-    /// Multiplied with keys.
+    /// Table that is multiplied with keys.
     pub keys: Option<DistanceTable>,
-    /// Added to values.
+    /// Table that is added to values.
     pub values: Option<DistanceTable>,
 }
 
 impl Relative {
-    /// The factor of all scores.
+    /// Returns the factor of all scores.
     pub fn factor(&self) -> f64 {
         self.factor.unwrap_or(1.0)
     }
 
-    /// The share of distances without what gradients need.
+    /// Returns the same tensors without their autodiff graphs.
     #[must_use]
     pub fn untracked(&self) -> Self {
         let shift = |x: &Option<Tensor<2>>| x.clone().map(super::untracked);
@@ -130,7 +130,7 @@ impl Relative {
         }
     }
 
-    /// Whether it fits attention of these heads and their width.
+    /// Returns whether the tensors fit attention of these heads and head width.
     pub(super) fn fits(&self, span: Span, shape: [usize; 2]) -> bool {
         let shifts = [&self.content_shift, &self.distance_shift];
         let tables = [&self.queries, &self.keys, &self.values];
@@ -138,7 +138,7 @@ impl Relative {
         shifted && tables.into_iter().flatten().all(|x| x.fits(span, shape))
     }
 
-    /// Its parts on their way to a kernel.
+    /// Splits the parts into tensors and settings for a kernel.
     #[cfg(feature = "kernels")]
     pub(super) fn taken(
         self,
@@ -159,12 +159,13 @@ impl Relative {
         (tensors, RelativeSettings { attention, rows })
     }
 
-    /// Queries as they meet keys: `q + u`.
+    /// Returns the queries as they are multiplied with keys: `q + u`.
     pub(super) fn content_queries(&self, q: Tensor<4>) -> Tensor<4> {
         shifted(q, self.content_shift.as_ref())
     }
 
-    /// What the terms of distances add to `q·kᵀ`, `[B, H, Q, K]`, before any factor; keys are those of each query head.
+    /// Returns what the distance terms add to `q·kᵀ`, `[B, H, Q, K]`, before any factor; `k` is repeated for each
+    /// query head.
     pub(super) fn scores(&self, q: &Tensor<4>, k: &Tensor<4>, span: Span) -> Option<Tensor<4>> {
         let of_queries = self.queries.as_ref().map(|table| {
             let q = shifted(q.clone(), self.distance_shift.as_ref());
@@ -172,7 +173,7 @@ impl Relative {
             by_pair(q.matmul(vectors.transpose()), span)
         });
         let of_keys = self.keys.as_ref().map(|table| {
-            // Seen from the key, distances run the other way.
+            // Seen from the key, distances have the opposite sign.
             let vectors = table.by_diagonal().flip([1]).unsqueeze_dim::<4>(0);
             let products = k.clone().matmul(vectors.transpose());
             let seen_from_keys = Span {
@@ -188,7 +189,8 @@ impl Relative {
         }
     }
 
-    /// The same for chosen queries of one row, `[1, H, chosen, K]`: `q` holds the chosen ones, `k` the row's keys.
+    /// Like [`Self::scores`], for chosen queries of one row, `[1, H, chosen, K]`: `q` holds the chosen queries, `k`
+    /// the row's keys.
     pub(super) fn chosen_scores(
         &self,
         q: &Tensor<4>,
@@ -212,7 +214,7 @@ impl Relative {
         Some(Tensor::cat(rows.flatten().collect(), 2))
     }
 
-    /// What distances add to the results, `[B, H, Q, D]`, from the weights `[B, H, Q, K]`.
+    /// Returns what the value vectors add to the output, `[B, H, Q, D]`, given the weights `[B, H, Q, K]`.
     pub(super) fn weighted_values(&self, weights: &Tensor<4>, span: Span) -> Option<Tensor<4>> {
         self.values.as_ref().map(|table| {
             let vectors = table.by_diagonal().unsqueeze_dim::<4>(0);
@@ -222,7 +224,7 @@ impl Relative {
 }
 
 impl DistanceTable {
-    /// The table of one query, whose diagonals begin at `first`.
+    /// Returns the table for one query, whose diagonals start at `first`.
     fn of_keys(&self, first: usize, keys: usize) -> Self {
         Self {
             table: self.table.clone(),
@@ -231,7 +233,7 @@ impl DistanceTable {
     }
 }
 
-/// `q + shift`, `[B, H, Q, D]` and `[H, D]`.
+/// Returns `q + shift`, for `[B, H, Q, D]` and `[H, D]`.
 fn shifted(q: Tensor<4>, shift: Option<&Tensor<2>>) -> Tensor<4> {
     match shift {
         Some(shift) => {

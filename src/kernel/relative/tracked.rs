@@ -1,4 +1,4 @@
-//! Attention with vectors of distances under autodiff, with its derivative.
+//! Attention with vectors by distance under autodiff, with its derivative.
 
 use burn::backend::autodiff::{checkpoint::strategy::CheckpointStrategy, ops::NodeGuard};
 use burn::backend::{Autodiff, Backend, tensor::FloatTensor};
@@ -10,7 +10,7 @@ use crate::kernel::derivative::{Derivative, first};
 use crate::kernel::extension::Maybe;
 use crate::kernel::tracked::{inner, track};
 
-/// Inputs of the graph's operation: queries, keys, values, the bias, two shifts and three tables.
+/// Number of inputs of the graph's operation: queries, keys, values, the bias, two shifts and three tables.
 const INPUTS: usize = 9;
 
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ impl<B: RelativeOps + RelativeBackwardOps, S: CheckpointStrategy> RelativeOps fo
         tensors: DistanceTensors<Self>,
         settings: RelativeSettings,
     ) -> FloatTensor<Self> {
-        // An absent input stands in the graph as a constant.
+        // An absent input is a constant in the graph.
         let node = |x: &Maybe<Self>| -> NodeGuard {
             match x {
                 Maybe::Some(x) => x.node(),

@@ -1,5 +1,5 @@
-//! The selective scan from plain tensor operations, one position after the other: for devices without kernels, and the oracle
-//! of the kernel.
+//! The selective scan from plain tensor operations, one position after the other, for devices without kernels and as
+//! the reference for the kernels.
 
 use burn::tensor::Tensor;
 use burn::tensor::activation::silu;
@@ -9,7 +9,7 @@ use crate::kernel::composed::softplus;
 use crate::kernel::composed::steps::{Change, Steps};
 use crate::kernel::recurrent::Sequences;
 
-/// As the public function, with the state.
+/// Same as the public function, but always returns the state.
 pub fn selective_scan(scan: Scan, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
     let [batch, seq, channels, n] = scan.dims();
     let device = scan.u.device();

@@ -5,7 +5,7 @@ use burn::backend::{Backend, backend_extension, tensor::FloatTensor};
 use crate::kernel::extension::Maybe;
 use crate::kernel::recurrent::Sequences;
 
-/// The parts of a scan beside its tensors.
+/// Settings of a scan other than its tensors.
 #[derive(Clone, Debug)]
 pub struct ScanSettings {
     /// Where sequences begin and end.
@@ -14,10 +14,10 @@ pub struct ScanSettings {
     pub last: bool,
 }
 
-/// The tensors of a scan that gradients go to.
+/// The tensors of a scan that receive gradients.
 #[derive(Clone, Debug)]
 pub struct Scanned<T> {
-    /// Written into the states.
+    /// Values written to the states.
     pub u: T,
     /// Steps before their softplus.
     pub raw: T,
@@ -25,30 +25,30 @@ pub struct Scanned<T> {
     pub gate: T,
     /// Decay.
     pub decay: T,
-    /// What is written and what is read.
+    /// Directions b, in which states are written, and c, in which they are read.
     pub directions: T,
-    /// The share that passes by.
+    /// Factor of u that bypasses the states.
     pub skip: T,
 }
 
-/// The values that a scan's backward pass needs of its forward pass.
+/// Values of a scan's forward pass that its backward pass needs.
 #[derive(Clone, Debug)]
 pub struct ScanSaved<B: Backend> {
-    /// The tensors that gradients go to.
+    /// The tensors that receive gradients.
     pub inputs: Scanned<FloatTensor<B>>,
     /// States before each chunk of positions, `[batch, chunks, n, channels]`.
     pub states: FloatTensor<B>,
 }
 
-/// The backward half, which is never dispatched.
+/// The backward half of the operation, which is never dispatched.
 pub trait SelectiveScanBackwardOps: Backend {
-    /// [`SelectiveScanOps::selective_scan`] that also gives what its backward pass needs.
+    /// Runs [`SelectiveScanOps::selective_scan`] and keeps what its backward pass needs.
     fn selective_scan_saving(
         inputs: Scanned<FloatTensor<Self>>,
         state: Maybe<Self>,
         settings: &ScanSettings,
     ) -> (FloatTensor<Self>, ScanSaved<Self>);
-    /// Gradients of a scan.
+    /// Returns the gradients of a scan.
     fn selective_scan_backward(
         saved: ScanSaved<Self>,
         grad: FloatTensor<Self>,
@@ -56,14 +56,15 @@ pub trait SelectiveScanBackwardOps: Backend {
     ) -> Scanned<FloatTensor<Self>>;
 }
 
-/// The operation.
+/// The forward half of the operation.
 #[backend_extension(
     Flex: cfg(feature = "flex"),
     Cube: cfg(all(feature = "gpu", not(feature = "fusion"))),
     Autodiff
 )]
 pub trait SelectiveScanOps: Backend {
-    /// Outputs `[batch·seq, channels]`, then `[batch·n, channels]` of the last states when the settings ask for them.
+    /// Returns the outputs `[batch·seq, channels]`, followed by the last states `[batch·n, channels]` if the settings
+    /// request them.
     #[allow(clippy::too_many_arguments)]
     fn selective_scan(
         u: FloatTensor<Self>,

@@ -1,5 +1,6 @@
-//! The selective scan of state-space layers (Gu and Dao 2023, Mamba, arXiv:2312.00752, sections 3.2 and 3.3): each channel
-//! carries a state of N numbers, and each position says how far it decays, what is written into it and what is read.
+//! The selective scan of state-space layers (Gu and Dao 2023, Mamba, arXiv:2312.00752, sections 3.2 and 3.3). Each
+//! channel carries a state of N elements; each position determines how far it decays, what is written to it and what
+//! is read from it.
 //!
 //! ```text
 //! Δ = softplus(raw)
@@ -7,10 +8,11 @@
 //! y  = (c·h' + skip·u)·silu(gate)
 //! ```
 //!
-//! u, raw, gate and y have a number for each channel, b and c one for each of the N of a state; a is a parameter of both. A state
-//! begins at zero in each sequence. The flex kernel walks the positions of a strip of channels with their states in a core's
-//! cache. It keeps the states before each chunk of positions, and computes those within a chunk once more on the way back. So does
-//! the one for GPUs, where chunks go at once.
+//! u, raw, gate and y have one element per channel; b and c have one for each of the N elements of a state; a is a
+//! parameter with one element per channel and state element. A state starts at zero in each sequence. The flex kernel
+//! scans the positions of a strip of channels with their states in a core's cache. It keeps the states before each
+//! chunk of positions and recomputes those within a chunk in the backward pass. The GPU kernel does the same, with
+//! all chunks at once.
 
 pub mod composed;
 #[cfg(feature = "kernels")]
@@ -30,34 +32,34 @@ use super::{extension::maybe, has_flex_kernels, recurrent::with_states};
 #[cfg(feature = "kernels")]
 use extension::SelectiveScanOps;
 
-/// The tensors of a scan over `[batch, seq]` positions and `channels` with states of `n` numbers.
+/// The tensors of a scan over `[batch, seq]` positions and `channels` with states of `n` elements.
 #[derive(Clone, Debug)]
 pub struct Scan {
-    /// Written into the states, `[batch, seq, channels]`.
+    /// Values written to the states, `[batch, seq, channels]`.
     pub u: Tensor<3>,
     /// Steps before their softplus, `[batch, seq, channels]`.
     pub raw: Tensor<3>,
     /// Gates before their SiLU, `[batch, seq, channels]`.
     pub gate: Tensor<3>,
-    /// Decay of each number of a state in a step of 1, negative, `[channels, n]`.
+    /// Decay of each element of a state per step of 1, negative, `[channels, n]`.
     pub decay: Tensor<2>,
     /// b, then c: `[batch, seq, 2n]`.
     pub directions: Tensor<3>,
-    /// The share of u that passes by the states, `[channels]`.
+    /// Factor of u that bypasses the states, `[channels]`.
     pub skip: Tensor<1>,
-    /// The states before the first position, `[batch, n·channels]`, numbers of all channels one after the other; zeros when
-    /// absent. No gradient goes to them.
+    /// States before the first position, `[batch, n·channels]`: n rows, each of all channels; zeros if absent. They
+    /// receive no gradient.
     pub state: Option<Tensor<2>>,
 }
 
 impl Scan {
-    /// Batch, positions, channels and numbers of a state.
+    /// Returns the numbers of batch rows, positions, channels and state elements.
     fn dims(&self) -> [usize; 4] {
         let ([batch, seq, channels], [_, n]) = (self.u.dims(), self.decay.dims());
         [batch, seq, channels, n]
     }
 
-    /// Whether there is a kernel where its tensors are.
+    /// Returns whether a kernel supports its tensors.
     #[cfg(feature = "kernels")]
     fn has_kernel(&self) -> bool {
         #[cfg(all(feature = "gpu", not(feature = "fusion")))]
@@ -82,13 +84,13 @@ impl Scan {
     }
 }
 
-/// y `[batch, seq, channels]` and, if `last` is wanted, the states after each row's last position, `[batch, n·channels]`,
-/// through which no gradient passes.
+/// Computes y `[batch, seq, channels]` and, if `last` is set, the states after each row's last position,
+/// `[batch, n·channels]`, through which no gradient passes.
 ///
-/// A sequence that begins within a row begins from zero; beyond a row's length y is zero and the state stays as it is.
+/// A sequence that begins within a row starts from zero. Past a row's length y is zero and the state does not change.
 ///
 /// # Panics
-/// Where shapes do not fit each other.
+/// If the shapes do not fit each other.
 pub fn selective_scan(
     scan: Scan,
     sequences: &Sequences,

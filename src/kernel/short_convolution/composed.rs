@@ -1,5 +1,5 @@
-//! A short convolution from plain tensor operations: shifted copies, one a tap. For devices without kernels, and the oracle of
-//! the kernel.
+//! A short convolution from plain tensor operations: shifted copies, one per tap. It serves devices without kernels
+//! and is the reference for the kernel.
 
 use burn::tensor::activation::silu;
 use burn::tensor::{Tensor, TensorData};
@@ -7,7 +7,7 @@ use burn::tensor::{Tensor, TensorData};
 use super::{ShortConvolution, reaches};
 use crate::kernel::recurrent::Sequences;
 
-/// As the public function.
+/// Same as the public function.
 pub fn short_convolution(convolution: ShortConvolution, sequences: &Sequences) -> Tensor<3> {
     let ([batch, seq, channels, taps], device) = (convolution.dims(), convolution.x.device());
     let earlier = taps - 1;

@@ -5,16 +5,16 @@ use burn::backend::{Backend, backend_extension, tensor::FloatTensor};
 use crate::kernel::extension::Maybe;
 use crate::kernel::recurrent::Sequences;
 
-/// The parts of a convolution beside its tensors.
+/// Settings of a convolution other than its tensors.
 #[derive(Clone, Debug)]
 pub struct ConvolvedSettings {
     /// Where sequences begin.
     pub sequences: Sequences,
-    /// Whether SiLU follows.
+    /// Whether SiLU is applied to the result.
     pub silu: bool,
 }
 
-/// The values that a convolution's backward pass needs of its forward pass.
+/// Values of a convolution's forward pass that its backward pass needs.
 #[derive(Clone, Debug)]
 pub struct Convolved<B: Backend> {
     /// The input.
@@ -27,9 +27,9 @@ pub struct Convolved<B: Backend> {
     pub before: Maybe<B>,
 }
 
-/// The backward half, which is never dispatched.
+/// The backward half of the operation, which is never dispatched.
 pub trait ShortConvolutionBackwardOps: Backend {
-    /// Gradients of input, weight and bias.
+    /// Returns the gradients of input, weight and bias.
     fn short_convolution_backward(
         saved: Convolved<Self>,
         grad: FloatTensor<Self>,
@@ -37,10 +37,10 @@ pub trait ShortConvolutionBackwardOps: Backend {
     ) -> [FloatTensor<Self>; 3];
 }
 
-/// The operation.
+/// The forward half of the operation.
 #[backend_extension(Flex, Autodiff)]
 pub trait ShortConvolutionOps: Backend {
-    /// A causal convolution of each channel by itself.
+    /// A causal depthwise convolution.
     fn short_convolution(
         x: FloatTensor<Self>,
         weight: FloatTensor<Self>,

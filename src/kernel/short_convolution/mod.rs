@@ -1,7 +1,8 @@
-//! A short causal convolution of each channel by itself (Mamba's, Gu and Dao 2023, figure 3; with two taps RWKV's mix of a
-//! position with the one before it, Peng et al. 2023, equations 11 to 13): y_t = act(bias + Σ_j w_j·x_{t−K+1+j}).
+//! A short causal depthwise convolution (Mamba's, Gu and Dao 2023, figure 3; with two taps, RWKV's mix of a position
+//! with the previous one, Peng et al. 2023, equations 11 to 13): y_t = act(bias + Σ_j w_j·x_{t−K+1+j}).
 //!
-//! Positions before a sequence are zero. Positions before the row are those of `before`, unless a sequence begins in between.
+//! Positions before a sequence are zero. Positions before the row are taken from `before`, unless a sequence begins
+//! in between.
 
 pub mod composed;
 #[cfg(feature = "flex")]
@@ -19,24 +20,24 @@ use super::{extension::maybe, has_flex_kernels};
 #[cfg(feature = "flex")]
 use extension::ShortConvolutionOps;
 
-/// The tensors of a convolution over `[batch, seq]` positions and `channels` with `taps` positions each.
+/// The tensors of a convolution over `[batch, seq]` positions and `channels`, with `taps` positions per output.
 #[derive(Clone, Debug)]
 pub struct ShortConvolution {
-    /// `[batch, seq, channels]`.
+    /// Input, `[batch, seq, channels]`.
     pub x: Tensor<3>,
-    /// `[channels, taps]`; the last one is of the position itself.
+    /// Weight, `[channels, taps]`; the last tap is that of the position itself.
     pub weight: Tensor<2>,
-    /// `[channels]`.
+    /// Bias, `[channels]`.
     pub bias: Option<Tensor<1>>,
-    /// The `taps − 1` positions before the first one, oldest first, `[batch, (taps − 1)·channels]`; zeros when absent. No
-    /// gradient goes to them.
+    /// The `taps − 1` positions before the first one, oldest first, `[batch, (taps − 1)·channels]`; zeros if absent.
+    /// They receive no gradient.
     pub before: Option<Tensor<2>>,
-    /// Whether SiLU follows.
+    /// Whether SiLU is applied to the result.
     pub silu: bool,
 }
 
 impl ShortConvolution {
-    /// Batch, positions, channels and taps.
+    /// Returns the numbers of batch rows, positions, channels and taps.
     fn dims(&self) -> [usize; 4] {
         let ([batch, seq, channels], [_, taps]) = (self.x.dims(), self.weight.dims());
         [batch, seq, channels, taps]
@@ -56,10 +57,10 @@ impl ShortConvolution {
     }
 }
 
-/// y `[batch, seq, channels]`. Beyond a row's length y is of no meaning.
+/// Returns y `[batch, seq, channels]`. Past a row's length y is meaningless.
 ///
 /// # Panics
-/// Where shapes do not fit each other.
+/// If the shapes do not fit each other.
 pub fn short_convolution(convolution: ShortConvolution, sequences: &Sequences) -> Tensor<3> {
     convolution.require();
     let [batch, seq, ..] = convolution.dims();
@@ -88,7 +89,7 @@ pub fn short_convolution(convolution: ShortConvolution, sequences: &Sequences) -
     composed::short_convolution(convolution, sequences)
 }
 
-/// For each position of a row how many of the positions before it, `most` at most, it may look at.
+/// Returns for each position of a row how many previous positions, at most `most`, it may read.
 pub fn reaches(
     sequences: &Sequences,
     [row, seq]: [usize; 2],

@@ -1,18 +1,19 @@
-//! Attention with sinks as a Burn backend extension: an operation beside plain attention, which stays without them.
+//! Attention with sinks as a Burn backend extension: a separate operation, so that plain attention does not carry
+//! them.
 
 use burn::backend::{Backend, backend_extension, tensor::FloatTensor};
 
 use super::saving;
 use crate::kernel::extension::{AttentionSettings, Maybe};
 
-/// The operation.
+/// The forward half of the operation.
 #[backend_extension(
     Flex: cfg(feature = "flex"),
     Cube: cfg(all(feature = "gpu", not(feature = "fusion"))),
     Autodiff
 )]
 pub trait SinkOps: Backend {
-    /// Softmax attention beside a score for each head, `[H]`.
+    /// Softmax attention with one sink score per head, `[H]`.
     fn attention_beside_sinks(
         q: FloatTensor<Self>,
         k: FloatTensor<Self>,

@@ -1,9 +1,10 @@
-//! Sinks of attention: a score for each head that stands beside the scores of all its queries and has no value, so that a query may look
-//! at nothing (Miller 2023, "Attention is off by one", whose score is 0; OpenAI 2025, gpt-oss model card, section 2.2, whose scores are
-//! learned): weights are `exp(s_j)/(exp(sink) + Σ exp(s_i))`.
+//! Attention sinks: one extra score per head that stands beside the scores of all its queries and has no value, so
+//! that a query can attend to nothing (Miller 2023, "Attention is off by one", with score 0; OpenAI 2025, gpt-oss
+//! model card, section 2.2, with learned scores). The weights are `exp(s_j)/(exp(sink) + Σ exp(s_i))`.
 //!
-//! With `L` the log-sum-exp of a query's scores, the result is that of attention without sinks times `σ(L − sink)`, and gradients are
-//! those of attention's own backward pass with `L − ln σ(L − sink)` in the place of `L`. So every kernel of attention has sinks.
+//! With `L` the log-sum-exp of a query's scores, the output is that of attention without sinks times `σ(L − sink)`.
+//! Gradients are those of attention's own backward pass with `L − ln σ(L − sink)` in place of `L`. So every attention
+//! kernel supports sinks.
 
 pub mod extension;
 mod tracked;
@@ -13,7 +14,7 @@ use burn::tensor::Shape;
 
 use super::extension::{AttentionSaved, AttentionSettings, BackwardOps, Maybe};
 
-/// Attention beside sinks `[H]`, with the values that its backward pass needs.
+/// Runs attention with sinks `[H]` and keeps the values its backward pass needs.
 fn saving<B: BackwardOps>(
     [q, k, v]: [FloatTensor<B>; 3],
     bias: Maybe<B>,
@@ -33,7 +34,8 @@ fn saving<B: BackwardOps>(
     }
 }
 
-/// The gradient of the sinks, `[H]`, from that of the result: `−Σ w·(dy·y)` over the queries of a head, with w the sink's weight.
+/// Returns the gradient of the sinks, `[H]`, given the output gradient: `−Σ w·(dy·y)` over the queries of a head,
+/// where w is the sink's weight.
 fn gradient<B: Backend>(
     saved: &AttentionSaved<B>,
     sinks: FloatTensor<B>,
@@ -48,7 +50,7 @@ fn gradient<B: Backend>(
     B::float_reshape(sum, Shape::from([dims[1]]))
 }
 
-/// `[H]` → `[1, H, 1]`.
+/// Reshapes `[H]` to `[1, H, 1]`.
 fn by_head<B: Backend>(sinks: FloatTensor<B>) -> FloatTensor<B> {
     let heads = sinks.shape().num_elements();
     B::float_reshape(sinks, Shape::from([1, heads, 1]))

@@ -1,5 +1,6 @@
-//! Sorted chunks from plain tensor operations: gathered, cut, weighed round by round, put back and added up by the rounds'
-//! log-sum-exps. For devices without kernels, and the oracle of the kernels.
+//! Sorted chunks from plain tensor operations: gathered, divided into chunks, weighted round by round, put back in
+//! order and summed by the rounds' log-sum-exps. They serve devices without kernels and are the reference for the
+//! kernel.
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation};
 
@@ -49,7 +50,7 @@ pub fn sorted_chunks(
         adjacent(sorted(k), sizes),
         adjacent(sorted(v), sizes),
     );
-    // In single precision: half has no number as low as the fills, and sums of exponentials need the digits.
+    // In single precision: half precision cannot represent the fill values, and sums of exponentials need the digits.
     let (scores, dtype) = (full(q.matmul(k.transpose())) * settings.scale, v.dtype());
     let scores = scores.mask_fill(order.hidden, -1e9);
     let scores = scores.mask_fill(order.own, ALONE);
@@ -72,7 +73,7 @@ pub fn sorted_chunks(
         let x = x.gather(2, expanded(order.back.clone(), width));
         x.reshape([rows, heads, rounds, padded, width])
     };
-    // Of each round, the sum of its exponentials: its log-sum-exp would lose digits where a query is alone.
+    // Per round, the sum of its exponentials: the log-sum-exp would lose digits for a query that is alone.
     let of_rounds = |x: Tensor<5>| back(x.reshape([rows, heads, rounds * padded, 1]));
     let largest = of_rounds(largest);
     let sums = of_rounds(sums) * (largest.clone() - largest.max_dim(2)).exp();
@@ -82,14 +83,14 @@ pub fn sorted_chunks(
     y.narrow(2, settings.first, settings.wanted().len())
 }
 
-/// Each index for all of `width` numbers.
+/// Repeats each index for all of `width` elements.
 fn expanded(places: Tensor<3, Int>, width: usize) -> Tensor<4, Int> {
     let [rows, heads, len] = places.dims();
     let places: Tensor<4, Int> = places.reshape([rows, heads, len, 1]);
     places.expand([rows, heads, len, width])
 }
 
-/// The chunks that each chunk looks at, one after another: those before it, itself, those after it.
+/// Concatenates the chunks of each chunk's window: those before it, itself, those after it.
 fn adjacent(x: Tensor<5>, sizes: ChunkSizes) -> Tensor<5> {
     let chunks = x.dims()[2];
     let around = -(sizes.back as isize)..=sizes.ahead as isize;
@@ -106,9 +107,9 @@ fn adjacent(x: Tensor<5>, sizes: ChunkSizes) -> Tensor<5> {
 
 /// The plan as tensors.
 struct Order {
-    /// The position at each place, `[B, H, rounds·padded]`.
+    /// Position at each place, `[B, H, rounds·padded]`.
     places: Tensor<3, Int>,
-    /// The place of each position in each round.
+    /// Place of each position in each round.
     back: Tensor<3, Int>,
     /// Whether a query does not see a key, `[B, H, chunks, chunk, window]`.
     hidden: Tensor<5, Bool>,

@@ -4,25 +4,25 @@ use burn::backend::{Backend, backend_extension, tensor::FloatTensor};
 
 use super::SortedSettings;
 
-/// The values that the backward pass needs of the forward pass.
+/// Values of the forward pass that the backward pass needs.
 #[derive(Clone, Debug)]
 pub struct SortedSaved<B: Backend> {
     /// Queries, keys and values.
     pub inputs: [FloatTensor<B>; 3],
-    /// The result.
+    /// The output.
     pub out: FloatTensor<B>,
-    /// The largest score of each query, and the sum of the exponentials of its scores less that, `[B, H, T, 2]`.
+    /// The largest score of each query, and the sum of the exponentials of its scores minus that, `[B, H, T, 2]`.
     pub statistics: FloatTensor<B>,
 }
 
-/// The backward half, which is never dispatched.
+/// The backward half of the operation, which is never dispatched.
 pub trait SortedBackwardOps: Backend {
-    /// The operation that also gives what its backward pass needs.
+    /// Runs the operation and keeps what its backward pass needs.
     fn sorted_attention_saving(
         inputs: [FloatTensor<Self>; 3],
         settings: &SortedSettings,
     ) -> SortedSaved<Self>;
-    /// Gradients of queries, keys and values.
+    /// Returns the gradients of queries, keys and values.
     fn sorted_attention_backward(
         saved: SortedSaved<Self>,
         grad: FloatTensor<Self>,
@@ -30,7 +30,7 @@ pub trait SortedBackwardOps: Backend {
     ) -> [FloatTensor<Self>; 3];
 }
 
-/// The operation.
+/// The forward half of the operation.
 #[backend_extension(Flex, Autodiff)]
 pub trait SortedOps: Backend {
     /// Attention in sorted chunks.

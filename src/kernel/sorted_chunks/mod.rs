@@ -1,11 +1,13 @@
-//! Attention in sorted chunks: the core of locality-sensitive hashing (Kitaev et al. 2020, Reformer, section 2).
+//! Attention in sorted chunks: the core of attention by locality-sensitive hashing (Kitaev et al. 2020, Reformer,
+//! section 2).
 //!
-//! The positions of a row are sorted several times, in rounds; each order is cut into chunks, and a query sees the keys of its
-//! own chunk and of its neighbours in the ring of all rounds' chunks. Its weights are one softmax over the keys of all rounds,
-//! each as often as it is met, which is the sum of the rounds' results weighted by their log-sum-exps. A query sees itself only
-//! where it meets no other key that it may see: its own score is [`ALONE`].
+//! The positions of a row are sorted several times, in rounds. Each order is divided into chunks, and a query sees
+//! the keys of its own chunk and of the neighbouring chunks in the ring of all rounds' chunks. Its weights are one
+//! softmax over the keys of all rounds, in which a key counts as often as it is met; this equals the sum of the
+//! rounds' outputs weighted by their log-sum-exps. A query attends to itself only if it meets no other key that it
+//! may see: its score with itself is [`ALONE`].
 //!
-//! Tiles are all that is ever in memory at once: time and memory grow with `rounds·tokens·window`.
+//! Only tiles are ever in memory: time and memory grow with `rounds·tokens·window`.
 
 pub mod composed;
 #[cfg(feature = "flex")]
@@ -27,26 +29,26 @@ use super::{Documents, DropKey, Visibility};
 use extension::SortedOps;
 pub use plan::{ChunkSizes, SortedChunks};
 
-/// A query's score with itself, below all others.
+/// A query's score with itself, lower than all others.
 pub const ALONE: f32 = -1e5;
 
 /// How positions meet, and how scores become weights.
 #[derive(Clone, Debug)]
 pub struct SortedSettings {
-    /// The order of positions.
+    /// Sorted order of the positions.
     pub plan: SortedChunks,
-    /// Causality, lengths, documents and prefixes; a key that it hides is not seen where it is met.
+    /// Causality, lengths, documents and prefixes; keys masked by them are not seen even if they are met.
     pub visible: Visibility,
     /// Factor of the scores.
     pub scale: f64,
-    /// Dropout of single weights, by their places in the chunks.
+    /// Dropout of individual weights, indexed by their places in the chunks.
     pub dropout: Option<DropKey>,
-    /// The first query that is wanted.
+    /// First query whose output is wanted.
     pub first: usize,
 }
 
 impl SortedSettings {
-    /// The keys before which a query of a row sees those that it meets, documents aside.
+    /// Returns the key position before which a query of a row sees the keys that it meets, ignoring documents.
     pub(super) fn limit(&self, row: usize, query: usize) -> usize {
         let mut end = self.plan.sizes().tokens;
         if self.visible.causal {
@@ -57,7 +59,7 @@ impl SortedSettings {
         length.map_or(end, |length| end.min(length))
     }
 
-    /// The documents of a row's positions.
+    /// Returns the documents of a row's positions.
     pub(super) fn documents(&self, row: usize) -> Option<&[i32]> {
         self.visible
             .documents
@@ -65,13 +67,13 @@ impl SortedSettings {
             .map(|d| Documents::row(d, row))
     }
 
-    /// Whether a query of a row sees another key that it meets.
+    /// Returns whether a query of a row sees another key that it meets.
     pub fn sees(&self, row: usize, query: usize, key: usize) -> bool {
         let together = |numbers: &[i32]| numbers[key] == numbers[query];
         key < self.limit(row, query) && self.documents(row).is_none_or(together)
     }
 
-    /// Queries that are wanted.
+    /// Returns the range of queries whose outputs are wanted.
     pub fn wanted(&self) -> Range<usize> {
         self.first..self.plan.sizes().tokens
     }
@@ -102,8 +104,8 @@ impl SortedSettings {
     }
 }
 
-/// Attention of q over k and v, all `[B, H, T, D]`, in sorted chunks; each may be differentiated. The result is
-/// `[B, H, T − first, D]`. Where no gradient is asked for, q may be the wanted queries alone.
+/// Attention of q over k and v, all `[B, H, T, D]`, in sorted chunks. All three may be differentiated. The result is
+/// `[B, H, T − first, D]`. If no gradient is needed, q may hold only the wanted queries.
 pub fn sorted_chunks(
     q: Tensor<4>,
     k: Tensor<4>,

@@ -1,4 +1,4 @@
-//! The order in which positions meet in sorted chunks, as structure.
+//! The plan of sorted chunks: the order in which positions meet.
 
 use std::sync::Arc;
 
@@ -7,54 +7,55 @@ use rayon::prelude::*;
 /// The sizes of sorted chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkSizes {
-    /// Rows of the batch.
+    /// Number of rows of the batch.
     pub rows: usize,
-    /// Heads.
+    /// Number of heads.
     pub heads: usize,
-    /// Positions of a row.
+    /// Number of positions of a row.
     pub tokens: usize,
-    /// Times that the positions are sorted.
+    /// Number of times that the positions are sorted.
     pub rounds: usize,
-    /// Positions of a chunk.
+    /// Number of positions of a chunk.
     pub chunk: usize,
-    /// Chunks before its own that a position looks at.
+    /// Number of chunks before its own that a position sees.
     pub back: usize,
-    /// Chunks after its own that it looks at.
+    /// Number of chunks after its own that a position sees.
     pub ahead: usize,
 }
 
 impl ChunkSizes {
-    /// Positions of a round, filled up to whole chunks.
+    /// Returns the number of positions of a round, padded to whole chunks.
     pub fn padded(&self) -> usize {
         self.tokens.next_multiple_of(self.chunk.max(1))
     }
 
-    /// Chunks of all rounds.
+    /// Returns the number of chunks of all rounds.
     pub fn chunks(&self) -> usize {
         self.rounds * self.padded() / self.chunk.max(1)
     }
 
-    /// Places that a position looks at from one chunk.
+    /// Returns the number of places that a position sees from one chunk.
     pub fn window(&self) -> usize {
         self.chunk * (self.back + 1 + self.ahead)
     }
 }
 
-/// The positions of each row and head in sorted order, round after round; cheap to clone. The chunks of all rounds make one
-/// ring: before the first chunk of a round stands the last one of the round before, before the very first the very last.
+/// The positions of each row and head in sorted order, round after round; cheap to clone. The chunks of all rounds
+/// form one ring: the first chunk of a round follows the last one of the previous round, and the very first follows
+/// the very last.
 #[derive(Clone, Debug)]
 pub struct SortedChunks(Arc<Sorted>);
 
 #[derive(Debug)]
 struct Sorted {
     sizes: ChunkSizes,
-    /// `[rows, heads, rounds·padded]`; positions from `tokens` on fill the last chunk up.
+    /// Sorted positions, `[rows, heads, rounds·padded]`; positions from `tokens` on pad the last chunk.
     order: Vec<u32>,
 }
 
 impl SortedChunks {
-    /// Sorts positions by their buckets `[rows, heads, rounds, tokens]`, those of one bucket in their order; positions behind
-    /// the length of their row come last.
+    /// Sorts positions by their buckets `[rows, heads, rounds, tokens]`, keeping the order within a bucket. Positions
+    /// past the length of their row come last.
     pub fn new(sizes: ChunkSizes, buckets: &[u32], lengths: Option<&[usize]>) -> Self {
         let ChunkSizes { tokens, .. } = sizes;
         let parts = sizes.rows * sizes.heads * sizes.rounds;
@@ -62,7 +63,7 @@ impl SortedChunks {
         Self::of_parts(sizes, |part| &buckets[part * tokens..][..tokens], lengths)
     }
 
-    /// The same of buckets that lie apart: those of the positions for each row, head and round.
+    /// Like [`Self::new`], for buckets that are not contiguous: `buckets` returns those of each row, head and round.
     pub fn of_parts<'a>(
         sizes: ChunkSizes,
         buckets: impl Fn(usize) -> &'a [u32] + Sync,
@@ -85,7 +86,7 @@ impl SortedChunks {
         Self(Arc::new(Sorted { sizes, order }))
     }
 
-    /// One chunk in which every position of every row meets every other.
+    /// Creates one chunk in which every position of a row meets every other.
     pub fn whole([rows, heads, tokens]: [usize; 3]) -> Self {
         let sizes = ChunkSizes {
             rows,
@@ -102,26 +103,26 @@ impl SortedChunks {
         Self(Arc::new(Sorted { sizes, order }))
     }
 
-    /// Its sizes.
+    /// Returns the sizes.
     pub fn sizes(&self) -> ChunkSizes {
         self.0.sizes
     }
 
-    /// The positions of a row and head in sorted order, round after round.
+    /// Returns the positions of a row and head in sorted order, round after round.
     pub fn order(&self, row: usize, head: usize) -> &[u32] {
         let ChunkSizes { heads, rounds, .. } = self.0.sizes;
         let len = rounds * self.0.sizes.padded();
         &self.0.order[(row * heads + head) * len..][..len]
     }
 
-    /// The chunk that stands so many places after another in the ring, −1 for the one before it.
+    /// Returns the chunk that is `distance` places after another one in the ring; −1 is the one before it.
     pub fn neighbour(&self, chunk: usize, distance: isize) -> usize {
         let all = self.0.sizes.chunks() as isize;
         (chunk as isize + distance).rem_euclid(all) as usize
     }
 }
 
-/// The first positions sorted by their buckets, then the others; a counting sort.
+/// Sorts the positions that have buckets by bucket (a counting sort) and appends the others.
 fn sort(buckets: &[u32], order: &mut [u32]) {
     let most = buckets.iter().copied().max().unwrap_or(0) as usize;
     let mut next = vec![0u32; most + 2];

@@ -1,5 +1,5 @@
-//! The state space by heads from plain tensor operations, a chunk of positions after the other: for devices without kernels, and
-//! the oracle of the kernel.
+//! The state space by heads from plain tensor operations, one chunk of positions after the other, for devices without
+//! kernels and as the reference for the kernels.
 
 use burn::tensor::{Device, Tensor, TensorData};
 
@@ -8,9 +8,9 @@ use crate::kernel::composed::softplus;
 use crate::kernel::recurrent::{Sequences, Step};
 use crate::kernel::replay;
 
-/// Goes through chunks of positions: `advance` gives the results `[batch, len, channels]` of the `len` positions from `first` on and
-/// the states after them, `[batch, groups, n, channels/groups]`, from those before them. The results of all positions, and the
-/// last states `[batch, n·channels]`.
+/// Goes through all chunks of positions. Given the states `[batch, groups, n, channels/groups]` before the `len`
+/// positions from `first` on, `advance` returns their outputs `[batch, len, channels]` and the states after them.
+/// Returns the outputs of all positions and the last states `[batch, n·channels]`.
 pub fn along(
     sizes: Sizes,
     like: &Tensor<3>,
@@ -39,7 +39,7 @@ pub fn along(
     (Tensor::cat(outputs, 1), state)
 }
 
-/// As the public function, with the state.
+/// Same as the public function, but always returns the state.
 pub fn ssd(ssd: Ssd, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
     let sizes = ssd.sizes();
     let Sizes {
@@ -54,7 +54,7 @@ pub fn ssd(ssd: Ssd, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
         }
     }
     if sequences.lengths.is_some() {
-        // No step is taken beyond a row's length.
+        // Past a row's length no step is taken.
         steps = steps * live(sequences, [batch, seq], &device).cast(dtype);
     }
     let advance = |[first, len]: [usize; 2], state| {
@@ -76,7 +76,7 @@ pub fn ssd(ssd: Ssd, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
     (y, state)
 }
 
-/// 1 up to a row's length, 0 beyond it, `[batch, seq, 1]`.
+/// Returns 1 up to a row's length, 0 past it, `[batch, seq, 1]`.
 pub fn live(sequences: &Sequences, [batch, seq]: [usize; 2], device: &Device) -> Tensor<3> {
     let rows = (0..batch).flat_map(|row| {
         let step = move |at| sequences.step(row, seq, at) != Step::Hold;
@@ -86,14 +86,14 @@ pub fn live(sequences: &Sequences, [batch, seq]: [usize; 2], device: &Device) ->
     replay::floats(rows, device)
 }
 
-/// For each position of a chunk how many sequences have begun in its row since the chunk's beginning.
+/// For each position of a chunk, the number of sequences that have begun in its row since the chunk's beginning.
 pub struct Marks {
     begun: Vec<usize>,
     shape: [usize; 2],
 }
 
 impl Marks {
-    /// Of `len` positions from `first` on.
+    /// Counts for `len` positions from `first` on.
     pub fn of(sequences: &Sequences, [batch, seq]: [usize; 2], [first, len]: [usize; 2]) -> Self {
         let rows = (0..batch).flat_map(|row| {
             (first..first + len).scan(0, move |begun, at| {
@@ -107,7 +107,8 @@ impl Marks {
         }
     }
 
-    /// 1 where a position sees another one: not a later one, nor one of another sequence. `[batch, 1, len, len]`.
+    /// Returns 1 where a position sees another one, that is, neither a later one nor one of another sequence,
+    /// `[batch, 1, len, len]`.
     pub fn pairs(&self, device: &Device) -> Tensor<4> {
         let [batch, len] = self.shape;
         let mut pairs = Vec::with_capacity(batch * len * len);
@@ -123,7 +124,7 @@ impl Marks {
         replay::floats(TensorData::new(pairs, [batch, 1, len, len]), device)
     }
 
-    /// 1 where the sequence is that of the state before the chunk, `[batch, 1, len]`.
+    /// Returns 1 where the sequence is that of the state before the chunk, `[batch, 1, len]`.
     pub fn old(&self, device: &Device) -> Tensor<3> {
         let [batch, len] = self.shape;
         let old = self
@@ -135,23 +136,23 @@ impl Marks {
     }
 }
 
-/// Some positions, H heads, G groups and N by P numbers of state a head.
+/// A chunk of positions, with H heads, G groups and states of N × P elements per head.
 struct Chunk {
     sizes: Sizes,
-    /// `[batch, len, H·P + 2·G·N]`.
+    /// x, b and c, `[batch, len, H·P + 2·G·N]`.
     mixed: Tensor<3>,
-    /// `[batch, H, len]`.
+    /// Steps Δ, `[batch, H, len]`.
     steps: Tensor<3>,
-    /// `[1, H, 1]`.
+    /// a, `[1, H, 1]`.
     decay: Tensor<3>,
-    /// `[batch, 1, len, len]`.
+    /// Which positions see each other, `[batch, 1, len, len]`.
     pairs: Tensor<4>,
-    /// `[batch, 1, len]`.
+    /// Which positions see the state before the chunk, `[batch, 1, len]`.
     old: Tensor<3>,
 }
 
 impl Chunk {
-    /// y `[batch, len, H·P]` and the state `[batch, G, N, H/G·P]` after the chunk, from the one before it on.
+    /// Returns y `[batch, len, H·P]` and the state `[batch, G, N, H/G·P]` after the chunk, given the state before it.
     fn advance(self, state: Tensor<4>, skip: Tensor<1>) -> (Tensor<3>, Tensor<4>) {
         let Sizes {
             batch,
@@ -173,7 +174,7 @@ impl Chunk {
         let logarithms = self.steps.clone() * self.decay.clone();
         let decays = between(logarithms.clone()).exp() * self.pairs.clone();
         let since = logarithms.cumsum(2).exp() * self.old.clone();
-        // Of each step what is left at the chunk's end.
+        // For each step, the fraction that remains at the chunk's end.
         let left = decays.clone().narrow(2, len - 1, 1).squeeze_dim::<3>(2) * self.steps.clone();
         let scores = c.clone().matmul(b.clone().swap_dims(2, 3));
         let scores = scores
@@ -197,8 +198,8 @@ impl Chunk {
     }
 }
 
-/// Sums over the positions behind s up to t, `[batch, heads, t, s]`, of `[batch, heads, len]`; zeros where s is not before t. No
-/// difference of long sums is taken.
+/// Returns the sums over the positions after s up to t, `[batch, heads, t, s]`, of `[batch, heads, len]`; zeros
+/// unless s is before t. It never takes differences of long sums.
 pub fn between(x: Tensor<3>) -> Tensor<4> {
     let ([_, _, len], device, dtype) = (x.dims(), x.device(), x.dtype());
     let later = (0..len).flat_map(|r| (0..len).map(move |s| f32::from(u8::from(r > s))));

@@ -5,56 +5,57 @@ use burn::backend::{Backend, backend_extension, tensor::FloatTensor};
 use crate::kernel::extension::Maybe;
 use crate::kernel::recurrent::Sequences;
 
-/// The parts of a state space beside its tensors.
+/// Settings of a state space other than its tensors.
 #[derive(Clone, Debug)]
 pub struct SsdSettings {
     /// Where sequences begin and end.
     pub sequences: Sequences,
     /// Whether the last states follow the outputs.
     pub last: bool,
-    /// Groups of heads.
+    /// Number of groups of heads.
     pub groups: usize,
-    /// Rows of a head's state.
+    /// Number of rows of a head's state.
     pub n: usize,
-    /// The least and the largest step.
+    /// Minimum and maximum step.
     pub limits: Option<[f32; 2]>,
 }
 
-/// The tensors of a state space that gradients go to.
+/// The tensors of a state space that receive gradients.
 #[derive(Clone, Debug)]
 pub struct SsdInputs<T> {
-    /// What is written, and the directions in which states are written and read.
+    /// The written values x, and the directions b and c in which states are written and read.
     pub mixed: T,
     /// Steps before their softplus.
     pub raw: T,
     /// Decay.
     pub decay: T,
-    /// The share that passes by.
+    /// Factor of x that bypasses the states.
     pub skip: T,
 }
 
-/// The values that the backward pass needs of the forward pass.
+/// Values of the forward pass that the backward pass needs.
 #[derive(Clone, Debug)]
 pub struct SsdSaved<B: Backend> {
-    /// The tensors that gradients go to.
+    /// The tensors that receive gradients.
     pub inputs: SsdInputs<FloatTensor<B>>,
-    /// The result.
+    /// The output, followed by the last states if they were requested.
     pub out: FloatTensor<B>,
-    /// States before chunks of positions: `[chunks, n·channels]` of those that have one on the CPU, `[batch·chunks, n, channels]` on a GPU.
+    /// States before chunks of positions. On the CPU `[chunks, n·channels]`, only for chunks that have one; on a GPU
+    /// `[batch·chunks, n, channels]`.
     pub states: FloatTensor<B>,
-    /// Whether there was a state before the first position.
+    /// Whether a state before the first position was given.
     pub carried: bool,
 }
 
-/// The backward half, which is never dispatched.
+/// The backward half of the operation, which is never dispatched.
 pub trait SsdBackwardOps: Backend {
-    /// [`SsdOps::ssd`] that also gives what its backward pass needs.
+    /// Runs [`SsdOps::ssd`] and keeps what its backward pass needs.
     fn ssd_saving(
         inputs: SsdInputs<FloatTensor<Self>>,
         state: Maybe<Self>,
         settings: &SsdSettings,
     ) -> SsdSaved<Self>;
-    /// Gradients of a state space.
+    /// Returns the gradients of a state space.
     fn ssd_backward(
         saved: SsdSaved<Self>,
         grad: FloatTensor<Self>,
@@ -62,14 +63,15 @@ pub trait SsdBackwardOps: Backend {
     ) -> SsdInputs<FloatTensor<Self>>;
 }
 
-/// The operation.
+/// The forward half of the operation.
 #[backend_extension(
     Flex: cfg(feature = "flex"),
     Cube: cfg(all(feature = "gpu", not(feature = "fusion"))),
     Autodiff
 )]
 pub trait SsdOps: Backend {
-    /// Outputs `[batch·seq, channels]`, then `[batch·n, channels]` of the last states when the settings ask for them.
+    /// Returns the outputs `[batch·seq, channels]`, followed by the last states `[batch·n, channels]` if the settings
+    /// request them.
     fn ssd(
         mixed: FloatTensor<Self>,
         raw: FloatTensor<Self>,

@@ -1,15 +1,16 @@
-//! The state space of Mamba-2 by state-space duality (Dao and Gu 2024, arXiv:2405.21060, sections 6 and 7): each head carries
-//! a matrix of N numbers by the P channels of the head, which decays by one scalar a position.
+//! The state space of Mamba-2 by state-space duality (Dao and Gu 2024, arXiv:2405.21060, sections 6 and 7). Each head
+//! carries a matrix of N elements by the P channels of the head, which decays by one scalar per position.
 //!
 //! ```text
-//! Δ = softplus(raw), held between limits
+//! Δ = softplus(raw), clamped to the limits
 //! h' = exp(Δ·a)·h + b (Δ·x)ᵀ
 //! y  = h'ᵀ c + skip·x
 //! ```
 //!
-//! x has P numbers a head, b and c have N a group of heads, raw one a head; a and skip are parameters with one number a head.
-//! Within a chunk of positions y is a product of matrices, as in attention: y_t = Σ_s (c_t·b_s)·exp(Σ_{s<r≤t} Δ_r·a)·Δ_s x_s.
-//! Between chunks the states are carried. A state begins at zero in each sequence.
+//! x has P elements per head, b and c have N per group of heads, raw has one per head; a and skip are parameters with
+//! one number per head. Within a chunk of positions y is a matrix product, as in attention: y_t = Σ_s
+//! (c_t·b_s)·exp(Σ_{s<r≤t} Δ_r·a)·Δ_s x_s. Between chunks the states are carried. A state starts at zero in each
+//! sequence.
 
 pub mod composed;
 #[cfg(feature = "kernels")]
@@ -29,51 +30,52 @@ use super::{extension::maybe, has_flex_kernels, recurrent::with_states};
 #[cfg(feature = "kernels")]
 use extension::SsdOps;
 
-/// Positions of a chunk.
+/// Number of positions of a chunk.
 pub const CHUNK: usize = 64;
 
-/// The tensors of a state space over `[batch, seq]` positions, `heads` of P channels, `groups` and states of N by P numbers a
-/// head. Channels are those of all heads one after the other.
+/// The tensors of a state space over `[batch, seq]` positions, with `heads` heads of P channels, `groups` groups, and
+/// states of N × P elements per head. Channels are those of all heads, one head after another.
 #[derive(Clone, Debug)]
 pub struct Ssd {
-    /// x of all heads, b of all groups, c of all groups: `[batch, seq, heads·P + 2·groups·N]`.
+    /// x of all heads, b of all groups, then c of all groups: `[batch, seq, heads·P + 2·groups·N]`.
     pub mixed: Tensor<3>,
     /// Steps before their softplus, `[batch, seq, heads]`.
     pub raw: Tensor<3>,
     /// a, negative, `[heads]`.
     pub decay: Tensor<1>,
-    /// The share of x that passes by the states, `[heads]`.
+    /// Factor of x that bypasses the states, `[heads]`.
     pub skip: Tensor<1>,
-    /// The states before the first position, `[batch, N·channels]`, numbers of all channels one after the other; zeros when
-    /// absent. No gradient goes to them.
+    /// States before the first position, `[batch, N·channels]`: N rows, each of all channels; zeros if absent. They
+    /// receive no gradient.
     pub state: Option<Tensor<2>>,
-    /// Groups of heads with a b and a c of their own.
+    /// Number of groups of heads, each with a separate b and c.
     pub groups: usize,
-    /// N.
+    /// Number N of rows of a state.
     pub d_state: usize,
-    /// The least and the largest step; no limits when absent. Steps that they hold have no gradient.
+    /// Minimum and maximum step; no limits if absent. Steps that are clamped receive no gradient.
     pub limits: Option<[f64; 2]>,
 }
 
 /// The sizes of a state space.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// Rows.
+    /// Number of rows.
     pub batch: usize,
-    /// Positions of a row.
+    /// Number of positions of a row.
     pub seq: usize,
-    /// Heads.
+    /// Number of heads.
     pub heads: usize,
-    /// Channels of a head.
+    /// Number of channels of a head.
     pub d_head: usize,
-    /// Groups.
+    /// Number of groups.
     pub groups: usize,
-    /// N.
+    /// Number N of rows of a state.
     pub n: usize,
 }
 
 impl Sizes {
-    /// Those of inputs `[batch, seq, mixed]` of so many heads, in groups that have directions of n numbers.
+    /// Derives the sizes from inputs `[batch, seq, mixed]` of `heads` heads, in `groups` groups with directions of
+    /// `n` elements.
     pub fn of([batch, seq, mixed]: [usize; 3], heads: usize, [groups, n]: [usize; 2]) -> Self {
         let channels = mixed.saturating_sub(2 * groups * n);
         Self {
@@ -86,10 +88,10 @@ impl Sizes {
         }
     }
 
-    /// Holds the shapes that `what` has against them.
+    /// Checks the shapes of `what` against these sizes.
     ///
     /// # Panics
-    /// Where they do not fit.
+    /// If they do not fit.
     pub(super) fn require(&self, mixed: &Tensor<3>, state: Option<&Tensor<2>>, what: &str) {
         let Self {
             batch,
@@ -108,25 +110,25 @@ impl Sizes {
         }
     }
 
-    /// Channels of all heads.
+    /// Returns the number of channels of all heads.
     pub fn channels(&self) -> usize {
         self.heads * self.d_head
     }
 
-    /// Numbers of a position: x, b and c.
+    /// Returns the number of elements of a position: x, b and c.
     pub fn mixed(&self) -> usize {
         self.channels() + 2 * self.groups * self.n
     }
 }
 
 impl Ssd {
-    /// Its sizes.
+    /// Returns the sizes.
     fn sizes(&self) -> Sizes {
         let [heads] = self.decay.dims();
         Sizes::of(self.mixed.dims(), heads, [self.groups, self.d_state])
     }
 
-    /// Whether there is a kernel where its tensors are.
+    /// Returns whether a kernel supports its tensors.
     #[cfg(feature = "kernels")]
     fn has_kernel(&self) -> bool {
         #[cfg(all(feature = "gpu", not(feature = "fusion")))]
@@ -145,13 +147,13 @@ impl Ssd {
     }
 }
 
-/// y `[batch, seq, channels]` and, if `last` is wanted, the states after each row's last position, `[batch, N·channels]`, through
-/// which no gradient passes.
+/// Computes y `[batch, seq, channels]` and, if `last` is set, the states after each row's last position,
+/// `[batch, N·channels]`, through which no gradient passes.
 ///
-/// A sequence that begins within a row begins from zero; beyond a row's length y is zero and the state stays as it is.
+/// A sequence that begins within a row starts from zero. Past a row's length y is zero and the state does not change.
 ///
 /// # Panics
-/// Where shapes do not fit each other.
+/// If the shapes do not fit each other.
 pub fn ssd(ssd: Ssd, sequences: &Sequences, last: bool) -> (Tensor<3>, Option<Tensor<2>>) {
     ssd.require();
     let sizes @ Sizes { batch, seq, n, .. } = ssd.sizes();

@@ -1,4 +1,4 @@
-//! Documents of one row that are hidden from each other.
+//! Documents packed into one row that do not see each other.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use super::Query;
 use crate::kernel::replay;
 
-/// The document of each key, `[rows, keys]`; a query's is that of the key at its position.
+/// The document of each key, `[rows, keys]`; a query belongs to the document of the key at its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Documents {
     pub(super) numbers: Arc<[i32]>,
     pub(super) keys: usize,
-    /// The smallest and the largest number of each [`BLOCK`] of keys of a row.
+    /// Smallest and largest document number of each [`BLOCK`] of keys of a row.
     bounds: Arc<[[i32; 2]]>,
-    /// The same numbers where a step that is replayed reads them.
+    /// The same numbers in the buffer that a replayed step reads.
     replayed: Option<Replayed>,
 }
 
-/// Numbers in a buffer that the host writes before each replay of a step. Two of them are equal when they are one buffer.
+/// Numbers in a buffer that the host writes before each replay of a step. Two are equal if they are the same buffer.
 #[derive(Clone, Debug)]
 struct Replayed(Arc<Tensor<2, Int>>);
 
@@ -31,11 +31,11 @@ impl PartialEq for Replayed {
 
 impl Eq for Replayed {}
 
-/// Keys whose documents are bounded together.
+/// Number of keys that share a pair of bounds.
 const BLOCK: usize = 64;
 
 impl Documents {
-    /// The documents of rows of `keys` positions, by numbers of any kind.
+    /// Creates the documents of rows of `keys` positions from arbitrary document numbers.
     pub fn new(numbers: &[i32], keys: usize) -> Self {
         assert!(
             keys > 0 && numbers.len().is_multiple_of(keys),
@@ -50,7 +50,8 @@ impl Documents {
         }
     }
 
-    /// [`Self::new`] for the rows of a batch: in a step that is replayed, each replay reads those of its own batch.
+    /// Like [`Self::new`], for the rows of a batch: in a replayed step, each replay reads the documents of its own
+    /// batch.
     pub fn of_batch(numbers: &[i32], keys: usize, device: &Device) -> Self {
         let own = Self::new(numbers, keys);
         let data = TensorData::new(numbers.to_vec(), own.dims());
@@ -61,17 +62,18 @@ impl Documents {
         }
     }
 
-    /// The numbers `[rows, keys]` where a step that is replayed reads them; `None` in any other.
+    /// Returns the numbers `[rows, keys]` that a replayed step reads; `None` in any other step.
     pub fn replayed(&self) -> Option<&Tensor<2, Int>> {
         self.replayed.as_ref().map(|numbers| &*numbers.0)
     }
 
-    /// Rows and keys.
+    /// Returns the numbers of rows and keys.
     pub fn dims(&self) -> [usize; 2] {
         [self.numbers.len() / self.keys, self.keys]
     }
 
-    /// The documents of a row. A step that reads them here cannot be replayed: a recording would keep those of one batch.
+    /// Returns the documents of a row. A step that reads them here cannot be replayed: a recording would keep those
+    /// of one batch.
     pub fn row(&self, row: usize) -> &[i32] {
         if self.replayed.is_some() {
             replay::refuse("a layer of it reads the documents of a batch on the host");
@@ -79,13 +81,13 @@ impl Documents {
         &self.numbers[row * self.keys..][..self.keys]
     }
 
-    /// The bounds of a row's blocks.
+    /// Returns the bounds of a row's blocks.
     fn blocks(&self, row: usize) -> &[[i32; 2]] {
         let blocks = self.keys.div_ceil(BLOCK);
         &self.bounds[row * blocks..][..blocks]
     }
 
-    /// Hides what is of another document than the query.
+    /// Masks keys of other documents than the query's.
     pub(super) fn hide<T: Copy>(&self, query: Query, from: usize, scores: &mut [T], hidden: T) {
         if scores.is_empty() {
             return;
@@ -101,7 +103,7 @@ impl Documents {
         }
     }
 
-    /// `keys` without whole blocks at its ends of which no query at `positions` sees a key.
+    /// Returns `keys` without whole blocks at its ends of which no query at `positions` sees a key.
     pub(super) fn narrowed(
         &self,
         row: usize,
@@ -125,7 +127,7 @@ impl Documents {
     }
 }
 
-/// The smallest and the largest of some numbers.
+/// Returns the smallest and the largest of some numbers.
 fn bounds(numbers: &[i32]) -> [i32; 2] {
     let each = numbers.iter();
     each.fold([i32::MAX, i32::MIN], |[low, high], &x| {

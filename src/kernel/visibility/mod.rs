@@ -1,8 +1,8 @@
-//! Which keys a query of attention sees, as structure instead of a tensor of pairs.
+//! Which keys a query sees in attention, described by rules instead of a mask for every query-key pair.
 //!
-//! [`Visibility::hide`] is the one place that says it: the kernels of flex ask it for the rows of a tile, the composed
-//! form for whole rows ([`Visibility::dense`]). [`Visibility::ranges`] are the keys of a tile of queries, so that a
-//! kernel leaves out tiles of which nothing is seen. Memory grows with the length, never with its square.
+//! [`Visibility::hide`] is the single definition: the flex kernels use it for the rows of a tile, the composed form
+//! for whole rows ([`Visibility::dense`]). [`Visibility::ranges`] returns the keys of a tile of queries, so that a
+//! kernel can skip tiles in which nothing is seen. Memory grows with the length, never with its square.
 
 mod documents;
 mod pattern;
@@ -15,7 +15,7 @@ use burn::tensor::{Bool, Device, Tensor, TensorData};
 pub use documents::Documents;
 pub use pattern::{Pattern, SeenKeys};
 
-/// The queries and keys of one forward pass: query i stands at position `offset + i`, key j at position `j`.
+/// The queries and keys of one forward pass: query i is at position `offset + i`, key j at position `j`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Number of queries.
@@ -27,7 +27,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// `len` positions that look at each other.
+    /// Returns a span of `len` positions that see each other.
     pub fn of(len: usize) -> Self {
         Self {
             queries: len,
@@ -36,59 +36,59 @@ impl Span {
         }
     }
 
-    /// Distances of a key from a query, one for each diagonal of the scores: number `j + queries − 1 − i` belongs to
-    /// query i and key j, which stands `j − i − offset` positions after it.
+    /// Returns the number of distances of a key from a query, one for each diagonal of the scores. Diagonal
+    /// `j + queries − 1 − i` belongs to query i and key j, which is `j − i − offset` positions after it.
     pub fn distances(self) -> usize {
         (self.queries + self.keys).saturating_sub(1)
     }
 
-    /// How far after its query the key of a diagonal stands.
+    /// Returns how many positions the key of a diagonal is after its query.
     pub fn distance(self, diagonal: usize) -> i64 {
         diagonal as i64 - (self.queries + self.offset) as i64 + 1
     }
 }
 
-/// Which keys a query sees: those that every rule that is given allows. Without rules it sees all of them.
+/// Which keys a query sees: those that all of the given rules allow. Without rules it sees all keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Visibility {
-    /// Keys after the query are hidden, but for those of `prefix`.
+    /// Whether keys after the query are masked, except those of `prefix`.
     pub causal: bool,
-    /// Tokens of each row; the keys behind them are padding.
+    /// Number of tokens of each row; the keys after them are padding.
     pub lengths: Option<Arc<[usize]>>,
-    /// Keys of other documents than the query's are hidden.
+    /// Documents: keys of other documents than the query's are masked.
     pub documents: Option<Documents>,
-    /// Keys at the start of each row that causality does not hide: a prefix language model's source.
+    /// Number of keys at the start of each row that causality does not mask: a prefix language model's source.
     pub prefix: Option<Arc<[usize]>>,
-    /// Keys far from the query are hidden.
+    /// Window: keys far from the query are masked.
     pub window: Option<Window>,
-    /// Keys that are not of the pattern are hidden.
+    /// Pattern: keys that are not in the pattern are masked.
     pub pattern: Option<Pattern>,
-    /// Positions of each row, ascending, that the task marks as global. They hide nothing by themselves: attention with
-    /// global tokens makes a pattern of them.
+    /// Positions of each row, in ascending order, that the task marks as global. They mask nothing by themselves:
+    /// attention with global tokens turns them into a pattern.
     pub globals: Option<Globals>,
 }
 
-/// Positions of each row, ascending.
+/// Positions of each row, in ascending order.
 pub type Globals = Arc<[Vec<usize>]>;
 
 /// Keys near the query: at `position + m·dilation` for −before ≤ m ≤ after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Keys before the query.
+    /// Number of keys before the query.
     pub before: usize,
-    /// Keys after the query.
+    /// Number of keys after the query.
     pub after: usize,
-    /// Distance between neighbouring keys, for each query head; 1 everywhere when empty.
+    /// Distance between adjacent keys, for each query head; 1 everywhere if empty.
     pub dilation: Arc<[usize]>,
 }
 
 impl Window {
-    /// The dilation of a head.
+    /// Returns the dilation of a head.
     pub fn step(&self, head: usize) -> usize {
         self.dilation.get(head).copied().unwrap_or(1)
     }
 
-    /// Positions before a query from which some head reads keys.
+    /// Returns how many positions before a query any head reads keys from.
     pub fn reach(&self) -> usize {
         let widest = self.dilation.iter().copied().max().unwrap_or(1);
         self.before.saturating_mul(widest)
@@ -102,7 +102,7 @@ pub struct Query {
     pub row: usize,
     /// Query head.
     pub head: usize,
-    /// Its position.
+    /// Position of the query.
     pub position: usize,
 }
 
@@ -126,7 +126,7 @@ impl Visibility {
         }
     }
 
-    /// Every query sees the tokens of its row, of which there are so many.
+    /// Every query sees the first `lengths` tokens of its row.
     pub fn of_lengths(lengths: &[usize]) -> Self {
         Self {
             lengths: Some(lengths.into()),
@@ -134,7 +134,7 @@ impl Visibility {
         }
     }
 
-    /// The rules that are the same at every replay of a step: without documents that each of them has anew.
+    /// Returns the rules that are the same in every replay of a step: without documents that differ between replays.
     pub fn of_every_replay(&self) -> Self {
         let documents = self.documents.clone();
         Self {
@@ -143,7 +143,7 @@ impl Visibility {
         }
     }
 
-    /// The same rules after the first `dropped` keys were left out, and positions are counted from the next.
+    /// Returns the same rules after the first `dropped` keys were removed, with positions counted from the next key.
     pub fn without_first(&self, dropped: usize) -> Self {
         if dropped == 0 {
             return self.clone();
@@ -170,8 +170,8 @@ impl Visibility {
         }
     }
 
-    /// The keys among which a query sees all but those that documents and dilation hide. Both ends rise with the
-    /// query's position.
+    /// Returns the range of keys in which a query sees all keys except those masked by documents, dilation or a
+    /// pattern. Both ends increase with the query's position.
     #[inline]
     fn range(&self, query: Query, keys: usize) -> Range<usize> {
         let (mut start, mut end) = (0, keys);
@@ -192,8 +192,8 @@ impl Visibility {
         start.min(end)..end
     }
 
-    /// Puts `hidden` where the query does not see a key, into its scores of keys from `from` on; there are `keys` in
-    /// all.
+    /// Writes `hidden` to a query's scores of keys that it does not see. `scores` starts at key `from`; there are
+    /// `keys` keys in all.
     #[inline]
     pub fn hide<T: Copy>(
         &self,
@@ -225,7 +225,7 @@ impl Visibility {
         }
     }
 
-    /// The keys of which queries of a row and head at these positions see some; outside of it they see none.
+    /// Returns one range that contains every key seen by the queries of a row and head at these positions.
     pub fn hull(
         &self,
         [row, head]: [usize; 2],
@@ -250,8 +250,8 @@ impl Visibility {
         }
     }
 
-    /// The keys of which queries of a row and head at these positions see some, as ranges that ascend and do not touch;
-    /// outside of them they see none.
+    /// Returns ranges, ascending and not adjacent, that contain every key seen by the queries of a row and head at
+    /// these positions.
     pub fn ranges(
         &self,
         place: [usize; 2],
@@ -266,21 +266,21 @@ impl Visibility {
         }
     }
 
-    /// Whether rows differ.
+    /// Returns whether the rules differ between rows.
     pub fn by_row(&self) -> bool {
         let pattern = self.pattern.as_ref().is_some_and(Pattern::by_row);
         self.lengths.is_some() || self.documents.is_some() || self.prefix.is_some() || pattern
     }
 
-    /// Whether heads differ.
+    /// Returns whether the rules differ between heads.
     pub fn by_head(&self) -> bool {
         let window = self.window.as_ref();
         window.is_some_and(|window| !window.dilation.is_empty())
             || self.pattern.as_ref().is_some_and(Pattern::by_head)
     }
 
-    /// True where a query of `heads` heads does not see a key, `[rows or 1, heads or 1, queries, keys]`; `None` when
-    /// every query sees every key. For the composed form, which has all scores in memory anyhow.
+    /// Returns true where a query does not see a key, `[rows or 1, heads or 1, queries, keys]`; `None` if every query
+    /// sees every key. It is for the composed form, which holds all scores in memory anyway.
     pub fn dense(
         &self,
         [rows, heads]: [usize; 2],
@@ -301,7 +301,7 @@ impl Visibility {
         Some(Tensor::from_data(data, device))
     }
 
-    /// True where one of these queries of a row and head does not see a key, row after row.
+    /// Returns true where one of these queries of a row and head does not see a key, row after row.
     pub fn hidden(&self, [row, head]: [usize; 2], queries: &[usize], span: Span) -> Vec<bool> {
         let mut all = vec![false; queries.len() * span.keys];
         for (i, pairs) in queries.iter().zip(all.chunks_mut(span.keys.max(1))) {
@@ -315,7 +315,7 @@ impl Visibility {
         all
     }
 
-    /// Whether the rules fit attention of these rows, heads and keys.
+    /// Returns whether the rules fit attention of these numbers of rows, heads and keys.
     pub(super) fn fits(&self, [rows, heads]: [usize; 2], keys: usize) -> bool {
         let each = |all: &Option<Arc<[usize]>>| all.as_ref().is_none_or(|all| all.len() == rows);
         let documents = self.documents.as_ref();
@@ -327,7 +327,7 @@ impl Visibility {
     }
 }
 
-/// Positions of each row as `place` moves them, without those that it leaves out.
+/// Maps the positions of each row by `place`, dropping those for which it returns `None`.
 pub(super) fn moved(
     rows: &[Vec<usize>],
     place: impl Fn(usize) -> Option<usize>,

@@ -1,4 +1,4 @@
-//! Patterns: which keys a query sees as ranges, for attention that leaves out most of them.
+//! Patterns: the keys that a query sees as ranges, for attention that skips most keys.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use super::Query;
 
-/// A kind of attention says which keys its queries see.
+/// A kind of attention that determines which keys its queries see.
 pub trait SeenKeys: Debug + Send + Sync {
-    /// Calls `see` with the keys of a query among so many: ranges that ascend and do not overlap. Keys that other rules
-    /// hide, as causality, may be among them.
+    /// Calls `see` with the ranges of keys, of `keys` in all, that a query sees, ascending and without overlap. They
+    /// may contain keys that other rules mask, such as causality.
     fn of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>));
 
-    /// Calls `see` with ranges, in any order, outside of which queries of a row and head at consecutive positions see no key.
+    /// Calls `see` with ranges, in any order, that contain all keys seen by the queries of a row and head at
+    /// consecutive positions.
     fn of_queries(
         &self,
         [row, head]: [usize; 2],
@@ -30,30 +31,30 @@ pub trait SeenKeys: Debug + Send + Sync {
         }
     }
 
-    /// Whether rows differ.
+    /// Returns whether rows differ.
     fn by_row(&self) -> bool {
         false
     }
 
-    /// Whether heads differ.
+    /// Returns whether heads differ.
     fn by_head(&self) -> bool {
         false
     }
 }
 
-/// A pattern over keys of which the first may be gone, or behind those of earlier segments.
+/// A pattern over keys, of which the first may have been removed or which may follow keys of earlier segments.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     of: Arc<dyn SeenKeys>,
-    /// Keys before the first one at hand.
+    /// Number of keys removed before the first present one.
     dropped: usize,
-    /// Keys of earlier segments before those that the pattern counts.
+    /// Number of keys of earlier segments before those that the pattern counts.
     earlier: usize,
-    /// Whether every query sees these; else none does by the pattern.
+    /// Whether every query sees the keys of earlier segments; otherwise the pattern masks them.
     sees_earlier: bool,
 }
 
-/// Patterns are equal when they are one.
+/// Patterns are equal if they are the same object.
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
         let places = (self.dropped, self.earlier) == (other.dropped, other.earlier);
@@ -64,7 +65,7 @@ impl PartialEq for Pattern {
 impl Eq for Pattern {}
 
 impl Pattern {
-    /// The pattern of a kind.
+    /// Creates the pattern of a kind of attention.
     pub fn new(of: impl SeenKeys + 'static) -> Self {
         Self {
             of: Arc::new(of),
@@ -74,7 +75,7 @@ impl Pattern {
         }
     }
 
-    /// The pattern of a kind that leaves out none of the keys of earlier segments.
+    /// Creates the pattern of a kind of attention that masks no keys of earlier segments.
     pub fn with_earlier(of: impl SeenKeys + 'static) -> Self {
         Self {
             sees_earlier: true,
@@ -82,7 +83,7 @@ impl Pattern {
         }
     }
 
-    /// The same after the first `dropped` keys are gone.
+    /// Returns the same pattern after the first `dropped` keys were removed.
     #[must_use]
     pub fn without_first(&self, dropped: usize) -> Self {
         Self {
@@ -92,7 +93,7 @@ impl Pattern {
         }
     }
 
-    /// The same behind `earlier` keys.
+    /// Returns the same pattern after `earlier` keys of earlier segments.
     #[must_use]
     pub fn behind(&self, earlier: usize) -> Self {
         let gone = self.dropped.min(earlier);
@@ -103,33 +104,33 @@ impl Pattern {
         }
     }
 
-    /// Whether rows differ.
+    /// Returns whether rows differ.
     pub fn by_row(&self) -> bool {
         self.of.by_row()
     }
 
-    /// Whether heads differ.
+    /// Returns whether heads differ.
     pub fn by_head(&self) -> bool {
         self.of.by_head()
     }
 
-    /// The keys of earlier segments, where every query sees them.
+    /// Returns the keys of earlier segments, if every query sees them.
     fn seen_earlier(&self) -> Option<Range<usize>> {
         (self.sees_earlier && self.earlier > 0).then_some(0..self.earlier)
     }
 
-    /// A position at hand as the kind counts it.
+    /// Converts a present position to the kind's own count.
     fn counted(&self, position: usize) -> usize {
         position + self.dropped - self.earlier
     }
 
-    /// Keys as the kind counts them as those at hand.
+    /// Converts keys in the kind's own count to present keys.
     fn at_hand(&self, keys: &Range<usize>) -> Range<usize> {
         let place = |key: usize| (key + self.earlier).saturating_sub(self.dropped);
         place(keys.start)..place(keys.end)
     }
 
-    /// Calls `see` with the keys of a query among so many, ranges that ascend.
+    /// Calls `see` with the ascending ranges of keys, of `keys` in all, that a query sees.
     pub fn each_range(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
         let query = Query {
             position: self.counted(query.position),
@@ -142,7 +143,7 @@ impl Pattern {
         self.of.of_query(query, self.counted(keys), &mut at_hand);
     }
 
-    /// Puts `hidden` where the query does not see a key, into its scores of keys from `from` on.
+    /// Writes `hidden` to a query's scores of keys that it does not see; `scores` starts at key `from`.
     pub(super) fn hide<T: Copy>(
         &self,
         query: Query,
@@ -162,7 +163,7 @@ impl Pattern {
         scores[done..].fill(hidden);
     }
 
-    /// The keys of the hull of which queries see some, as ranges that ascend and do not touch.
+    /// Returns ascending, non-adjacent ranges that contain the keys of `hull` that the queries see.
     pub(super) fn of_tile(
         &self,
         place: [usize; 2],
@@ -184,7 +185,7 @@ impl Pattern {
                     return;
                 }
                 match all.last_mut() {
-                    // Neighbouring queries see nearly the same keys.
+                    // Adjacent queries see nearly the same keys.
                     Some(last) if last.start <= seen.start && seen.start <= last.end => {
                         last.end = last.end.max(seen.end);
                     }
@@ -195,7 +196,7 @@ impl Pattern {
     }
 }
 
-/// Ranges as ones that ascend and do not touch.
+/// Sorts ranges and merges those that touch.
 fn joined(mut all: Vec<Range<usize>>) -> Vec<Range<usize>> {
     all.sort_unstable_by_key(|range| range.start);
     let mut joined: Vec<Range<usize>> = Vec::with_capacity(all.len());
@@ -243,7 +244,7 @@ mod tests {
     fn keys_count_from_the_first_at_hand() {
         let pattern = Pattern::new(Thirds);
         assert_eq!(seen(&pattern, 4, 8, 0..8), [0, 3, 4, 6]);
-        // Positions 2, 3, … are 0, 1, …
+        // Positions 2, 3, … become 0, 1, …
         assert_eq!(seen(&pattern.without_first(2), 2, 6, 0..6), [1, 2, 4]);
         // Two keys of earlier segments come first.
         assert_eq!(seen(&pattern.behind(2), 6, 10, 0..10), [2, 5, 6, 8]);

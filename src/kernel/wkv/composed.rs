@@ -1,5 +1,5 @@
-//! RWKV's average from plain tensor operations, one position after the other: for devices without kernels, and the oracle of
-//! the kernel.
+//! RWKV's weighted average from plain tensor operations, one position after the other, for devices without kernels
+//! and as the reference for the kernels.
 
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{DType, Tensor};
@@ -8,7 +8,7 @@ use super::{NOTHING, PARTS, Wkv};
 use crate::kernel::composed::steps::{Change, Steps};
 use crate::kernel::recurrent::Sequences;
 
-/// As the public function, with the state; in 32 bits, whatever the type of the inputs.
+/// Same as the public function, but always returns the state; computes in 32 bits for inputs of any dtype.
 pub fn wkv(wkv: Wkv, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
     let ([batch, seq, _], dtype) = (wkv.k.dims(), wkv.k.dtype());
     let wkv = wkv.cast(DType::F32);
@@ -41,7 +41,8 @@ pub fn wkv(wkv: Wkv, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
     (Tensor::cat(outputs, 1).cast(dtype), Tensor::cat(state, 1))
 }
 
-/// Two exponentials by their larger exponent, which has no gradient: the quotient of sums does not depend on it.
+/// Two exponentials relative to the larger exponent, which gets no gradient since the quotient of the sums does not
+/// depend on it.
 struct Weights {
     largest: Tensor<2>,
     old: Tensor<2>,

@@ -1,11 +1,11 @@
-//! RWKV's average as a Burn backend extension. Shapes are those of the public function.
+//! RWKV's weighted average as a Burn backend extension. Shapes are those of the public function.
 
 use burn::backend::{Backend, backend_extension, tensor::FloatTensor};
 
 use crate::kernel::extension::Maybe;
 use crate::kernel::recurrent::Sequences;
 
-/// The parts of an average beside its tensors.
+/// Settings of an average other than its tensors.
 #[derive(Clone, Debug)]
 pub struct WkvSettings {
     /// Where sequences begin and end.
@@ -14,7 +14,7 @@ pub struct WkvSettings {
     pub last: bool,
 }
 
-/// The tensors of an average that gradients go to.
+/// The tensors of an average that receive gradients.
 #[derive(Clone, Debug)]
 pub struct Averaged<T> {
     /// Receptances before their sigmoid.
@@ -23,30 +23,30 @@ pub struct Averaged<T> {
     pub k: T,
     /// Values.
     pub v: T,
-    /// What each position adds to earlier exponents.
+    /// Added to earlier exponents at each position.
     pub decay: T,
-    /// What a position adds to its own exponent.
+    /// Added to a position's own exponent (the bonus).
     pub first: T,
 }
 
-/// The values that an average's backward pass needs of its forward pass.
+/// Values of an average's forward pass that its backward pass needs.
 #[derive(Clone, Debug)]
 pub struct WkvSaved<B: Backend> {
-    /// The tensors that gradients go to.
+    /// The tensors that receive gradients.
     pub inputs: Averaged<FloatTensor<B>>,
     /// States before each chunk of positions, `[batch, chunks, 3, channels]`.
     pub states: FloatTensor<B>,
 }
 
-/// The backward half, which is never dispatched.
+/// The backward half of the operation, which is never dispatched.
 pub trait WkvBackwardOps: Backend {
-    /// [`WkvOps::wkv`] that also gives what its backward pass needs.
+    /// Runs [`WkvOps::wkv`] and keeps what its backward pass needs.
     fn wkv_saving(
         inputs: Averaged<FloatTensor<Self>>,
         state: Maybe<Self>,
         settings: &WkvSettings,
     ) -> (FloatTensor<Self>, WkvSaved<Self>);
-    /// Gradients of an average.
+    /// Returns the gradients of an average.
     fn wkv_backward(
         saved: WkvSaved<Self>,
         grad: FloatTensor<Self>,
@@ -54,14 +54,15 @@ pub trait WkvBackwardOps: Backend {
     ) -> Averaged<FloatTensor<Self>>;
 }
 
-/// The operation.
+/// The forward half of the operation.
 #[backend_extension(
     Flex: cfg(feature = "flex"),
     Cube: cfg(all(feature = "gpu", not(feature = "fusion"))),
     Autodiff
 )]
 pub trait WkvOps: Backend {
-    /// Outputs `[batch·seq, channels]`, then `[batch·3, channels]` of the last states when the settings ask for them.
+    /// Returns the outputs `[batch·seq, channels]`, followed by the last states `[batch·3, channels]` if the settings
+    /// request them.
     fn wkv(
         r: FloatTensor<Self>,
         k: FloatTensor<Self>,

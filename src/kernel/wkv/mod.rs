@@ -1,16 +1,16 @@
-//! The weighted average of RWKV's time mixing (Peng et al. 2023, arXiv:2305.13048, equations 16 and 17): each channel averages
-//! the values of all positions up to its own, an earlier one the less the longer ago it was.
+//! The weighted average of RWKV's time mixing (Peng et al. 2023, arXiv:2305.13048, equations 16 and 17): each channel
+//! averages the values of all positions up to its own, with weights that decay with distance.
 //!
 //! ```text
 //! wkv_t = (Σ_{i<t} e^{(t−1−i)·decay + k_i} v_i + e^{first + k_t} v_t) / (Σ_{i<t} e^{(t−1−i)·decay + k_i} + e^{first + k_t})
 //! y     = σ(r)·wkv
 //! ```
 //!
-//! The two sums of earlier positions are carried as (a, b, p): the sums are a·eᵖ and b·eᵖ, with p the largest exponent so far,
-//! so that no exponential is ever above 1. Where a position was read b is at least 1; sums of nothing are zeros, and p is then of no
-//! meaning. A sequence begins with them. The kernels keep them before each chunk
-//! of positions, and computes those within a chunk once more on the way back; the gradients of the sums are carried in the same
-//! form, from later positions to earlier ones.
+//! The two sums of earlier positions are carried as (a, b, p): the sums are a·eᵖ and b·eᵖ, with p the largest
+//! exponent so far, so that no exponential exceeds 1. Once a position has been read, b is at least 1; empty sums are
+//! zeros, and their p is meaningless. A sequence starts with empty sums. The kernels keep the sums before each chunk
+//! of positions and recompute those within a chunk in the backward pass. The gradients of the sums are carried in the
+//! same form, from later positions to earlier ones.
 
 pub mod composed;
 #[cfg(feature = "kernels")]
@@ -30,10 +30,10 @@ use super::{extension::maybe, has_flex_kernels, recurrent::with_states};
 #[cfg(feature = "kernels")]
 use extension::WkvOps;
 
-/// The exponent that stands for p where b is 0: far below every other one, and finite so that differences are numbers.
+/// Stands for p if b is 0: far below every other exponent, and finite so that differences are not NaN.
 pub(super) const NOTHING: f32 = -1e30;
 
-/// Vectors of a state: a, b and p.
+/// Number of vectors of a state: a, b and p.
 pub(super) const PARTS: usize = 3;
 
 /// The tensors of an average over `[batch, seq]` positions and `channels`.
@@ -45,16 +45,16 @@ pub struct Wkv {
     pub k: Tensor<3>,
     /// Values, `[batch, seq, channels]`.
     pub v: Tensor<3>,
-    /// What each position adds to the exponents of those before it, negative, `[channels]`.
+    /// Added to the exponents of earlier positions at each position, negative, `[channels]`.
     pub decay: Tensor<1>,
-    /// What a position adds to its own exponent, `[channels]`.
+    /// Added to a position's own exponent (the bonus), `[channels]`.
     pub first: Tensor<1>,
-    /// a, then b, then p before the first position, `[batch, 3·channels]`; zeros when absent. No gradient goes to them.
+    /// a, then b, then p before the first position, `[batch, 3·channels]`; zeros if absent. They receive no gradient.
     pub state: Option<Tensor<2>>,
 }
 
 impl Wkv {
-    /// Whether there is a kernel where its tensors are.
+    /// Returns whether a kernel supports its tensors.
     #[cfg(feature = "kernels")]
     fn has_kernel(&self) -> bool {
         #[cfg(all(feature = "gpu", not(feature = "fusion")))]
@@ -79,7 +79,7 @@ impl Wkv {
         }
     }
 
-    /// The state before the first position.
+    /// Returns the state before the first position.
     fn before(&self) -> Tensor<2> {
         if let Some(state) = &self.state {
             return state.clone();
@@ -88,7 +88,7 @@ impl Wkv {
         Tensor::zeros([batch, PARTS * channels], (&device, self.k.dtype()))
     }
 
-    /// The same in another number format.
+    /// Converts all tensors to another dtype.
     fn cast(self, dtype: DType) -> Self {
         Self {
             r: self.r.cast(dtype),
@@ -101,13 +101,14 @@ impl Wkv {
     }
 }
 
-/// y `[batch, seq, channels]` and, if `last` is wanted, the state after each row's last position, `[batch, 3·channels]`,
-/// through which no gradient passes.
+/// Computes y `[batch, seq, channels]` and, if `last` is set, the state after each row's last position,
+/// `[batch, 3·channels]`, through which no gradient passes.
 ///
-/// A sequence that begins within a row begins from nothing; beyond a row's length y is zero and the state stays as it is.
+/// A sequence that begins within a row starts from empty sums. Past a row's length y is zero and the state does not
+/// change.
 ///
 /// # Panics
-/// Where shapes do not fit each other.
+/// If the shapes do not fit each other.
 pub fn wkv(wkv: Wkv, sequences: &Sequences, last: bool) -> (Tensor<3>, Option<Tensor<2>>) {
     wkv.require();
     let [batch, seq, channels] = wkv.k.dims();

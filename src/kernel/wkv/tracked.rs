@@ -1,4 +1,4 @@
-//! RWKV's average under autodiff, with its derivative.
+//! RWKV's weighted average under autodiff, with its derivative.
 
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::{Autodiff, Backend, tensor::FloatTensor};

@@ -5,27 +5,27 @@ use crate::nn::init::InitConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Widths of windows at most.
+/// Maximum number of window widths.
 pub(super) const MOST_WIDTHS: usize = 64;
-/// Tokens of a window at most.
+/// Maximum window width, in tokens.
 pub(super) const WIDEST_WINDOW: usize = 1024;
 
-/// The knobs of a convolutional reader of texts.
+/// The settings of a convolutional reader of texts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConvolutionalConfig {
     /// Width of token vectors.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub d_model: usize,
-    /// Tokens of a window, for each sort of windows. Source: Kim 2014, section 3.1.
+    /// Window widths in tokens; each has its own filters. Source: Kim 2014, section 3.1.
     #[schemars(inner(range(min = 1, max = WIDEST_WINDOW)), length(min = 1, max = MOST_WIDTHS))]
     pub widths: Vec<usize>,
-    /// Features of the windows of each width. Source: Kim 2014, section 3.1.
+    /// Number of features for each window width. Source: Kim 2014, section 3.1.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub filters: usize,
-    /// Nonlinearity of the features.
+    /// Activation of the features.
     pub activation: Activation,
-    /// Dropout on the embeddings; that of the vector of a text is the task's.
+    /// Dropout on the embeddings; dropout on a text's vector is set by the task.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub dropout: f64,
     /// How the initial weights are drawn.
@@ -46,12 +46,12 @@ impl Default for ConvolutionalConfig {
 }
 
 impl ConvolutionalConfig {
-    /// Features of a position.
+    /// Number of features of a position.
     pub fn features(&self) -> usize {
         self.widths.len().saturating_mul(self.filters)
     }
 
-    /// Tokens of the windows of all widths together.
+    /// Sum of all window widths, in tokens.
     pub(super) fn taps(&self) -> u128 {
         self.widths.iter().map(|width| *width as u128).sum()
     }

@@ -1,4 +1,4 @@
-//! The answers of a convolutional reader of texts as a network.
+//! The network facts of a convolutional reader of texts.
 
 use super::config::{MOST_WIDTHS, WIDEST_WINDOW};
 use super::{ConvolutionalConfig, KIND};
@@ -54,7 +54,7 @@ impl NetworkFacts for ConvolutionalConfig {
         (shape.context as u128 * window) as f64
     }
 
-    /// Token vectors, windows and features.
+    /// Counts token vectors, windows and features.
     fn kept(&self) -> Option<u128> {
         let windows = (1 + self.taps()) * self.d_model as u128;
         Some(windows + 2 * self.features() as u128)

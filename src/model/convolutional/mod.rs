@@ -1,14 +1,14 @@
-//! The convolutional reader of texts (Collobert et al. 2011, JMLR 12; Kim 2014, arXiv:1408.5882): the baseline of text
-//! classification that has neither attention nor recurrence.
+//! The convolutional reader of texts (Collobert et al. 2011, JMLR 12; Kim 2014, arXiv:1408.5882): a text classification
+//! baseline without attention or recurrence.
 //!
-//! Every position has features of the windows of tokens around it, of several widths:
+//! Every position has features of the token windows around it, with several window widths:
 //!
 //! ```text
 //! h_w[i] = act(W_w [x_{i−⌊(w−1)/2⌋}; …; x_{i+⌊w/2⌋}] + b_w)      hidden[i] = [h_{w₁}[i]; h_{w₂}[i]; …]
 //! ```
 //!
-//! with zeros before the beginning and behind the end of a text (PyTorch's `padding="same"`). The largest value of each feature over all
-//! positions stands for a text, so that a head reads whether a phrase occurs, and not where.
+//! with zeros before the beginning and after the end of a text (PyTorch's `padding="same"`). A text's vector is the maximum of
+//! each feature over all positions, so that a head knows whether a phrase occurs, but not where.
 
 mod config;
 mod facts;
@@ -31,7 +31,7 @@ use burn::tensor::{Tensor, TensorData};
 
 pub use config::ConvolutionalConfig;
 
-/// Its row of the family's table.
+/// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "convolutional",
     summary: "features of windows of tokens, the largest of each over a text: a baseline for reading texts",
@@ -48,7 +48,7 @@ pub(super) const USES: &[Use] = &[
     Use::Spans,
 ];
 
-/// Where the parameters of [`Convolutional`] stand.
+/// Places of the parameters of [`Convolutional`].
 pub const ROLES: Roles = Roles::new(
     "Convolutional",
     &[
@@ -60,11 +60,11 @@ pub const ROLES: Roles = Roles::new(
 /// A convolutional reader of texts.
 #[derive(Module, Debug)]
 pub struct Convolutional {
-    /// Token vectors.
+    /// The embedding of tokens.
     pub embedding: Embedding,
-    /// The features of each width, `[filters, width · d_model]`: token after token of a window.
+    /// The filters of each window width, `[filters, width · d_model]`: the window's tokens one after another.
     pub windows: Vec<Linear>,
-    /// Tokens of a window of each.
+    /// Window width of each map, in tokens.
     widths: Vec<usize>,
     #[module(skip)]
     activation: Activation,
@@ -72,7 +72,7 @@ pub struct Convolutional {
 }
 
 impl ConvolutionalConfig {
-    /// Builds the network; its parameters are drawn when they are first used.
+    /// Builds the network; its parameters are drawn at their first use.
     pub fn init(&self, inputs: &ModelInputs) -> Convolutional {
         let init = Init::new(inputs.device, inputs.seed, &self.init, 1, 1.0);
         let (vocab, d) = (inputs.shape.vocab_size, self.d_model);
@@ -91,7 +91,7 @@ impl ConvolutionalConfig {
 }
 
 impl Convolutional {
-    /// The features of all positions, `[batch, seq, widths · filters]`.
+    /// Computes the features of all positions, `[batch, seq, widths · filters]`.
     pub fn forward(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let x = self.embedding.forward(input.ids);
         let x = pass.dropout(x, "embedding", self.dropout);
@@ -107,13 +107,13 @@ impl Convolutional {
         hidden
     }
 
-    /// The largest value of each feature over the positions of a text, `[batch, widths · filters]`.
+    /// Takes the maximum of each feature over a text's positions, `[batch, widths · filters]`.
     pub fn pooled(&self, hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
         largest(hidden, lengths)
     }
 }
 
-/// `x` `[batch, seq, d]` with zeros behind the texts' lengths, as behind their end.
+/// Sets `x` `[batch, seq, d]` to zero after each text's end.
 fn within_texts(x: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<3> {
     let [batch, seq, _] = x.dims();
     let Some(factors) = padding::tokens(lengths, seq) else {
@@ -124,7 +124,7 @@ fn within_texts(x: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<3> {
     x * factors
 }
 
-/// The window of so many tokens around each position, one token's vector behind the other: `[batch, seq, width · d]`.
+/// Concatenates the vectors of the `width` tokens around each position: `[batch, seq, width · d]`.
 fn windows(x: &Tensor<3>, width: usize) -> Tensor<3> {
     let [batch, seq, d] = x.dims();
     let before = (width - 1) / 2;

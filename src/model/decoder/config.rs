@@ -1,4 +1,4 @@
-//! The knobs of a decoder: their faults, its cost, and the network that they make.
+//! The settings of a decoder, its cost, and the network built from them.
 
 use super::Decoder;
 use crate::model::retrieval::{NeighbourEncoder, RetrievalConfig};
@@ -10,17 +10,17 @@ use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackShape, layers};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The knobs of a decoder.
+/// The settings of a decoder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct DecoderConfig {
-    /// Number of blocks; as many as the groups of `layers` have when absent.
+    /// Number of blocks; when absent, the total of the groups in `layers`, or 4 without groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_layers: Option<usize>,
-    /// Blocks that differ, in groups.
+    /// Groups of blocks that differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayerGroup>,
-    /// What all transformers have.
+    /// The keys that all transformers share.
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub stack: StackConfig,
@@ -30,19 +30,19 @@ pub struct DecoderConfig {
     pub embedding_norm: bool,
     /// Whether the embeddings are multiplied by √d_model. Source: Vaswani et al. 2017, section 3.4.
     pub embedding_scale: bool,
-    /// Whether the product onto the vocabulary, built for tasks that predict tokens, uses the embeddings' table.
+    /// Whether the LM head, built for tasks that predict tokens, is tied to the embedding table.
     /// Source: Press and Wolf 2017; Vaswani et al. 2017, section 3.4.
     pub tie_embeddings: bool,
-    /// Whether an untied product onto the vocabulary, built for tasks that predict tokens, has a bias (GPT-J).
+    /// Whether an untied LM head, built for tasks that predict tokens, has a bias (GPT-J).
     pub head_bias: bool,
-    /// Whether the hidden state is multiplied by 1/√d_model before the vocabulary (T5 v1.0), in tasks that predict tokens.
+    /// Whether hidden states are multiplied by 1/√d_model before the LM head (T5 v1.0), in tasks that predict tokens.
     pub head_scale: bool,
-    /// Scores of the vocabulary become c·tanh(score/c), so that none is beyond c, in tasks that predict tokens. Source:
+    /// Bound c of the logits, which become c·tanh(logit/c), in tasks that predict tokens. Source:
     /// Gemma Team 2024, section 2.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_softcap: Option<f64>,
-    /// Neighbours of chunks of the text that some blocks look at; none when absent.
+    /// Neighbours of the text's chunks that some blocks attend to; none when absent.
     /// Source: Borgeaud et al. 2022, section 2.4.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retrieval: Option<RetrievalConfig>,
@@ -69,7 +69,7 @@ impl Default for DecoderConfig {
 one_table!(DecoderConfig, stack: StackConfig, |c| replaced(&[&c.layers]));
 
 impl DecoderConfig {
-    /// Its blocks.
+    /// Returns the depth of its stack.
     pub fn depth(&self) -> Depth<'_> {
         let alone = self.depth_alone();
         match &self.retrieval {
@@ -82,7 +82,7 @@ impl DecoderConfig {
         }
     }
 
-    /// Its blocks without what looks at neighbours.
+    /// Returns the depth of its stack without cross-attention to neighbours.
     pub(in crate::model) fn depth_alone(&self) -> Depth<'_> {
         Depth {
             key: "n_layers",
@@ -95,7 +95,7 @@ impl DecoderConfig {
         }
     }
 
-    /// Layers that remember earlier segments take so many positions of them in evaluation; whether there is such a layer.
+    /// Sets how many earlier positions the layers with segment memory keep in evaluation; returns whether there is such a layer.
     pub(in crate::model) fn remember_at_evaluation(&mut self, positions: usize) -> bool {
         layers::remember_at_evaluation(&mut self.stack.attention, &mut self.layers, positions)
     }
@@ -105,8 +105,7 @@ impl DecoderConfig {
         self.depth().blocks()
     }
 
-    /// Multiplications of a forward pass over a row of `tokens`, of which `scored` are scored against the vocabulary: no
-    /// others pay for the product onto it.
+    /// Multiplications of a forward pass over a row of `tokens`, for `scored` of which logits are computed.
     pub fn row_products(&self, vocab: usize, tokens: usize, scored: usize) -> u128 {
         let sizes = [vocab, self.stack.d_output()];
         let words = self.vocabulary.products(sizes, [tokens, scored]);
@@ -117,12 +116,12 @@ impl DecoderConfig {
         self.stack.products(&self.depth_alone(), tokens, 0) + words + looking
     }
 
-    /// Builds the network; its parameters are drawn when they are first used.
+    /// Builds the network; its parameters are drawn at their first use.
     pub fn init(&self, inputs: &ModelInputs) -> Decoder {
         self.build(self.depth(), inputs)
     }
 
-    /// The same network for tasks that read texts: without parameters of a head onto the vocabulary.
+    /// Builds the network for tasks that read texts: without an LM head's own parameters, and without retrieval.
     pub fn reader(&self, inputs: &ModelInputs) -> Decoder {
         Decoder {
             head: None,
@@ -131,8 +130,8 @@ impl DecoderConfig {
         }
     }
 
-    /// The network of a prefix language model, in which positions of the prefix see keys on both sides: what positions
-    /// are told of distances is told of both directions.
+    /// Builds the network of a prefix language model. Positions of the prefix see keys on both sides, so position schemes must
+    /// distinguish distances in both directions.
     pub fn init_of_prefixes(&self, inputs: &ModelInputs) -> Decoder {
         let depth = Depth {
             causal: false,

@@ -1,4 +1,4 @@
-//! The answers of a decoder as a network.
+//! The network facts of a decoder.
 
 use super::{DecoderConfig, KIND};
 use crate::data::Shape;
@@ -49,7 +49,7 @@ impl NetworkFacts for DecoderConfig {
                  set [model] kind = \"encoder_decoder\"",
             );
         }
-        // Source and target stand in one row.
+        // Source and target share one row.
         demand.context.map(|context| 2 * context)
     }
 
@@ -57,7 +57,7 @@ impl NetworkFacts for DecoderConfig {
         Some(&self.vocabulary)
     }
 
-    /// A network that reads texts has no head onto the vocabulary.
+    /// A network that only reads texts has no LM head.
     fn under(&self, demand: &Demand) -> Option<ModelConfig> {
         (!demand.used_for.scores_tokens()).then(|| {
             ModelConfig::Decoder(Self {
@@ -101,7 +101,7 @@ impl NetworkFacts for DecoderConfig {
 }
 
 impl DecoderConfig {
-    /// Faults where the network reads texts and scores no tokens.
+    /// Checks the keys of a network that reads texts and predicts no tokens.
     fn reading_faults(&self, demand: &Demand, at: &mut TableFaults) {
         if demand.whole_text == WholeText::First {
             let rule = "pooling = \"first\" is for encoders: the first position of a decoder has read one token; use \"last\" or \"mean\"";
@@ -123,7 +123,7 @@ impl DecoderConfig {
         }
     }
 
-    /// The head of a reversible stack whose streams stay apart reads states that are wider than the embeddings.
+    /// Reports a head that must read the concatenated streams of a reversible stack, which are wider than the embeddings.
     fn width_faults(&self, at: &mut TableFaults) {
         let (read, own) = (self.stack.d_output(), self.stack.d_model);
         if read == own {

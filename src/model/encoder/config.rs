@@ -1,4 +1,4 @@
-//! The knobs of an encoder, their faults under the demand of a task, and what they cost.
+//! The settings of an encoder and their cost.
 
 use super::super::mask_decoder::MaskDecoderConfig;
 use super::super::{Use, replaced};
@@ -10,7 +10,7 @@ use crate::stack::{Depth, LayerGroup, StackConfig, layers};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "encoder",
     summary: "bidirectional encoder: BERT, RoBERTa and what lies between",
@@ -18,7 +18,7 @@ pub const KIND: Kind = Kind {
     example: "kind = \"encoder\"\nn_layers = 4\nd_model = 256\nnorm_placement = \"post\"\nembedding_norm = true\npooler = true",
 };
 
-/// The uses that it serves.
+/// The uses that an encoder serves.
 pub(in crate::model) const USES: &[Use] = &[
     Use::HiddenTokens,
     Use::TextClasses,
@@ -28,69 +28,70 @@ pub(in crate::model) const USES: &[Use] = &[
     Use::Spans,
 ];
 
-/// Segments at most.
+/// Maximum number of segments.
 pub(super) const MOST_SEGMENTS: usize = 1024;
 
-/// The knobs of an encoder.
+/// The settings of an encoder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct EncoderConfig {
-    /// Number of blocks; as many as the groups of `layers` have when absent.
+    /// Number of blocks; when absent, the total of the groups in `layers`, or 4 without groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_layers: Option<usize>,
-    /// Blocks that differ, in groups.
+    /// Groups of blocks that differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayerGroup>,
-    /// What all transformers have.
+    /// The keys that all transformers share.
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub stack: StackConfig,
     /// Width E of token, position and segment vectors, which a matrix projects onto `d_model` after their norm: a table
-    /// of vocabulary × E with E × d_model in place of vocabulary × d_model. A tied head has its transform make vectors of
-    /// this width. `d_model` without a projection when absent. Source: Lan et al. 2020, section 3.1.
+    /// of vocabulary × E with E × d_model in place of vocabulary × d_model. With a tied LM head, the head's transform outputs
+    /// this width. When absent, it is `d_model` without a projection. Source: Lan et al. 2020, section 3.1.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_embedding: Option<usize>,
-    /// Whether dropout acts behind the projection of `d_embedding` in place of before it (FNet).
+    /// Whether dropout comes after the projection of `d_embedding` rather than before it (FNet).
     #[serde(skip_serializing_if = "is_usual")]
     pub dropout_after_projection: bool,
     /// Whether the sum of token, position and segment vectors is normalised (BERT).
     pub embedding_norm: bool,
-    /// Whether the token vectors are multiplied by the root of their width.
+    /// Whether the token vectors are multiplied by the square root of their width.
     pub embedding_scale: bool,
-    /// Vectors for segments: 2 tell two texts apart, 1 is added to all (RoBERTa). Source: Devlin et al. 2019, section 3.
+    /// Number of segment vectors: 2 distinguish two texts, 1 is added to all tokens (RoBERTa). Source: Devlin et al. 2019,
+    /// section 3.
     pub segments: usize,
-    /// Whether tanh(W·first position + b) stands for the whole text (BERT); its first position itself otherwise. A task
-    /// that reads no vector of a whole text from there builds none, so that one model serves both.
+    /// Whether the pooled vector of a text is tanh(W·first position + b) (BERT); otherwise it is the first position itself. Tasks
+    /// that do not read this vector build no pooler, so that one model serves both.
     pub pooler: bool,
-    /// Nonlinearity of the pooler in place of tanh: GELU of ELECTRA's and DeBERTa's classifiers, ReLU of DistilBERT's.
+    /// Activation of the pooler in place of tanh: GELU in ELECTRA's and DeBERTa's classifiers, ReLU in DistilBERT's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooler_activation: Option<Activation>,
     /// Whether the pooler's dense layer has a bias.
     pub pooler_bias: bool,
-    /// Whether a norm follows the pooler's nonlinearity (ModernBERT).
+    /// Whether a norm follows the pooler's activation (ModernBERT).
     #[serde(skip_serializing_if = "is_usual")]
     pub pooler_norm: bool,
     /// The positions that the pooler reads: the first one, the mean of all, or the last one of a text (XLNet).
     #[serde(skip_serializing_if = "is_usual")]
     pub pooler_input: PoolerInput,
-    /// Whether a dense layer, a nonlinearity and a norm, as `head_transform` has them, come before tags of tokens and ends of
-    /// answers (ModernBERT). Other tasks build none, so that one model serves all.
+    /// Whether a dense layer, an activation and a norm, as in `head_transform`, come before the heads of token classes and answer
+    /// spans (ModernBERT). Other tasks build none, so that one model serves all.
     #[serde(skip_serializing_if = "is_usual")]
     pub token_transform: bool,
-    /// Whether the product onto the vocabulary, built for tasks that predict tokens, uses the embeddings' table. Source:
+    /// Whether the LM head, built for tasks that predict tokens, is tied to the embedding table. Source:
     /// Press and Wolf 2017.
     pub tie_embeddings: bool,
-    /// Whether a dense layer, a nonlinearity and a norm come before the product onto the vocabulary, built for tasks that predict
+    /// Whether a dense layer, an activation and a norm come before the LM head, built for tasks that predict
     /// tokens (BERT).
     pub head_transform: bool,
     /// Whether that dense layer has a bias.
     pub head_transform_bias: bool,
-    /// Nonlinearity of that dense layer.
+    /// Activation after that dense layer.
     pub head_activation: Activation,
-    /// Whether the product onto the vocabulary, built for tasks that predict tokens, has a bias.
+    /// Whether the LM head, built for tasks that predict tokens, has a bias.
     pub head_bias: bool,
-    /// Absolute positions for guesses of hidden tokens alone, if there are any. Source: He et al. 2021, section 3.2.
+    /// Absolute positions only for predictions of masked tokens, if there are any. Source: He et al. 2021, section 3.2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mask_decoder: Option<MaskDecoderConfig>,
 }
@@ -125,7 +126,7 @@ impl Default for EncoderConfig {
 one_table!(EncoderConfig, stack: StackConfig, |c| replaced(&[&c.layers]));
 
 impl EncoderConfig {
-    /// Its blocks.
+    /// Returns the depth of its stack.
     pub fn depth(&self) -> Depth<'_> {
         Depth {
             key: "n_layers",
@@ -138,7 +139,7 @@ impl EncoderConfig {
         }
     }
 
-    /// Layers that remember earlier segments take so many positions of them in evaluation; whether there is such a layer.
+    /// Sets how many earlier positions the layers with segment memory keep in evaluation; returns whether there is such a layer.
     pub(in crate::model) fn remember_at_evaluation(&mut self, positions: usize) -> bool {
         layers::remember_at_evaluation(&mut self.stack.attention, &mut self.layers, positions)
     }
@@ -153,7 +154,7 @@ impl EncoderConfig {
         self.d_embedding.unwrap_or(self.stack.d_model)
     }
 
-    /// Width of the vector of a whole text: the pooler's, or that of hidden states.
+    /// Width of the pooled vector of a text: the pooler's, or that of hidden states.
     pub fn d_whole(&self) -> usize {
         match self.pooler {
             true => self.stack.d_model,
@@ -161,7 +162,7 @@ impl EncoderConfig {
         }
     }
 
-    /// Multiplications of a forward pass over a text of so many tokens; the pooler's are once a text.
+    /// Multiplications of a forward pass over a text of `tokens` tokens; those of the pooler count once per text.
     pub fn text_products(&self, tokens: usize) -> u128 {
         let d = self.stack.d_model as u128;
         let pooler = match self.pooler {

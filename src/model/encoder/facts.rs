@@ -1,4 +1,4 @@
-//! The answers of an encoder as a network.
+//! The network facts of an encoder.
 
 use super::config::MOST_SEGMENTS;
 use super::pooler::PoolerInput;
@@ -76,7 +76,7 @@ impl NetworkFacts for EncoderConfig {
         demand.context
     }
 
-    /// A pooler or a mask decoder that nothing reads has parameters that do not learn.
+    /// Removes a pooler, mask decoder or token transform that is not read, since its parameters would not learn.
     fn under(&self, demand: &Demand) -> Option<ModelConfig> {
         let mut without = self.pooled_if(demand.whole_text != WholeText::NotRead);
         if demand.used_for != Use::HiddenTokens {
@@ -87,7 +87,7 @@ impl NetworkFacts for EncoderConfig {
         Some(ModelConfig::Encoder(without))
     }
 
-    /// Where a stream of queries goes through the blocks, that of the text goes through all but the last one.
+    /// With a query stream, the text's stream goes through all blocks except the last one, in addition.
     fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
         let (tokens, depth) = (shape.context, self.depth());
         let again = match demand.two_streams {
@@ -112,8 +112,8 @@ impl NetworkFacts for EncoderConfig {
 }
 
 impl EncoderConfig {
-    /// The same encoder for a task that reads the vector of the whole text that it makes, or for one that does not, and that
-    /// has no head of single tokens but the vocabulary's: what nothing reads has parameters that do not learn.
+    /// Returns the encoder for a task that reads its pooled vector of a text, or for one that does not, and without a token
+    /// transform: parts that are not read have parameters that do not learn.
     #[must_use]
     pub fn pooled_if(&self, read: bool) -> Self {
         let usual = Self::default();
@@ -132,7 +132,7 @@ impl EncoderConfig {
         }
     }
 
-    /// Faults of blocks that a stream of queries goes through beside that of the text.
+    /// Checks blocks for a query stream beside the text's stream.
     fn stream_faults(&self, at: &mut TableFaults) {
         let depth = self.depth();
         let mut blocks = (0..depth.blocks()).map(|block| self.stack.block(&depth, block));
@@ -161,7 +161,7 @@ impl EncoderConfig {
         }
     }
 
-    /// Faults of dropout behind the projection.
+    /// Checks dropout after the projection.
     fn late_dropout_faults(&self, demand: &Demand, at: &mut TableFaults) {
         if !self.dropout_after_projection {
             return;
@@ -177,7 +177,7 @@ impl EncoderConfig {
         }
     }
 
-    /// Faults of what makes the vector of a whole text, and of what comes before heads of tokens.
+    /// Checks the pooler and the transform before token-level heads.
     fn pooler_faults(&self, demand: &Demand, at: &mut TableFaults) {
         let (first, named) = (
             self.pooler_input == PoolerInput::First,

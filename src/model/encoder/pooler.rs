@@ -1,8 +1,8 @@
-//! What makes one vector of a whole text, and what comes before heads of single tokens: dense, nonlinearity, norm.
+//! The pooled vector of a whole text, and the transform before token-level heads: dense layer, activation, norm.
 //!
-//! BERT's pooler is tanh(W·first position + b), XLNet's the same of the last one. ModernBERT's classifiers read the first position or the mean of all, through a
-//! layer without bias, GELU and a norm, and its heads of tokens read each position through the same (Warner et al. 2024,
-//! released code).
+//! BERT's pooler is tanh(W·first position + b), XLNet's the same for the last position. ModernBERT's classifiers read the first
+//! position or the mean of all, through a dense layer without bias, GELU and a norm; its token-level heads read each position
+//! through the same layers (Warner et al. 2024, released code).
 
 use super::{Encoder, EncoderConfig};
 use crate::kernel;
@@ -17,7 +17,7 @@ use burn::tensor::{Tensor, activation};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a pooler reads of a text.
+/// The positions that a pooler reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PoolerInput {
@@ -26,12 +26,12 @@ pub enum PoolerInput {
     First,
     /// The mean of all positions.
     Mean,
-    /// The last position of each text (XLNet, whose texts end with their own token for that).
+    /// The last position of each text (XLNet, whose texts end with a token for this purpose).
     Last,
 }
 
 impl PoolerInput {
-    /// The value of its key.
+    /// Returns the value of its key.
     pub fn named(self) -> &'static str {
         match self {
             Self::First => "first",
@@ -42,7 +42,7 @@ impl PoolerInput {
 }
 
 impl Encoder {
-    /// One vector a text of these lengths, `[batch, d_model]`, from its hidden states.
+    /// Computes one vector per text of these lengths, `[batch, d_model]`, from hidden states.
     pub fn pooled(&self, hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
         let [batch, _, d] = hidden.dims();
         let read = match self.pooler_input {
@@ -68,7 +68,7 @@ impl Encoder {
         pooled.reshape([batch, width])
     }
 
-    /// What heads of single tokens read, `[batch, seq, d]`, from hidden states.
+    /// Computes the input of token-level heads, `[batch, seq, d]`, from hidden states.
     pub fn for_tokens(&self, hidden: Tensor<3>) -> Tensor<3> {
         match &self.token_transform {
             Some(transform) => transform.forward(hidden),
@@ -77,7 +77,7 @@ impl Encoder {
     }
 }
 
-/// What the parameters of [`TokenTransform`] are.
+/// Places of the parameters of [`TokenTransform`].
 pub const ROLES: Roles = Roles::new(
     "TokenTransform",
     &[
@@ -86,19 +86,19 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// Dense, nonlinearity and norm before heads of single tokens.
+/// The transform before token-level heads: dense layer, activation, norm.
 #[derive(Module, Debug)]
 pub struct TokenTransform {
-    /// `[d_output, d_model]`.
+    /// The dense layer, `[d_model, d_output]`.
     pub dense: Linear,
-    /// Of what the nonlinearity gives.
+    /// The norm after the activation.
     pub norm: Norm,
     #[module(skip)]
     activation: Activation,
 }
 
 impl TokenTransform {
-    /// That of an encoder of this config.
+    /// Builds the transform of an encoder with this config.
     pub fn new(config: &EncoderConfig, init: &Init) -> Self {
         let (read, d) = (config.stack.d_output(), config.stack.d_model);
         let biased = config.head_transform_bias;

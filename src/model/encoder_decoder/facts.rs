@@ -1,4 +1,4 @@
-//! The answers of an encoder-decoder as a network.
+//! The network facts of an encoder-decoder.
 
 use super::{EncoderDecoderConfig, KIND};
 use crate::data::Shape;

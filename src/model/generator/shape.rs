@@ -1,4 +1,4 @@
-//! The shape of a generator beside an encoder: which of its keys are narrower, and when they cannot be.
+//! The shape of a generator beside an encoder: its narrower widths, and the cases in which they do not fit.
 
 use super::super::encoder::EncoderConfig;
 use super::super::heads::MlmHead;
@@ -12,41 +12,41 @@ use crate::stack::StackConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The relation of the tables of a generator to those of the encoder that it generates for.
+/// The relation of a generator's embedding tables to those of the encoder that is trained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TableSharing {
-    /// Tokens, segments and positions have one vector for both (Clark et al. 2020, section 3.2).
+    /// One embedding of tokens, segments and positions for both (Clark et al. 2020, section 3.2).
     #[default]
     Shared,
-    /// Each network has its own, as wide as its own stream in the generator.
+    /// Each network has its own tables; the generator's are as wide as its own stream.
     Unshared,
-    /// The encoder's vector of a token is the generator's, without gradients to it, plus one that begins at zero:
-    /// E + Δ (He et al. 2021, DeBERTaV3, section 3.3). All else is each network's own.
+    /// The encoder's vector of a token is the generator's, without gradients to it, plus a difference that starts at zero:
+    /// E + Δ (He et al. 2021, DeBERTaV3, section 3.3). All other parameters are separate.
     Disentangled,
 }
 
 /// The shape of a generator beside an encoder.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GeneratorShape {
-    /// Its share of the encoder's width, heads and inner widths.
+    /// Ratio of its width, heads and hidden widths to the encoder's.
     pub size: f64,
-    /// Its blocks; as many as the encoder's when absent.
+    /// Number of its blocks; the encoder's number when absent.
     pub n_layers: Option<usize>,
-    /// Its tables.
+    /// The relation of its embedding tables to the encoder's.
     pub tables: TableSharing,
 }
 
-/// The share of each size that a product with `size` may be off a whole number, for sizes such as 0.3333.
+/// Relative tolerance for a width times `size` to count as a whole number, for sizes such as 0.3333.
 const NEAR: f64 = 2e-3;
 
 impl GeneratorShape {
-    /// The generator as a network of its own, for plans; `None` beside a model that is no encoder.
+    /// Returns the generator as the config of a separate network, for plans; `None` beside a model that is no encoder.
     pub fn beside(&self, model: &ModelConfig) -> Option<ModelConfig> {
         Some(ModelConfig::Encoder(self.config(model.guessing()?)))
     }
 
-    /// The config of a generator for an encoder.
+    /// Returns the config of the generator of an encoder.
     pub fn config(&self, encoder: &EncoderConfig) -> EncoderConfig {
         let whole = common_divisor(encoder);
         let parts = (self.size * whole as f64).round().max(1.0) as usize;
@@ -80,7 +80,7 @@ impl GeneratorShape {
         }
     }
 
-    /// A size with which a width, a number of heads or an inner width of the generator is no whole number.
+    /// Reports a size that makes the generator's width, number of heads or a hidden width no whole number.
     fn size_fault(&self, encoder: &EncoderConfig) -> Option<String> {
         let whole = common_divisor(encoder);
         let parts = self.size * whole as f64;
@@ -104,7 +104,7 @@ impl GeneratorShape {
         })
     }
 
-    /// The faults of it beside an encoder whose own faults are said elsewhere.
+    /// Checks the shape beside an encoder; the encoder's own faults are reported elsewhere.
     pub(in crate::model) fn faults(&self, encoder: &EncoderConfig, at: &mut TableFaults) {
         const SIZE: &str = "task.generator.size";
         if let Some(rule) = self.size_fault(encoder) {
@@ -136,7 +136,7 @@ impl GeneratorShape {
                         out, or set [task] embeddings = \"unshared\" or \"disentangled\"";
             at.fault(&["mask_decoder", "task.embeddings"], rule);
         }
-        // Widths that keys give as numbers may suit the encoder and not its narrower copy.
+        // Widths that are configured as absolute numbers may fit the encoder but not its narrower copy.
         let narrower = |config: &EncoderConfig| {
             let mut found = Faults::default();
             let d = config.stack.d_model;
@@ -161,7 +161,7 @@ impl GeneratorShape {
         }
     }
 
-    /// Multiplications of a forward pass over a text of so many tokens, of which so many are guessed.
+    /// Multiplications of a forward pass over a text of `tokens` tokens, `guessed` of which are predicted.
     pub fn products(
         &self,
         encoder: &EncoderConfig,
@@ -177,7 +177,7 @@ impl GeneratorShape {
 }
 
 impl Demand {
-    /// [`Use::HiddenTokens`] with a generator beside the network.
+    /// Builds the demand of [`Use::HiddenTokens`] with a generator beside the network.
     pub fn with_generator(generator: Option<GeneratorShape>) -> Self {
         Self {
             generator,
@@ -186,12 +186,12 @@ impl Demand {
     }
 }
 
-/// The greatest number by which the width, the heads and the inner widths of an encoder divide; 1 where one is 0.
+/// Greatest common divisor of the width, heads and hidden widths of an encoder; at least 1.
 fn common_divisor(encoder: &EncoderConfig) -> usize {
     sizes(encoder).into_iter().fold(0, divisor).max(1)
 }
 
-/// The width, the heads and the inner widths of an encoder.
+/// Returns the width, the heads and the hidden widths of an encoder.
 fn sizes(encoder: &EncoderConfig) -> Vec<usize> {
     let stack = &encoder.stack;
     let mut sizes = vec![stack.d_model];
@@ -204,7 +204,7 @@ fn sizes(encoder: &EncoderConfig) -> Vec<usize> {
     sizes
 }
 
-/// Numbers in words, each once: `1, 4 and 128`.
+/// Lists distinct numbers in words: `1, 4 and 128`.
 fn listed(mut numbers: Vec<usize>) -> String {
     numbers.sort_unstable();
     numbers.dedup();

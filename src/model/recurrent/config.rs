@@ -1,4 +1,4 @@
-//! The keys of `[model] kind = "recurrent"`, and which of them a task has no use for.
+//! The keys of `[model] kind = "recurrent"`, and the cost of the network.
 
 use crate::model::Use;
 use crate::nn::init::InitConfig;
@@ -7,10 +7,10 @@ use crate::nn::vocabulary::VocabularyConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Layers at most.
+/// Maximum number of layers.
 pub(super) const MOST_LAYERS: usize = 1000;
 
-/// The uses that it serves: as a language model, as an encoder-decoder, as a reader whose states are classified.
+/// The uses that it serves: as a language model, as an encoder-decoder, or as a reader of texts whose states feed heads.
 pub(in crate::model) const USES: &[Use] = &[
     Use::NextTokens,
     Use::TextToText,
@@ -21,27 +21,27 @@ pub(in crate::model) const USES: &[Use] = &[
     Use::Spans,
 ];
 
-/// The knobs of a recurrent network.
+/// The settings of a recurrent network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RecurrentModelConfig {
-    /// Every cell.
+    /// The cell of every layer.
     pub cell: RecurrentConfig,
-    /// Layers of cells; of an encoder-decoder, of either side.
+    /// Number of layers; in an encoder-decoder, of each side.
     #[schemars(range(min = 1, max = MOST_LAYERS))]
     pub n_layers: usize,
-    /// Width of token vectors and of states.
+    /// Width of token vectors and of hidden states.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub d_model: usize,
-    /// Whether source and target have one table of embeddings, in an encoder-decoder; true when absent.
+    /// Whether source and target share one embedding table, in an encoder-decoder; true when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share_embeddings: Option<bool>,
-    /// Whether the product onto the vocabulary uses the embeddings' table; true when absent.
+    /// Whether the LM head is tied to the embedding table; true when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tie_embeddings: Option<bool>,
-    /// Whether an untied product onto the vocabulary has a bias.
+    /// Whether an untied LM head has a bias.
     pub head_bias: bool,
-    /// Dropout on the embeddings and on what leaves each layer, but not from position to position.
+    /// Dropout on the embeddings and on each layer's output, but not on the state from position to position.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub dropout: f64,
     /// How tokens are embedded and scored.
@@ -67,17 +67,18 @@ impl Default for RecurrentModelConfig {
 }
 
 impl RecurrentModelConfig {
-    /// Whether the product onto the vocabulary uses the embeddings' table.
+    /// Whether the LM head is tied to the embedding table.
     pub fn ties(&self) -> bool {
         self.tie_embeddings.unwrap_or(true)
     }
 
-    /// Whether source and target have one table.
+    /// Whether source and target share one embedding table.
     pub fn shares(&self) -> bool {
         self.share_embeddings.unwrap_or(true)
     }
 
-    /// Multiplications of a forward pass over so many tokens, of a pair over those of its source and those of its target.
+    /// Multiplications of a forward pass over `tokens` tokens; for a pair, over `tokens` of the source and `written` of the
+    /// target.
     pub fn text_products(&self, use_of: Use, vocab: usize, [tokens, written]: [usize; 2]) -> u128 {
         let d = self.d_model;
         let (wide, n) = (d as u128, tokens as u128);

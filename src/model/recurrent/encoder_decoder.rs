@@ -1,8 +1,8 @@
 //! A recurrent encoder-decoder with additive attention (Bahdanau et al. 2015, arXiv:1409.0473).
 //!
-//! Before each token the decoder looks at the source with its state, s: c = attention(s, source). Its cells read the last
-//! token's vector and c, and the next token is scored from tanh(W [s'; c; token]). Unlike the paper's, the encoder reads
-//! in one direction, and its last states are the decoder's first ones (Sutskever et al. 2014).
+//! Before each token the decoder attends to the source with its state s: c = attention(s, source). Its cells read the last
+//! token's vector and c, and the next token is predicted from tanh(W [s'; c; token]). Unlike the paper's, the encoder reads
+//! in one direction only, and its final states are the decoder's initial ones (Sutskever et al. 2014).
 
 use super::{Cells, RecurrentModelConfig, vectors};
 use crate::model::ModelInputs;
@@ -19,7 +19,7 @@ use crate::stack::ModelState;
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
 
-/// Where the parameters of [`RecurrentEncoderDecoder`] stand.
+/// Places of the parameters of [`RecurrentEncoderDecoder`].
 pub const ROLES: Roles = Roles::new(
     "RecurrentEncoderDecoder",
     &[
@@ -34,33 +34,33 @@ pub const ROLES: Roles = Roles::new(
 /// A recurrent encoder-decoder.
 #[derive(Module, Debug)]
 pub struct RecurrentEncoderDecoder {
-    /// Token vectors of the target, and of the source when they are shared.
+    /// The embedding of target tokens, and of source tokens if they share it.
     pub embedding: TokenVectors,
-    /// Token vectors of the source, when they are not shared.
+    /// The embedding of source tokens, if it is not shared.
     pub source_embedding: Option<TokenVectors>,
-    /// What reads.
+    /// The encoder's layers.
     pub encoder: Cells,
-    /// What writes; its input is a token's vector and what attention sees.
+    /// The decoder's layers; their input is a token's vector and the attention's output.
     pub decoder: Cells,
-    /// From the decoder's last layer to the encoder's.
+    /// Attention from the decoder's last layer to the encoder's.
     pub attention: AdditiveAttention,
-    /// From state, what attention sees, and token vector to what tokens are scored by.
+    /// Map from state, attention output and token vector to the LM head's input, `[d_model, 3 · d_model]`.
     pub readout: Linear,
-    /// The parameters of the product onto the vocabulary beside those of its vectors.
+    /// The LM head's own parameters, besides those of the embedding.
     pub head: Option<TokenHead>,
     dropout: f64,
 }
 
-/// A source that was read.
+/// An encoded source.
 #[derive(Clone, Debug)]
 pub struct RecurrentSource {
     memory: AttendedMemory,
-    /// The decoder's first state.
+    /// The decoder's initial state.
     pub state: ModelState,
 }
 
 impl RecurrentSource {
-    /// The same sources in other rows: row i becomes that of `rows[i]`.
+    /// Selects rows: row i becomes that of `rows[i]`.
     pub fn select(&self, rows: &Tensor<1, Int>) -> Self {
         let mut state = self.state.clone();
         state.select(rows);
@@ -89,7 +89,7 @@ impl RecurrentEncoderDecoder {
         }
     }
 
-    /// Reads source ids `[batch, source]` whose rows have these lengths.
+    /// Encodes source ids `[batch, source]` whose rows have these lengths.
     pub fn encode(
         &self,
         ids: Tensor<2, Int>,
@@ -106,7 +106,7 @@ impl RecurrentEncoderDecoder {
             let x = vectors(embedding.forward(ids), self.dropout, pass);
             self.encoder.forward(x, &sequences, Some(&mut state), pass)
         });
-        // Positions of the target are counted from its own beginning.
+        // Positions of the target are counted from the target's beginning.
         state.seen = 0;
         RecurrentSource {
             memory: self.attention.memory(states, lengths.as_deref()),
@@ -114,7 +114,7 @@ impl RecurrentEncoderDecoder {
         }
     }
 
-    /// What tokens are scored by, `[batch, seq, d_model]`, for target ids `[batch, seq]`; `state` is the source's at the
+    /// Computes the LM head's input `[batch, seq, d_model]` for target ids `[batch, seq]`. `state` is the source's at the
     /// beginning of a target, and continues where its last call ended.
     pub fn decode(
         &self,
@@ -134,7 +134,7 @@ impl RecurrentEncoderDecoder {
                 let seen = self.attention.forward(query(state), &source.memory, pass);
                 let seen = seen.unsqueeze_dim::<3>(1);
                 let x = Tensor::cat(vec![token.clone(), seen.clone()], 2);
-                // Every position has draws of its own.
+                // Each position has its own random draws.
                 let h = pass.part(&format!("position {}", state.seen), || {
                     self.decoder.step(x, state, pass)
                 });
@@ -146,7 +146,7 @@ impl RecurrentEncoderDecoder {
         })
     }
 
-    /// The product onto the vocabulary.
+    /// Returns the LM head.
     pub fn vocabulary_head(&self) -> VocabularyHead<'_> {
         VocabularyHead {
             own: self.head.as_ref(),
@@ -158,7 +158,7 @@ impl RecurrentEncoderDecoder {
     }
 }
 
-/// The last layer's h.
+/// Returns the hidden state h of the decoder's last layer, the query of attention.
 fn query(state: &ModelState) -> Tensor<2> {
     match state.layers.last().map(|block| &block.own) {
         Some(LayerState::Recurrent(vectors)) if !vectors.is_empty() => vectors[0].clone(),

@@ -1,4 +1,4 @@
-//! The answers of a network of recurrent cells as a network.
+//! The network facts of a recurrent network.
 
 use super::config::MOST_LAYERS;
 use super::{KIND, RecurrentModelConfig};

@@ -1,7 +1,7 @@
-//! Recurrent networks: token vectors, layers of recurrent cells, and what a task adds (Mikolov et al. 2010; Zaremba et
+//! Recurrent networks: embeddings, layers of recurrent cells, and task-specific parts (Mikolov et al. 2010; Zaremba et
 //! al. 2014, arXiv:1409.2329, for dropout between layers; Bahdanau et al. 2015 for text to text).
 //!
-//! One kind, three networks: a language model, a reader whose last state stands for a text, and an encoder-decoder with
+//! One kind, three networks: a language model, a reader whose last state is the text's vector, and an encoder-decoder with
 //! additive attention.
 
 mod config;
@@ -29,7 +29,7 @@ pub use config::RecurrentModelConfig;
 pub(super) use config::USES;
 pub use encoder_decoder::{RecurrentEncoderDecoder, RecurrentSource};
 
-/// Its row of the family's table.
+/// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "recurrent",
     summary: "Elman, GRU or LSTM layers: language model, text classifier, or encoder-decoder with additive attention",
@@ -46,7 +46,7 @@ impl RecurrentModelConfig {
         Embedding::new(vocab, self.d_model, 1.0, None, &init.of(name))
     }
 
-    /// The tables of the tokens that are written.
+    /// The embedding and LM head of the tokens that are generated.
     fn tables(&self, vocab: usize) -> TokenTables<'static> {
         TokenTables {
             vocab,
@@ -58,7 +58,7 @@ impl RecurrentModelConfig {
         }
     }
 
-    /// A language model; its parameters are drawn when they are first used.
+    /// Builds a language model; its parameters are drawn at their first use.
     pub fn language_model(&self, inputs: &ModelInputs) -> RecurrentLm {
         let (init, vocab) = (self.parts(inputs), inputs.shape.vocab_size);
         let tables = self.tables(vocab);
@@ -69,7 +69,7 @@ impl RecurrentModelConfig {
         }
     }
 
-    /// A network that reads texts.
+    /// Builds a network that reads texts.
     pub fn reader(&self, inputs: &ModelInputs) -> RecurrentReader {
         let (init, vocab) = (self.parts(inputs), inputs.shape.vocab_size);
         RecurrentReader {
@@ -78,19 +78,19 @@ impl RecurrentModelConfig {
         }
     }
 
-    /// An encoder-decoder.
+    /// Builds an encoder-decoder.
     pub fn encoder_decoder(&self, inputs: &ModelInputs) -> RecurrentEncoderDecoder {
         RecurrentEncoderDecoder::new(self, inputs)
     }
 }
 
-/// Where the parameters of [`Cells`] stand.
+/// Places of the parameters of [`Cells`].
 pub const ROLES: Roles = Roles::new("Cells", &[("layers", Says::Stands(Place::Blocks))]);
 
-/// Layers of cells, each reading the states of the one below.
+/// Recurrent layers, each reading the hidden states of the one below.
 #[derive(Module, Debug)]
 pub struct Cells {
-    /// From the one that reads the input.
+    /// The layers, from the one that reads the input.
     pub layers: Vec<Recurrent>,
     dropout: f64,
 }
@@ -108,7 +108,7 @@ impl Cells {
         }
     }
 
-    /// A state before the first position.
+    /// Returns the state before the first position.
     pub fn empty_state(&self) -> ModelState {
         let block = |_: &Recurrent| BlockState {
             own: LayerState::Recurrent(Vec::new()),
@@ -117,7 +117,7 @@ impl Cells {
         ModelState::new(self.layers.iter().map(block).collect())
     }
 
-    /// States of the last layer `[batch, seq, d_model]`, `x` `[batch, seq, d_in]` being the input of the first.
+    /// Computes the hidden states of the last layer, `[batch, seq, d_model]`, from the input of the first, `[batch, seq, d_in]`.
     pub fn forward(
         &self,
         x: Tensor<3>,
@@ -144,8 +144,8 @@ impl Cells {
         x
     }
 
-    /// The same for one position that continues from a state; what leaves the layers is not read by a watched pass, which
-    /// would read it position by position.
+    /// Computes one position, continuing from a state. The layers' outputs are not recorded for a watched pass, which would get
+    /// them position by position.
     fn step(&self, x: Tensor<3>, state: &mut ModelState, pass: &Pass) -> Tensor<3> {
         state.seen += 1;
         let states = Some(state.layers.as_mut_slice());
@@ -159,7 +159,7 @@ impl Cells {
         })
     }
 
-    /// Layer after layer, each with its state.
+    /// Runs `work` layer after layer, each with its state.
     fn each(
         &self,
         mut x: Tensor<3>,
@@ -175,23 +175,23 @@ impl Cells {
     }
 }
 
-/// Where the parameters of [`RecurrentReader`] stand.
+/// Places of the parameters of [`RecurrentReader`].
 pub const READER_ROLES: Roles = Roles::new(
     "RecurrentReader",
     &[("embedding", Says::Stands(Place::Tokens))],
 );
 
-/// Token vectors and layers of cells.
+/// Embedding and recurrent layers, for tasks that read texts.
 #[derive(Module, Debug)]
 pub struct RecurrentReader {
-    /// Token vectors.
+    /// The embedding of tokens.
     pub embedding: Embedding,
-    /// What reads them.
+    /// The recurrent layers.
     pub cells: Cells,
 }
 
 impl RecurrentReader {
-    /// The last layer's states `[batch, seq, d_model]`. Beyond a row's length the last one is repeated.
+    /// Computes the last layer's hidden states, `[batch, seq, d_model]`. After the end of a row its last state is repeated.
     pub fn forward(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let sequences = Sequences {
             begins: None,
@@ -201,7 +201,7 @@ impl RecurrentReader {
         self.cells.forward(x, &sequences, None, pass)
     }
 
-    /// What stands for each text: the state after its last token, `[batch, d_model]`.
+    /// Returns each text's vector: the hidden state after its last token, `[batch, d_model]`.
     pub fn pooled(&self, hidden: Tensor<3>) -> Tensor<2> {
         let [batch, seq, d] = hidden.dims();
         let last = hidden.slice([0..batch, seq - 1..seq, 0..d]);
@@ -209,12 +209,12 @@ impl RecurrentReader {
     }
 }
 
-/// Vectors of tokens `[batch, seq, d_model]`, with dropout.
+/// Applies dropout to embedded tokens `[batch, seq, d_model]`.
 fn vectors(x: Tensor<3>, dropout: f64, pass: &Pass) -> Tensor<3> {
     pass.dropout(x, "embedding", dropout)
 }
 
-/// Where the parameters of [`RecurrentLm`] stand.
+/// Places of the parameters of [`RecurrentLm`].
 pub const LM_ROLES: Roles = Roles::new(
     "RecurrentLm",
     &[
@@ -226,11 +226,11 @@ pub const LM_ROLES: Roles = Roles::new(
 /// A recurrent language model.
 #[derive(Module, Debug)]
 pub struct RecurrentLm {
-    /// Token vectors.
+    /// The embedding of tokens.
     pub embedding: TokenVectors,
-    /// What reads them.
+    /// The recurrent layers.
     pub cells: Cells,
-    /// The parameters of the product onto the vocabulary beside those of its vectors.
+    /// The LM head's own parameters, besides those of the embedding.
     pub head: Option<TokenHead>,
 }
 
@@ -247,7 +247,7 @@ impl LanguageModel for RecurrentLm {
         true
     }
 
-    /// Documents of a row begin from a state of zero.
+    /// Each document of a row starts from a zero state.
     fn forward(
         &self,
         input: DecoderInput,

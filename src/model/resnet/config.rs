@@ -1,4 +1,4 @@
-//! The shape of a residual network: its knobs, its blocks, and what they cost.
+//! The shape of a residual network: its settings, its blocks, and their cost.
 
 use crate::model::Use;
 use crate::nn::channel_norm::ChannelNormConfig;
@@ -6,43 +6,43 @@ use crate::nn::convolution::{ConvolutionShape, Padding};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Planes of a bottleneck block's result for each plane inside it.
+/// Ratio of a bottleneck block's output channels to its inner channels.
 const EXPANSION: usize = 4;
 
 /// The uses that it serves.
 pub(in crate::model) const USES: &[Use] = &[Use::ImageClasses];
 
-/// Stages of a residual network: the last of them has a 256th of a side.
+/// Maximum number of stages; with 8 stages, the sides of the last map are a 256th of the image's.
 pub(super) const MOST_STAGES: usize = 8;
-/// Blocks of all stages.
+/// Maximum number of blocks in all stages.
 pub(super) const MOST_BLOCKS: usize = 1024;
-/// Planes of the last stage, a bottleneck's expansion apart.
+/// Maximum number of inner channels in the last stage, without a bottleneck's expansion.
 pub(super) const MOST_PLANES: usize = 1 << 14;
 
-/// The knobs of a residual network.
+/// The settings of a residual network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ResnetConfig {
-    /// What a block computes. Source: He et al. 2016, section 4.1.
+    /// Type of block. Source: He et al. 2016, section 4.1.
     pub blocks: Blocks,
-    /// Blocks of each stage. Source: He et al. 2016, table 1.
+    /// Number of blocks in each stage. Source: He et al. 2016, table 1.
     pub stages: Vec<usize>,
-    /// Planes of the first stage, before a bottleneck's expansion.
+    /// Channels of the first stage, before a bottleneck's expansion.
     pub width: usize,
-    /// What comes before the first stage.
+    /// Stem before the first stage.
     pub stem: StemSize,
-    /// Whether the first stage halves the image as the others do.
+    /// Whether the first stage halves the image's sides as the others do.
     pub downsample_first_stage: bool,
     /// Whether a bottleneck block that halves the image has its stride on the first 1×1 convolution, as in the paper,
-    /// and not on the 3×3 one, as in torchvision.
+    /// rather than on the 3×3 one, as in torchvision.
     pub stride_in_1x1: bool,
-    /// Whether a norm and relu stand before each convolution of a block, and not behind it (ResNet v2, BiT): the stream is
-    /// a sum alone, and a norm with relu stands before the mean over the image. Source: He et al. 2016, Identity Mappings in
+    /// Whether a norm and relu come before each convolution of a block rather than after it (ResNet v2, BiT): the stream is then
+    /// a plain sum, and a norm with relu comes before the mean over the image. Source: He et al. 2016, Identity Mappings in
     /// Deep Residual Networks, figure 4(e); Kolesnikov et al. 2020, Big Transfer.
     pub preactivation: bool,
-    /// Where zeros stand around images and maps: symmetric as in PyTorch's networks, same as in the published hybrids.
+    /// Padding with zeros around images and maps: symmetric as in PyTorch's networks, or same as in the published hybrids.
     pub padding: Padding,
-    /// Every norm.
+    /// Settings of every norm layer.
     pub norm: ChannelNormConfig,
     /// Whether the weights of convolutions are standardised, as in the hybrids.
     /// Source: Qiao et al. 2019.
@@ -66,38 +66,38 @@ impl Default for ResnetConfig {
     }
 }
 
-/// What a block of a residual network computes.
+/// The type of block of a residual network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Blocks {
     /// Two 3×3 convolutions.
     Basic,
-    /// 1×1, 3×3 and 1×1 convolutions; the last makes four times as many planes.
+    /// 1×1, 3×3 and 1×1 convolutions; the last outputs four times as many channels.
     Bottleneck,
 }
 
-/// What comes before the first stage of a residual network.
+/// The stem before the first stage of a residual network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StemSize {
-    /// A 3×3 convolution, for images of some 32 pixels a side.
+    /// A 3×3 convolution, for images of about 32 pixels a side.
     Small,
-    /// A 7×7 convolution of stride 2 and a maximum over 3×3 of stride 2: a quarter of each side.
+    /// A 7×7 convolution of stride 2, then a 3×3 max pooling of stride 2: a quarter of each side.
     Large,
 }
 
-/// What a block maps to what.
+/// The shape of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockShape {
-    /// What it computes.
+    /// The type of block.
     pub blocks: Blocks,
-    /// Planes that it reads.
+    /// Input channels.
     pub inputs: usize,
-    /// Planes inside it; it makes as many, or a bottleneck four times as many.
+    /// Inner channels; the block outputs as many, or four times as many for a bottleneck.
     pub planes: usize,
-    /// Step of its kernel.
+    /// Stride of the block.
     pub stride: usize,
-    /// Whether the first convolution of a bottleneck takes that step, and not the second.
+    /// Whether a bottleneck's first convolution has the stride rather than the second.
     pub stride_first: bool,
 }
 
@@ -109,7 +109,7 @@ impl BlockShape {
         }
     }
 
-    /// The convolutions of f, in their order.
+    /// Returns the convolutions of f, in order.
     pub(super) fn layers(&self) -> Vec<ConvolutionShape> {
         let &Self { inputs, planes, .. } = self;
         let layer = |inputs, outputs, size, stride| ConvolutionShape {
@@ -137,7 +137,7 @@ impl BlockShape {
         }
     }
 
-    /// The convolution on the shortcut, where f changes the shape.
+    /// Returns the convolution on the shortcut, if f changes the shape.
     pub(super) fn shortcut(&self) -> Option<ConvolutionShape> {
         let changes = self.stride != 1 || self.inputs != self.outputs();
         changes.then(|| ConvolutionShape {
@@ -150,7 +150,7 @@ impl BlockShape {
 }
 
 impl ResnetConfig {
-    /// Planes of the last feature map.
+    /// Number of channels of the last feature map.
     pub fn features(&self) -> usize {
         let last = self.stages.len().saturating_sub(1);
         let planes = self.width << last.min(20);
@@ -160,7 +160,7 @@ impl ResnetConfig {
         }
     }
 
-    /// Height and width of the last feature map of an image.
+    /// Returns the height and width of the last feature map of an image.
     pub fn map_size(&self, height: usize, width: usize) -> [usize; 2] {
         let halvings = self.stages.len().saturating_sub(1)
             + usize::from(self.downsample_first_stage)
@@ -185,7 +185,7 @@ impl ResnetConfig {
         }
     }
 
-    /// The blocks of each stage.
+    /// Returns the blocks of each stage.
     pub(super) fn block_shapes(&self) -> Vec<Vec<BlockShape>> {
         let mut inputs = self.width;
         let stage = |(number, blocks): (usize, &usize)| {
@@ -208,7 +208,7 @@ impl ResnetConfig {
         self.stages.iter().enumerate().map(stage).collect()
     }
 
-    /// What the convolutions of an image of this many channels, rows and columns cost.
+    /// Returns the cost of the convolutions for an image of this many channels, rows and columns.
     pub fn cost(&self, [channels, height, width]: [usize; 3]) -> Cost {
         let mut cost = Cost::default();
         let mut sides = [height, width];
@@ -229,12 +229,12 @@ impl ResnetConfig {
     }
 }
 
-/// What the convolutions of one image cost.
+/// The cost of the convolutions for one image.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     /// Multiplications of the forward pass.
     pub products: f64,
-    /// Values that they give.
+    /// Number of output values.
     pub values: f64,
 }
 

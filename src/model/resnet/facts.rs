@@ -1,4 +1,4 @@
-//! The answers of a residual network as a network.
+//! The network facts of a residual network.
 
 use super::config::{MOST_BLOCKS, MOST_PLANES, MOST_STAGES};
 use super::{Blocks, KIND, ResnetConfig};
@@ -58,7 +58,7 @@ impl ImageFacts for ResnetConfig {
 }
 
 impl ResnetConfig {
-    /// Faults of its keys, which it has as a stem too.
+    /// Checks its keys, both as a model and as a stem.
     pub(in crate::model) fn key_faults(&self, at: &mut TableFaults) {
         let stages = at.count("stages", self.stages.len(), MOST_STAGES);
         if self.stages.contains(&0) {

@@ -1,15 +1,15 @@
-//! The residual network (He et al. 2016): the convolutional baseline, and the stem of a hybrid ViT.
+//! The residual network (He et al. 2016): the convolutional baseline, and the stem of hybrid ViTs.
 //!
-//! A stem, stages of blocks y = relu(x + f(x)), the mean over the image. Each stage but the first halves the image
-//! and doubles the planes (`downsample_first_stage` has the first one halve it, too); where f changes the shape, a 1×1
-//! convolution with a norm stands on the shortcut. In bottleneck blocks the stride is on the 3×3 convolution, as in
-//! torchvision, or on the first 1×1 one (`stride_in_1x1`), as in the paper. With the small stem it is the
-//! network for small images, with the large one that of ImageNet: an 18 of basic and a 50 of bottleneck blocks are
-//! the well-known ones.
+//! A stem, stages of blocks y = relu(x + f(x)), and the mean over the image. Each stage except the first halves the image's sides
+//! and doubles the channels (with `downsample_first_stage` the first halves them, too). If f changes the shape, the shortcut has a
+//! 1×1 convolution with a norm. In bottleneck blocks the stride is on the 3×3 convolution, as in
+//! torchvision, or on the first 1×1 convolution (`stride_in_1x1`), as in the paper. The small stem is for
+//! small images, the large one for ImageNet; ResNet-18 (basic blocks) and ResNet-50 (bottleneck blocks) are
+//! the best-known networks.
 //!
-//! With `preactivation` it is the second version (He et al. 2016, Identity Mappings; BiT): y = x + f(x), where a norm and relu
-//! stand before each convolution of f; the shortcut's convolution reads what the first of f reads and has no norm, nor has the
-//! stem's, and a norm with relu stands behind the last stage.
+//! With `preactivation` it is the second version (He et al. 2016, Identity Mappings; BiT): y = x + f(x), with a norm and relu
+//! before each convolution of f. The shortcut's convolution reads the same input as f's first convolution. Neither it nor the stem
+//! has a norm; a norm with relu follows the last stage.
 
 mod config;
 mod facts;
@@ -29,7 +29,7 @@ use burn::tensor::ops::{MaxPoolOptions, PadMode};
 pub(super) use config::USES;
 pub use config::{BlockShape, Blocks, Cost, ResnetConfig, StemSize};
 
-/// Its row of the family's table.
+/// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "resnet",
     summary: "residual convolutional network, the baseline for images",
@@ -38,8 +38,8 @@ pub const KIND: Kind = Kind {
 };
 
 impl ResnetConfig {
-    /// Builds the network for images of `[channels, height, width]`; its parameters are drawn when they are first
-    /// used.
+    /// Builds the network for images of `[channels, height, width]`; its parameters are drawn at their first
+    /// use.
     pub fn init(&self, [channels, ..]: [usize; 3], inputs: &ModelInputs) -> Resnet {
         let (device, seed) = (inputs.device, inputs.seed);
         self.build(
@@ -61,7 +61,7 @@ impl ResnetConfig {
         }
     }
 
-    /// A block with this network's norm.
+    /// Builds a block with this network's norm.
     pub fn block(&self, shape: &BlockShape, init: &Init) -> ResidualBlock {
         let placed = match self.preactivation {
             true => NormAt::Before,
@@ -76,7 +76,7 @@ impl ResnetConfig {
         }
     }
 
-    /// The norm of a convolution outside f: behind it, or none where norms stand before convolutions.
+    /// Norm of a convolution outside f: after it, or none with `preactivation`.
     fn behind(&self) -> NormAt {
         match self.preactivation {
             true => NormAt::Nowhere,
@@ -96,7 +96,7 @@ impl ResnetConfig {
     }
 }
 
-/// Where the norm of a convolution stands.
+/// The place of a convolution's norm.
 #[derive(Clone, Copy)]
 enum NormAt {
     Before,
@@ -104,7 +104,7 @@ enum NormAt {
     Nowhere,
 }
 
-/// What the parameters of [`Resnet`] are.
+/// Places of the parameters of [`Resnet`].
 pub const ROLES: Roles = Roles::new(
     "Resnet",
     &[
@@ -117,30 +117,30 @@ pub const ROLES: Roles = Roles::new(
 /// A residual network without a classifier.
 #[derive(Module, Debug)]
 pub struct Resnet {
-    /// Before the first stage.
+    /// The stem, before the first stage.
     pub stem: ConvNorm,
-    /// In the order of the computation.
+    /// The stages in order of computation.
     pub stages: Vec<Stage>,
-    /// Behind the last stage, where norms stand before convolutions.
+    /// The norm after the last stage, with `preactivation`.
     pub norm: Option<ChannelNorm>,
     pooled_stem: bool,
     #[module(skip)]
     padding: Padding,
 }
 
-/// Blocks of one number of planes.
+/// A stage: blocks with the same number of channels.
 #[derive(Module, Debug)]
 pub struct Stage {
-    /// In the order of the computation.
+    /// The blocks in order of computation.
     pub blocks: Vec<ResidualBlock>,
 }
 
-/// relu(x + f(x)), or x + f(x) where norms stand before convolutions.
+/// A residual block: relu(x + f(x)), or x + f(x) with `preactivation`.
 #[derive(Module, Debug)]
 pub struct ResidualBlock {
     /// f: convolutions with their norms, relu between them.
     pub layers: Vec<ConvNorm>,
-    /// In x's place, where f changes the shape.
+    /// The convolution that replaces x on the shortcut, if f changes the shape.
     pub shortcut: Option<ConvNorm>,
     preactivation: bool,
 }
@@ -150,19 +150,19 @@ pub struct ResidualBlock {
 pub struct ConvNorm {
     /// The convolution.
     pub convolution: Convolution,
-    /// The norm of the planes that it makes, or of those that it reads.
+    /// The norm of the convolution's output, or of its input with `preactivation`.
     pub norm: Option<ChannelNorm>,
 }
 
 impl ConvNorm {
-    /// The convolution with its norm behind it, where it has one.
+    /// Applies the convolution, then its norm if it has one.
     fn forward(&self, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
         normed(&self.norm, self.convolution.forward(x), pass)
     }
 }
 
 impl ResidualBlock {
-    /// `[batch, inputs, height, width]` → `[batch, outputs, ⌈height/stride⌉, ⌈width/stride⌉]`.
+    /// Runs the block: `[batch, inputs, height, width]` → `[batch, outputs, ⌈height/stride⌉, ⌈width/stride⌉]`.
     pub fn forward(&self, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
         if self.preactivation {
             return self.forward_before(x, pass);
@@ -178,7 +178,7 @@ impl ResidualBlock {
         relu(sum(stream, x))
     }
 
-    /// Norm and relu before each convolution; the shortcut's reads what they made of x.
+    /// Forward pass with `preactivation`: norm and relu before each convolution; the shortcut reads the first norm's output.
     fn forward_before(&self, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
         let mut stream = x.clone();
         let mut x = x;
@@ -206,7 +206,7 @@ fn sum(a: Tensor<4>, b: Tensor<4>) -> Tensor<4> {
 }
 
 impl Resnet {
-    /// `[batch, channels, height, width]` → what the first stage reads.
+    /// Computes the first stage's input from images `[batch, channels, height, width]`.
     pub fn stem(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<4> {
         let x = self.stem.forward(pixels, pass);
         let x = if self.norm.is_some() { x } else { relu(x) };
@@ -219,12 +219,12 @@ impl Resnet {
         if self.norm.is_none() {
             return max_pool2d(x, options.with_padding_pairs([rows, columns]));
         }
-        // Without relu before it zeros around the map count, as they do in BiT.
+        // BiT has no relu before this maximum, and the zeros padded around the map take part in it.
         let padded = (columns.0, columns.1, rows.0, rows.1);
         max_pool2d(x.pad(padded, PadMode::Constant(0.0)), options)
     }
 
-    /// The last feature map `[batch, features, rows, columns]` of `[batch, channels, height, width]`.
+    /// Computes the last feature map, `[batch, features, rows, columns]`, of images `[batch, channels, height, width]`.
     pub fn feature_map(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<4> {
         let mut x = self.stem(pixels, pass);
         pass.note_hidden(0, &x);
@@ -242,7 +242,7 @@ impl Resnet {
         x
     }
 
-    /// The mean over the last feature map: `[batch, channels, height, width]` → `[batch, features]`.
+    /// Averages the last feature map: images `[batch, channels, height, width]` → `[batch, features]`.
     pub fn pooled(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<2> {
         let map = self.feature_map(pixels, pass);
         let [batch, features, ..] = map.dims();
@@ -250,7 +250,7 @@ impl Resnet {
     }
 }
 
-/// `[batch, planes, height, width]` → `[batch, planes, height·width]`.
+/// Flattens the sides: `[batch, channels, height, width]` → `[batch, channels, height·width]`.
 fn flat(x: Tensor<4>) -> Tensor<3> {
     let [batch, planes, height, width] = x.dims();
     x.reshape([batch, planes, height * width])

@@ -1,4 +1,4 @@
-//! `[model.retrieval]`: which blocks look at neighbours, how many there are, and what encodes them.
+//! `[model.retrieval]`: the blocks that attend to neighbours, the number of neighbours, and their encoder.
 
 use super::encoder::NeighbourEncoderConfig;
 use crate::faults::{TableFaults, WIDEST};
@@ -11,28 +11,29 @@ use crate::stack::{Depth, StackConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Neighbours of a chunk at most.
+/// Maximum number of neighbours of a chunk.
 const MOST_NEIGHBOURS: usize = 256;
-/// Tokens of a chunk at most.
+/// Maximum number of tokens of a chunk.
 const LONGEST_CHUNK: usize = 1 << 16;
 
-/// The knobs of retrieval.
+/// The settings of retrieval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetrievalConfig {
-    /// Tokens of a chunk. Source: Borgeaud et al. 2022, section 2.2.
+    /// Length of a chunk in tokens. Source: Borgeaud et al. 2022, section 2.2.
     #[schemars(range(min = 1, max = LONGEST_CHUNK))]
     pub chunk: usize,
-    /// Neighbours of a chunk, each with its continuation twice as long as a chunk. Source: Borgeaud et al. 2022, section 2.2.
+    /// Number of neighbours of each chunk; with its continuation, each is twice as long as a chunk. Source: Borgeaud et al. 2022,
+    /// section 2.2.
     #[schemars(range(min = 1, max = MOST_NEIGHBOURS))]
     pub neighbours: usize,
-    /// The blocks that look at neighbours, counted from 1: between attention and the feed-forward layer.
+    /// The blocks that attend to neighbours, between attention and the feed-forward layer, counted from 1.
     /// Source: Borgeaud et al. 2022, section 2.4, every third block from the sixth.
     pub layers: Vec<usize>,
-    /// The attention to neighbours; the heads of the first block's attention when absent.
+    /// The cross-attention to neighbours; when absent, with the heads of the first block's attention.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attention: Option<AttentionConfig>,
-    /// What encodes neighbours.
+    /// The encoder of neighbours.
     pub encoder: NeighbourEncoderConfig,
 }
 
@@ -48,7 +49,7 @@ impl Default for RetrievalConfig {
     }
 }
 
-/// Faults of attention to a memory that has positions.
+/// Checks attention to a memory that has positions.
 pub(super) fn plain(attention: &AttentionConfig, at: &mut TableFaults) {
     let across = attention.across();
     if across.kind() != multi_head::KIND.kind {
@@ -60,7 +61,7 @@ pub(super) fn plain(attention: &AttentionConfig, at: &mut TableFaults) {
     }
 }
 
-/// Faults of a list of blocks of a stack of `most`, counted from 1.
+/// Checks a list of block numbers, counted from 1, of a stack of `most` blocks.
 pub(super) fn numbers(blocks: &[usize], key: &str, most: usize, at: &mut TableFaults) {
     if blocks.is_empty() {
         at.fault(
@@ -81,17 +82,17 @@ pub(super) fn numbers(blocks: &[usize], key: &str, most: usize, at: &mut TableFa
 }
 
 impl RetrievalConfig {
-    /// Tokens of a neighbour with its continuation at most.
+    /// Maximum length of a neighbour with its continuation, in tokens.
     pub fn width(&self) -> usize {
         self.chunk.saturating_mul(2)
     }
 
-    /// Width of the vectors of encoded neighbours.
+    /// Width of the encoded neighbours.
     pub(in crate::model) fn d_encoder(&self, of: &StackConfig) -> usize {
         self.encoder.d_model.unwrap_or(of.d_model)
     }
 
-    /// The attention to neighbours in a decoder with these blocks.
+    /// Returns the cross-attention to neighbours in a decoder with these blocks.
     pub(in crate::model) fn attention<'a>(
         &'a self,
         of: &'a StackConfig,
@@ -102,7 +103,7 @@ impl RetrievalConfig {
             .unwrap_or_else(|| of.attention_of(depth))
     }
 
-    /// Faults of its keys in a decoder under a demand.
+    /// Checks its keys, in a decoder under a demand.
     pub(in crate::model) fn faults(
         &self,
         of: &DecoderConfig,
@@ -140,7 +141,7 @@ impl RetrievalConfig {
         }
     }
 
-    /// Faults of what stands around it.
+    /// Checks the keys and the task that retrieval is combined with.
     fn surroundings(&self, of: &DecoderConfig, demand: &Demand, at: &mut TableFaults) {
         let stack = &of.stack;
         let mut without = |wrong: bool, keys: &[&str], rule: &str| {
@@ -190,8 +191,8 @@ impl RetrievalConfig {
         );
     }
 
-    /// Numbers that are kept of each token of the text for the backward pass: of its blocks that look at neighbours, and of the
-    /// tokens of neighbours that there are for it.
+    /// Elements kept per token of the text for the backward pass: by the decoder's cross-attention to neighbours, and by the
+    /// encoder for the neighbours' tokens.
     pub(in crate::model) fn kept(&self, of: &DecoderConfig) -> u128 {
         let stack = self.encoder.stack(&of.stack);
         let (d, d_encoder) = (of.stack.d_model, stack.d_model);
@@ -203,7 +204,7 @@ impl RetrievalConfig {
         self.layers.len() as u128 * looking + texts * block
     }
 
-    /// Multiplications of a forward pass over `tokens` beyond those of the decoder without neighbours.
+    /// Multiplications of a forward pass over `tokens` tokens, in addition to those of the decoder without neighbours.
     pub(in crate::model) fn products(&self, of: &DecoderConfig, tokens: usize) -> u128 {
         let (m, k, width) = (self.chunk.max(1), self.neighbours, self.width());
         let chunks = tokens / m;
@@ -236,8 +237,8 @@ impl RetrievalConfig {
     }
 }
 
-/// Multiplications of cross-attention of a stream of width `d_model` to a memory of width `d_memory`: so many queries over the
-/// keys of `sources` positions, of which each sees `keys`.
+/// Multiplications of cross-attention from a stream of width `d_model` to a memory of width `d_memory`: `queries` queries, keys of
+/// `sources` positions, and `keys` keys seen by each query.
 fn across(
     heads: &MultiHeadConfig,
     [d_model, d_memory]: [usize; 2],

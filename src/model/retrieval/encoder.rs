@@ -1,4 +1,4 @@
-//! `[model.retrieval.encoder]`: what encodes neighbours, made of the decoder's keys where it has none of its own.
+//! `[model.retrieval.encoder]`: the neighbour encoder; absent keys follow the decoder.
 
 use super::config::{numbers, plain};
 use crate::faults::{TableFaults, WIDEST};
@@ -10,33 +10,33 @@ use crate::stack::{Depth, ShareConfig, StackConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Blocks of the encoder at most.
+/// Maximum number of encoder blocks.
 const MOST_LAYERS: usize = 1_000;
 
-/// The knobs of the encoder of neighbours. Norms and the nonlinear parts that have no key here are the decoder's.
+/// The settings of the neighbour encoder. Norms and other parts without a key here are the decoder's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NeighbourEncoderConfig {
     /// Number of blocks. Source: Borgeaud et al. 2022, table 11.
     #[schemars(range(min = 1, max = MOST_LAYERS))]
     pub n_layers: usize,
-    /// Width of its stream; the decoder's when absent.
+    /// Width of its residual stream; the decoder's when absent.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_model: Option<usize>,
-    /// The blocks that look at the decoder's stream, counted from 1; all of them when absent.
+    /// The blocks that attend to the decoder's stream, counted from 1; all of them when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cross: Option<Vec<usize>>,
-    /// Its attention, to its own positions and to the decoder's; the decoder's when absent.
+    /// Its self-attention and its cross-attention to the decoder's stream; the decoder's when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attention: Option<AttentionConfig>,
     /// Its feed-forward layers; the decoder's when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feed_forward: Option<FeedForwardConfig>,
-    /// How it knows where a token stands in its neighbour; as the decoder does when absent.
+    /// Its position scheme within a neighbour; the decoder's when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<PositionConfig>,
-    /// Every dropout of it; the decoder's when absent.
+    /// The probability of each of its dropouts; the decoder's when absent.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout: Option<f64>,
@@ -57,7 +57,7 @@ impl Default for NeighbourEncoderConfig {
 }
 
 impl NeighbourEncoderConfig {
-    /// Its stack beside a decoder's.
+    /// Returns the encoder's stack config, beside a decoder's.
     pub(super) fn stack(&self, of: &StackConfig) -> StackConfig {
         let mut stack = StackConfig {
             d_model: self.d_model.unwrap_or(of.d_model),
@@ -90,7 +90,7 @@ impl NeighbourEncoderConfig {
         stack
     }
 
-    /// Its blocks; `stack` is its stack.
+    /// Returns the depth of the encoder; `stack` is its stack config.
     pub(super) fn depth<'a>(&'a self, stack: &'a StackConfig) -> Depth<'a> {
         Depth {
             cross: Some(&stack.attention),
@@ -99,7 +99,7 @@ impl NeighbourEncoderConfig {
         }
     }
 
-    /// Its blocks without what looks at the decoder.
+    /// Returns the depth of the encoder without cross-attention to the decoder.
     pub(super) fn depth_alone(&self) -> Depth<'_> {
         Depth {
             key: "n_layers",
@@ -157,7 +157,7 @@ impl NeighbourEncoderConfig {
     }
 }
 
-/// Faults of a position scheme that cannot be the encoder's.
+/// Reports a position scheme that the neighbour encoder cannot use.
 fn placing(stack: &StackConfig, at: &mut TableFaults) {
     let (position, keys) = (stack.position.facts(), ["kind", "model.position.kind"]);
     let kind = position.kind().kind;

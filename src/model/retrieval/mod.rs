@@ -1,11 +1,11 @@
-//! Retrieval-enhanced decoders: some blocks look at the encoded neighbours of the chunks of a text (Borgeaud et al. 2022, RETRO,
+//! Retrieval-enhanced decoders: some blocks attend to the encoded neighbours of a text's chunks (Borgeaud et al. 2022, RETRO,
 //! section 2.4 and algorithm 1).
 //!
-//! `stack/retrieved.rs` has the chunks and who looks at what; here is the encoder of neighbours: a bidirectional stack that
-//! reads each neighbour with the vectors of the decoder's tokens and looks, in its cross-attention, at the decoder's stream of
-//! the chunk that the neighbour was found for. Where positions rotate queries and keys, those of cross-attention are rotated,
-//! too: a neighbour's tokens stand at 0 … 2m − 1, a chunk's at 0 … m − 1 for the encoder, and the m tokens that look at its
-//! neighbours at m − 1 … 2m − 2, which is where they stand as seen from the beginning of their chunk.
+//! `stack/retrieved.rs` cuts texts into chunks and applies chunked cross-attention; this module holds the neighbour encoder, a
+//! bidirectional stack. It reads each neighbour with the decoder's token embedding, and its cross-attention attends to the
+//! decoder's stream of the chunk for which the neighbour was retrieved. If positions rotate queries and keys, those of
+//! cross-attention are rotated too: a neighbour's tokens have positions 0 … 2m − 1, a chunk's 0 … m − 1 for the encoder, and the
+//! m tokens that attend to its neighbours m − 1 … 2m − 2, which are their positions counted from the beginning of their chunk.
 
 mod config;
 mod encoder;
@@ -26,7 +26,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 pub use config::RetrievalConfig;
 pub use encoder::NeighbourEncoderConfig;
 
-/// What the parameters of [`NeighbourEncoder`] are.
+/// Places of the parameters of [`NeighbourEncoder`].
 pub const ROLES: Roles = Roles::new(
     "NeighbourEncoder",
     &[
@@ -35,20 +35,20 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// What encodes neighbours, with its parameters.
+/// The encoder of retrieved neighbours.
 #[derive(Module, Debug)]
 pub struct NeighbourEncoder {
-    /// The vectors of the decoder's tokens in its own width, where that is another.
+    /// Projection of the decoder's token vectors onto the encoder's width, if the widths differ.
     pub input: Option<Linear>,
-    /// How it knows where a token stands in its neighbour.
+    /// The position scheme within a neighbour.
     pub position: Position,
-    /// Its blocks.
+    /// The blocks.
     pub stack: Stack,
     dropout: f64,
 }
 
 impl NeighbourEncoder {
-    /// That of a decoder.
+    /// Builds the neighbour encoder of a decoder.
     pub(super) fn new(config: &RetrievalConfig, of: &DecoderConfig, init: &Init) -> Self {
         let stack = config.encoder.stack(&of.stack);
         let depth = config.encoder.depth(&stack);
@@ -72,7 +72,7 @@ impl NeighbourEncoder {
         }
     }
 
-    /// The encoder with what it shares with its decoder.
+    /// Combines the encoder with the embedding and position scheme of its decoder.
     pub(super) fn of<'a>(
         &'a self,
         embedding: &'a TokenVectors,
@@ -86,7 +86,7 @@ impl NeighbourEncoder {
     }
 }
 
-/// An encoder with the vectors of tokens and the positions of its decoder.
+/// A neighbour encoder with its decoder's embedding and position scheme.
 #[derive(Debug)]
 pub(super) struct Encoding<'a> {
     encoder: &'a NeighbourEncoder,
@@ -94,7 +94,7 @@ pub(super) struct Encoding<'a> {
     position: &'a Position,
 }
 
-/// The rotation of so many positions from `first` on.
+/// Returns the rotation of `positions` positions starting at `first`.
 fn rotation(of: &Position, first: usize, positions: usize, device: &Device) -> Option<Rotation> {
     let span = Span {
         queries: positions,
@@ -105,7 +105,7 @@ fn rotation(of: &Position, first: usize, positions: usize, device: &Device) -> O
 }
 
 impl Encoding<'_> {
-    /// The rotations of the tokens that look at neighbours, and of all neighbours' tokens side by side.
+    /// Returns the rotations of the tokens that attend to neighbours, and of the tokens of all neighbours side by side.
     pub(super) fn turned(&self, texts: &Neighbours) -> Option<[Rotation; 2]> {
         let device = self.embedding.device();
         let (m, width) = (texts.chunk, texts.width);
@@ -136,7 +136,7 @@ impl EncodesNeighbours for Encoding<'_> {
         let turned = rotation(&encoder.position, 0, width, &device)
             .zip(rotation(&encoder.position, 0, m, &device))
             .map(|(of_queries, of_keys)| [of_queries, of_keys]);
-        // A place without a neighbour is encoded, too, and looked at by none.
+        // A missing neighbour is encoded too, but nothing attends to it.
         let whole = texts.lengths.iter().all(|length| *length == width);
         let lengths = || {
             texts

@@ -1,28 +1,28 @@
-//! The scores of a vocabulary in descending order, as far as they are asked for: a draw mostly ends among the likeliest tokens,
-//! and to sort all of them takes longer than to read a small model's weights.
+//! The logits of a vocabulary in descending order, sorted only as far as needed. A draw mostly ends among the most likely tokens,
+//! and sorting all of them takes longer than reading a small model's weights.
 
 use std::cmp::Ordering;
 
-/// Scores that are sorted first; sixteen times as many each time that these do not suffice.
+/// Number of logits that are sorted first; each time these do not suffice, [`FACTOR`] times as many.
 const FIRST: usize = 64;
 const FACTOR: usize = 16;
 
-/// Tokens by their scores, of which there is one at least and each is a number.
+/// Tokens ordered by their logits; there is at least one, and none is NaN.
 pub(super) struct Ranked {
     scores: Vec<(u32, f64)>,
-    /// Those at the beginning that are in order.
+    /// Number of entries at the beginning that are sorted.
     sorted: usize,
     best: f64,
     temperature: f64,
 }
 
-/// The larger score first, and of equal ones the smaller token.
+/// The order of tokens: larger logits first, and among equal ones the smaller token id.
 fn order(a: &(u32, f64), b: &(u32, f64)) -> Ordering {
     b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
 }
 
 impl Ranked {
-    /// Of some scores, at a temperature above 0.
+    /// Ranks logits at a temperature above 0.
     pub fn new(scores: Vec<(u32, f64)>, temperature: f64) -> Self {
         let each = scores.iter().map(|(_, score)| *score);
         Self {
@@ -33,12 +33,12 @@ impl Ranked {
         }
     }
 
-    /// How many there are.
+    /// Number of tokens.
     pub fn len(&self) -> usize {
         self.scores.len()
     }
 
-    /// The token of a place, from the likeliest on, and its weight, 1 for the likeliest.
+    /// Returns the token at a rank, 0 for the most likely, and its weight, which is 1 for the most likely.
     pub fn at(&mut self, place: usize) -> (u32, f64) {
         while place >= self.sorted {
             self.sort_more();
@@ -47,7 +47,7 @@ impl Ranked {
         (id, self.weight(score))
     }
 
-    /// The sum of all weights.
+    /// Returns the sum of all weights.
     pub fn total(&self) -> f64 {
         self.scores
             .iter()
@@ -56,7 +56,7 @@ impl Ranked {
     }
 
     fn weight(&self, score: f64) -> f64 {
-        // Of infinite scores the difference is no number.
+        // The difference of two infinite logits is NaN.
         match score == self.best {
             true => 1.0,
             false => ((score - self.best) / self.temperature).exp(),
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn places_are_those_of_all_scores_sorted() {
-        // Numbers without order, many of them twice.
+        // Unordered numbers with many duplicates.
         let scores = (0..1000u32).map(|id| (id, f64::from(id * 7919 % 499)));
         let scores: Vec<(u32, f64)> = scores.collect();
         let mut wanted = scores.clone();

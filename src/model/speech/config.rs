@@ -1,4 +1,4 @@
-//! The knobs of an encoder-decoder that reads recordings, and the network itself.
+//! The settings of an encoder-decoder that reads audio, and the building of the network.
 
 use super::{SpeechEncoderDecoder, SpeechStemConfig};
 use crate::data::SpeechShape;
@@ -13,33 +13,33 @@ use crate::stack::{Depth, LayerGroup, StackConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The knobs of an encoder-decoder that reads recordings.
+/// The settings of an encoder-decoder that reads audio.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct SpeechEncoderDecoderConfig {
-    /// Number of blocks of the encoder; as many as the groups of `encoder_layers` have when absent.
+    /// Number of encoder blocks; when absent, the total of the groups in `encoder_layers`, or 4 without groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_encoder_layers: Option<usize>,
-    /// Number of blocks of the decoder; as many as the groups of `decoder_layers` have when absent.
+    /// Number of decoder blocks; when absent, the total of the groups in `decoder_layers`, or 4 without groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_decoder_layers: Option<usize>,
-    /// Blocks of the encoder that differ, in groups.
+    /// Groups of encoder blocks that differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub encoder_layers: Vec<LayerGroup>,
-    /// Blocks of the decoder that differ, in groups.
+    /// Groups of decoder blocks that differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decoder_layers: Vec<LayerGroup>,
-    /// What all transformers have, the same in both stacks.
+    /// The keys that all transformers share, the same for both stacks.
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub stack: StackConfig,
-    /// How features become a sequence.
+    /// Stem that turns audio features into the encoder's input sequence.
     pub stem: SpeechStemConfig,
-    /// How the encoder knows where a frame stands: sinusoids in Whisper, whose decoder learns a table. As `position` when absent.
+    /// Position scheme of the encoder: sinusoids in Whisper, whose decoder learns a table. As `position` when absent.
     /// Source: Radford et al. 2022, section 2.2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoder_position: Option<PositionConfig>,
-    /// Every cross-attention of decoder blocks that do not stand in groups; as `attention` when absent.
+    /// Cross-attention of decoder blocks outside groups; as `attention` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cross: Option<AttentionConfig>,
     /// How tokens are embedded and scored.
@@ -48,10 +48,10 @@ pub struct SpeechEncoderDecoderConfig {
     pub embedding_norm: bool,
     /// Whether the token vectors are multiplied by √d_model. Source: Vaswani et al. 2017, section 3.4.
     pub embedding_scale: bool,
-    /// Whether the product onto the vocabulary uses the table of tokens.
+    /// Whether the LM head is tied to the embedding table.
     /// Source: Press and Wolf 2017; Radford et al. 2022, section 2.2.
     pub tie_embeddings: bool,
-    /// Whether the product onto the vocabulary has a bias.
+    /// Whether the LM head has a bias.
     pub head_bias: bool,
 }
 
@@ -81,30 +81,30 @@ one_table!(SpeechEncoderDecoderConfig, stack: StackConfig, |c| replaced(&[
 ]));
 
 impl SpeechEncoderDecoderConfig {
-    /// The blocks of the encoder.
+    /// Returns the depth of the encoder.
     pub fn encoder_depth(&self) -> Depth<'_> {
         side::reads(self.n_encoder_layers, &self.encoder_layers)
     }
 
-    /// The blocks of the decoder.
+    /// Returns the depth of the decoder.
     pub fn decoder_depth(&self) -> Depth<'_> {
         let cross = self.cross.as_ref().unwrap_or(&self.stack.attention);
         side::writes(self.n_decoder_layers, &self.decoder_layers, cross)
     }
 
-    /// The positions of the encoder.
+    /// Returns the position scheme of the encoder.
     pub fn reading_position(&self) -> &PositionConfig {
         self.encoder_position
             .as_ref()
             .unwrap_or(&self.stack.position)
     }
 
-    /// Positions that the encoder has of a recording.
+    /// Number of encoder positions for an audio clip.
     pub fn read(&self, speech: SpeechShape) -> usize {
         self.stem.positions(speech.n_frames)
     }
 
-    /// Multiplications of a forward pass over a recording and a text of so many tokens.
+    /// Multiplications of a forward pass over an audio clip and a text of `written` tokens.
     pub fn spoken_products(&self, vocab: usize, speech: SpeechShape, written: usize) -> u128 {
         let (reads, writes) = (self.encoder_depth(), self.decoder_depth());
         let (read, d_model) = (self.read(speech), self.stack.d_model);
@@ -116,7 +116,7 @@ impl SpeechEncoderDecoderConfig {
         stem + encoder + self.stack.products(&writes, written, read) + head
     }
 
-    /// The network; `None` where the inputs have no recordings. Its parameters are drawn when they are first used.
+    /// Builds the network; `None` if the inputs have no audio. Its parameters are drawn at their first use.
     pub fn init(&self, inputs: &ModelInputs) -> Option<SpeechEncoderDecoder> {
         let (config, shape) = (&self.stack, inputs.shape);
         let speech = shape.speech?;

@@ -1,4 +1,4 @@
-//! The answers of an encoder-decoder that reads recordings as a network.
+//! The network facts of an encoder-decoder that reads audio.
 
 use super::{KIND, SpeechEncoderDecoderConfig};
 use crate::data::{Shape, SpeechShape};
@@ -10,7 +10,7 @@ use crate::nn::position::{Acts, Known};
 use crate::nn::vocabulary::VocabularyConfig;
 use crate::stack::{BlockConfig, mup};
 
-/// The schemes that an encoder may have beside another one of the decoder.
+/// The position schemes that the encoder may have separately from the decoder.
 const OF_ITS_OWN: &str = "\"sinusoidal\", \"learned\" or \"none\"";
 
 impl NetworkFacts for SpeechEncoderDecoderConfig {
@@ -68,7 +68,7 @@ impl NetworkFacts for SpeechEncoderDecoderConfig {
         Some(self.read(speech))
     }
 
-    /// What is kept of the encoder's positions beyond as many as a text has, which are counted with the blocks of both stacks.
+    /// Counts the encoder's positions beyond a text's length; the others are counted with the blocks of both stacks.
     fn kept_between(&self, shape: &Shape, recompute: bool) -> u128 {
         let speech = shape.speech.unwrap_or_default();
         let (d_model, width) = (self.stack.d_model, self.stack.d_model as u128);
@@ -89,7 +89,7 @@ impl NetworkFacts for SpeechEncoderDecoderConfig {
 }
 
 impl SpeechEncoderDecoderConfig {
-    /// Faults of the positions of the encoder, for recordings of so many positions when that is known.
+    /// Checks the encoder's positions, for audio clips of `read` positions if that is known.
     fn position_faults(&self, read: Option<usize>, at: &mut TableFaults) {
         let Some(own) = &self.encoder_position else {
             return self.shared_position_faults(read, at);
@@ -115,7 +115,7 @@ impl SpeechEncoderDecoderConfig {
         }
     }
 
-    /// A table of learned positions that is long enough for texts and too short for recordings.
+    /// Reports a table of learned positions that is long enough for texts but too short for audio.
     fn shared_position_faults(&self, read: Option<usize>, at: &mut TableFaults) {
         let Some(learned) = self.stack.position.learned() else {
             return;

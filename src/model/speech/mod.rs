@@ -1,11 +1,11 @@
-//! An encoder-decoder that reads recordings and writes texts: Whisper (Radford et al. 2022, section 2.2).
+//! An encoder-decoder that reads audio and writes text: Whisper (Radford et al. 2022, section 2.2).
 //!
 //! ```text
-//! states = encoder(stem(features) + positions)      logits = decoder(tokens, where every block looks at the states)
+//! states = encoder(stem(features) + positions)      logits = decoder(tokens, states), with cross-attention to the states in every block
 //! ```
 //!
-//! Features are log-mel spectrograms of one length. What fills a recording up is silence, and is read as the rest is. Not here: the
-//! loss, and how recordings become features.
+//! Features are log-mel spectrograms of one length. Clips are padded with silence, which the network reads like the rest. The loss
+//! and the computation of features are elsewhere.
 
 mod config;
 mod facts;
@@ -28,7 +28,7 @@ use crate::stack::ModelState;
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 
-/// Its row of the family's table.
+/// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "speech_encoder_decoder",
     summary: "an encoder of recordings behind a stem of convolutions, and a decoder that looks at it: Whisper",
@@ -39,7 +39,7 @@ pub const KIND: Kind = Kind {
 /// The uses that it serves.
 pub(super) const USES: &[Use] = &[Use::SpeechToText];
 
-/// What the parameters of [`SpeechEncoderDecoder`] are.
+/// Places of the parameters of [`SpeechEncoderDecoder`].
 pub const ROLES: Roles = Roles::new(
     "SpeechEncoderDecoder",
     &[
@@ -54,27 +54,27 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// An encoder-decoder that reads recordings.
+/// An encoder-decoder that reads audio.
 #[derive(Module, Debug)]
 pub struct SpeechEncoderDecoder {
-    /// Token vectors.
+    /// The embedding of tokens.
     pub embedding: TokenVectors,
-    /// From features to vectors.
+    /// The convolutions from audio features to the encoder's input.
     pub stem: SpeechStem,
-    /// What reads.
+    /// The encoder.
     pub encoder: Side,
-    /// What writes.
+    /// The decoder.
     pub decoder: Side,
-    /// The parameters of the product onto the vocabulary beside those of its vectors.
+    /// The LM head's own parameters, besides those of the embedding.
     pub head: Option<TokenHead>,
-    /// Added to the scores of a tied product, `[vocab]`.
+    /// Bias added to the logits of a tied head, `[vocab]`.
     pub head_bias: Option<Param<Tensor<1>>>,
     dropout: f64,
     head_factor: f64,
 }
 
 impl SpeechEncoderDecoder {
-    /// The network of a config; `None` when the config is of another kind, or the inputs have no recordings.
+    /// Builds the network of a config; `None` if the config is of another kind, or the inputs have no audio.
     pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
         match model {
             ModelConfig::SpeechEncoderDecoder(c) => c.init(inputs),
@@ -82,17 +82,17 @@ impl SpeechEncoderDecoder {
         }
     }
 
-    /// What the decoder keeps between calls, before the first one.
+    /// Returns the decoder's state before the first call.
     pub fn empty_state(&self, of: StateUse) -> ModelState {
         self.decoder.stack.empty_state(of)
     }
 
-    /// The longest text that the decoder can place, when it has a limit.
+    /// The longest text that the decoder's position scheme can encode, if there is a limit.
     pub fn max_len(&self) -> Option<usize> {
         self.decoder.position.scheme().max_len()
     }
 
-    /// Reads log-mel features `[batch, n_mels, frames]`.
+    /// Encodes log-mel features `[batch, n_mels, frames]`.
     pub fn encode(&self, features: Tensor<3>, pass: &Pass) -> Source {
         let states = pass.within("encoder", || {
             let x = self.stem.forward(features);
@@ -106,8 +106,8 @@ impl SpeechEncoderDecoder {
         }
     }
 
-    /// Hidden states `[batch, seq, d_model]` of token ids `[batch, seq]`, each seeing those before it and the whole recording;
-    /// `state` continues where its last call ended.
+    /// Computes hidden states `[batch, seq, d_model]` of token ids `[batch, seq]`; each token sees those before it and the whole
+    /// clip. `state` continues where its last call ended.
     pub fn decode(
         &self,
         ids: Tensor<2, Int>,
@@ -119,7 +119,7 @@ impl SpeechEncoderDecoder {
         self.decoder.decode(x, self.dropout, source, state, pass)
     }
 
-    /// The product onto the vocabulary.
+    /// Returns the LM head.
     pub fn vocabulary_head(&self) -> VocabularyHead<'_> {
         VocabularyHead {
             own: self.head.as_ref(),

@@ -1,11 +1,11 @@
-//! How recordings become a sequence: convolutions over the frames of their log-mel features (Radford et al. 2022, section 2.2).
+//! The stem of a speech encoder: convolutions over the frames of log-mel features (Radford et al. 2022, section 2.2).
 //!
 //! ```text
-//! x ← act(conv(x))     once for each stride, each over `size` frames with zeros beyond both ends
+//! x ← act(conv(x))     once for each stride, each over `size` frames, with zeros beyond both ends
 //! ```
 //!
-//! A convolution is one product: the frames under its window stand side by side, and its matrix holds the weights of a plane for all
-//! of them, as PyTorch's `[outputs, inputs, size]` does.
+//! A convolution is one matrix product: the frames in each window are concatenated, and the matrix holds an output channel's
+//! weights for all of them, in the order of PyTorch's `[outputs, inputs, size]`.
 
 use crate::data::SpeechShape;
 use crate::faults::TableFaults;
@@ -19,21 +19,21 @@ use burn::tensor::ops::PadMode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Frames under a window at most.
+/// Maximum number of frames in a window.
 const WIDEST_WINDOW: usize = 101;
-/// Convolutions, and the step of one, at most.
+/// Maximum number of convolutions, and maximum stride.
 const MOST: usize = 16;
 
-/// The knobs of the convolutions.
+/// The settings of the convolutions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpeechStemConfig {
-    /// Frames under the window of each convolution, an odd number. Source: Radford et al. 2022, section 2.2.
+    /// Window size of each convolution in frames, an odd number. Source: Radford et al. 2022, section 2.2.
     #[schemars(range(min = 1, max = WIDEST_WINDOW))]
     pub size: usize,
-    /// The step of each convolution; there are as many as steps. Source: Radford et al. 2022, section 2.2.
+    /// Stride of each convolution; one convolution for each stride. Source: Radford et al. 2022, section 2.2.
     pub strides: Vec<usize>,
-    /// The nonlinearity behind each of them.
+    /// Activation after each convolution.
     pub activation: Activation,
 }
 
@@ -48,7 +48,7 @@ impl Default for SpeechStemConfig {
 }
 
 impl SpeechStemConfig {
-    /// Faults of its keys.
+    /// Checks its keys.
     pub(super) fn faults(&self, at: &mut TableFaults) {
         if at.count("size", self.size, WIDEST_WINDOW) && self.size.is_multiple_of(2) {
             let rule = format!(
@@ -68,13 +68,13 @@ impl SpeechStemConfig {
         }
     }
 
-    /// Positions that are left of so many frames.
+    /// Number of output positions for this many frames.
     pub fn positions(&self, frames: usize) -> usize {
         let steps = self.strides.iter();
         steps.fold(frames, |frames, step| frames.div_ceil((*step).max(1)))
     }
 
-    /// Multiplications of a forward pass over a recording.
+    /// Multiplications of a forward pass over one audio clip.
     pub(super) fn products(&self, speech: SpeechShape, d_model: usize) -> u128 {
         let layers = self.layers(speech, d_model);
         layers
@@ -82,8 +82,8 @@ impl SpeechStemConfig {
             .sum()
     }
 
-    /// Numbers that are kept of a recording for the backward pass: the frames under all windows, and what stands before and behind
-    /// the nonlinearity.
+    /// Elements kept for one audio clip for the backward pass: the frames in all windows, and the inputs and outputs of
+    /// activations.
     pub(super) fn kept(&self, speech: SpeechShape, d_model: usize) -> u128 {
         let layers = self.layers(speech, d_model);
         layers
@@ -91,7 +91,7 @@ impl SpeechStemConfig {
             .sum()
     }
 
-    /// The planes that each convolution reads, and the frames that it makes.
+    /// Returns the input channels and the output frames of each convolution.
     fn layers(&self, speech: SpeechShape, d_model: usize) -> impl Iterator<Item = [usize; 2]> {
         let (mut inputs, mut frames) = (speech.n_mels, speech.n_frames);
         self.strides.iter().map(move |step| {
@@ -100,7 +100,7 @@ impl SpeechStemConfig {
         })
     }
 
-    /// The convolutions of features of so many mel bands.
+    /// Builds the convolutions for features with `n_mels` mel bands.
     pub(super) fn build(&self, n_mels: usize, d_model: usize, init: &Init) -> SpeechStem {
         let convolution = |number: usize| {
             let (inputs, role) = match number {
@@ -119,16 +119,17 @@ impl SpeechStemConfig {
     }
 }
 
-/// What the parameters of [`SpeechStem`] are.
+/// Places of the parameters of [`SpeechStem`].
 pub const ROLES: Roles = Roles::new(
     "SpeechStem",
     &[("convolutions", Says::Stands(Place::Input))],
 );
 
-/// Convolutions over the frames of recordings.
+/// Convolutions over the frames of audio clips.
 #[derive(Module, Debug)]
 pub struct SpeechStem {
-    /// Each `[d_model, inputs·size]`: of an output, for each plane the weights of the frames under the window.
+    /// The convolutions, each `[d_model, inputs·size]`: for an output, the weights of the window's frames, input channel after
+    /// input channel.
     pub convolutions: Vec<Linear>,
     size: usize,
     #[module(skip)]
@@ -138,7 +139,7 @@ pub struct SpeechStem {
 }
 
 impl SpeechStem {
-    /// Log-mel features `[batch, n_mels, frames]` → `[batch, positions, d_model]`.
+    /// Computes the encoder's input: log-mel features `[batch, n_mels, frames]` → `[batch, positions, d_model]`.
     pub fn forward(&self, features: Tensor<3>) -> Tensor<3> {
         let layers = self.convolutions.iter().zip(&self.strides);
         layers.fold(features.swap_dims(1, 2), |x, (convolution, stride)| {
@@ -147,12 +148,12 @@ impl SpeechStem {
     }
 }
 
-/// The frames under each window: `[batch, frames, planes]` → `[batch, ⌈frames/stride⌉, planes·size]`, plane after plane, with zeros
-/// beyond both ends.
+/// Concatenates the frames in each window: `[batch, frames, channels]` → `[batch, ⌈frames/stride⌉, channels·size]`, channel after
+/// channel, with zeros beyond both ends.
 fn windows(x: Tensor<3>, size: usize, stride: usize) -> Tensor<3> {
     let frames = x.dims()[1];
     let made = frames.div_ceil(stride);
-    // As many steps as the last window reaches into.
+    // The number of strides that the last window reaches into.
     let steps = made + (size - 1) / stride;
     let (before, all) = (size / 2, steps * stride);
     let behind = all.saturating_sub(before + frames);
@@ -160,8 +161,8 @@ fn windows(x: Tensor<3>, size: usize, stride: usize) -> Tensor<3> {
     side_by_side(x, [size, stride], made)
 }
 
-/// The frames under each window that lies within a recording: `[batch, frames, planes]` → `[batch, ⌊(frames−size)/stride⌋ + 1,
-/// planes·size]`, plane after plane.
+/// Concatenates the frames in each window that lies entirely within a clip: `[batch, frames, channels]` →
+/// `[batch, ⌊(frames−size)/stride⌋ + 1, channels·size]`, channel after channel.
 pub fn unfolded(x: Tensor<3>, size: usize, stride: usize) -> Tensor<3> {
     let frames = x.dims()[1];
     assert!(frames >= size, "a recording is as long as a window");
@@ -174,7 +175,7 @@ pub fn unfolded(x: Tensor<3>, size: usize, stride: usize) -> Tensor<3> {
     side_by_side(x, [size, stride], made)
 }
 
-/// The frames under `made` windows, one behind the other from the first frame on; frames reach as far as whole steps do.
+/// Concatenates the frames in `made` consecutive windows from the first frame on; the frames must fill whole strides.
 fn side_by_side(x: Tensor<3>, [size, stride]: [usize; 2], made: usize) -> Tensor<3> {
     let [batch, _, planes] = x.dims();
     let steps = made + (size - 1) / stride;
@@ -197,7 +198,7 @@ mod tests {
     fn windows_are_pytorch_s() {
         let device = Device::default();
         let values: Vec<f32> = (1..=10).map(|n| n as f32).collect();
-        // Two planes of five frames, as (1, 2), (3, 4) and so on.
+        // Two channels of five frames: (1, 2), (3, 4) and so on.
         let x = Tensor::<3>::from_data(TensorData::new(values, [1, 5, 2]), &device);
         let all = |x: Tensor<3>| x.into_data().try_to_vec::<f32>().unwrap_or_default();
         let by_one = windows(x.clone(), 3, 1);

@@ -1,4 +1,4 @@
-//! The knobs of an encoder of samples, and the network itself.
+//! The settings of an encoder of audio samples, and the building of the network.
 
 use super::features::SampleFeaturesConfig;
 use super::masks::FeatureMasksConfig;
@@ -14,33 +14,33 @@ use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackShape};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The knobs of an encoder of samples.
+/// The settings of an encoder of audio samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct SpeechEncoderConfig {
-    /// Number of blocks; as many as the groups of `layers` have when absent.
+    /// Number of blocks; when absent, the total of the groups in `layers`, or 4 without groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_layers: Option<usize>,
-    /// Blocks that differ, in groups.
+    /// Groups of blocks that differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayerGroup>,
-    /// What all transformers have.
+    /// The keys that all transformers share.
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub stack: StackConfig,
-    /// How samples become features.
+    /// Convolutions that turn samples into features.
     pub features: SampleFeaturesConfig,
     /// Whether features are normalised before they are projected onto `d_model`.
     #[serde(skip_serializing_if = "is_true")]
     pub projection_norm: bool,
-    /// Dropout on the features that were projected.
+    /// Dropout on the projected features.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     #[serde(skip_serializing_if = "is_usual")]
     pub dropout_projection: f64,
-    /// How features are masked in training.
+    /// Masking of features in training.
     #[serde(skip_serializing_if = "FeatureMasksConfig::is_none")]
     pub masks: FeatureMasksConfig,
-    /// The convolution over frames that says where a frame stands; none when absent.
+    /// Convolution over frames that adds positions; none when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub convolutional_positions: Option<ConvolutionalPositionsConfig>,
     /// Whether the sum of frames and positions is normalised (wav2vec 2.0 base).
@@ -66,7 +66,7 @@ impl Default for SpeechEncoderConfig {
 one_table!(SpeechEncoderConfig, stack: StackConfig, |c| replaced(&[&c.layers]));
 
 impl SpeechEncoderConfig {
-    /// Its blocks.
+    /// Returns the depth of its stack.
     pub fn depth(&self) -> Depth<'_> {
         Depth {
             key: "n_layers",
@@ -79,17 +79,17 @@ impl SpeechEncoderConfig {
         }
     }
 
-    /// Channels of the features.
+    /// Number of channels of the features.
     pub(super) fn d_features(&self) -> usize {
         self.features.widths.last().copied().unwrap_or(1)
     }
 
-    /// Positions of the longest recording.
+    /// Number of positions of the longest audio clip.
     pub fn read(&self, speech: SpeechShape) -> usize {
         self.features.frames(speech.samples().unwrap_or(0))
     }
 
-    /// Multiplications of a forward pass over the longest recording, with the scores of each position.
+    /// Multiplications of a forward pass over the longest audio clip, including the character scores of each position.
     pub(super) fn spoken_products(&self, vocab: usize, speech: SpeechShape) -> u128 {
         let (frames, d) = (self.read(speech), self.stack.d_model);
         let features = self.features.products(speech.samples().unwrap_or(0));
@@ -99,7 +99,7 @@ impl SpeechEncoderConfig {
         features + each + positions + self.stack.products(&self.depth(), frames, 0)
     }
 
-    /// The network; `None` where the inputs have no recordings. Its parameters are drawn when they are first used.
+    /// Builds the network; `None` if the inputs have no audio. Its parameters are drawn at their first use.
     pub fn init(&self, inputs: &ModelInputs) -> Option<SpeechEncoder> {
         let (config, depth) = (&self.stack, self.depth());
         let read = self.read(inputs.shape.speech?);
@@ -144,7 +144,7 @@ impl SpeechEncoderConfig {
         })
     }
 
-    /// Whether it serves a use.
+    /// Whether the network serves a use.
     pub(super) fn serves(used_for: Use) -> bool {
         USES.contains(&used_for)
     }

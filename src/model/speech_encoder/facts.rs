@@ -1,4 +1,4 @@
-//! The answers of an encoder of samples as a network.
+//! The network facts of an encoder of audio samples.
 
 use super::{KIND, SpeechEncoderConfig};
 use crate::data::{Shape, SpeechShape};
@@ -75,7 +75,7 @@ impl NetworkFacts for SpeechEncoderConfig {
         Some(self.read(speech))
     }
 
-    /// What the convolutions over samples and over frames keep.
+    /// Counts the convolutions over samples and over frames.
     fn kept_between(&self, shape: &Shape, _recompute: bool) -> u128 {
         let speech = shape.speech.unwrap_or_default();
         let features = self.features.kept(speech.samples().unwrap_or(0));

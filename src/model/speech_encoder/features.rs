@@ -1,13 +1,14 @@
-//! How samples become features: convolutions over a channel of sound, one behind the other, without zeros beyond its ends (Baevski et
+//! The feature extractor: convolutions over mono audio samples, one after another, without padding (Baevski et
 //! al. 2020, wav2vec 2.0, section 2).
 //!
 //! ```text
 //! x ← act(norm(conv(x)))      frames ← ⌊(frames − size) / stride⌋ + 1
 //! ```
 //!
-//! With the norm `first` the first convolution alone has one: of each channel over all frames of a recording. With `every` each has
-//! one, of all channels of a frame. What fills up rows counts for neither, so that a recording has the same features alone and among
-//! longer ones; transformers' model without an attention mask reads the zeros behind a recording, as this one reads samples of 0.
+//! With the norm `first`, only the first convolution has a norm: of each channel over all frames of a clip. With `every`, each
+//! has a norm, over all channels of a frame. Padding counts for neither, so that a clip has the same features alone and in a
+//! batch with longer clips. Without an attention mask, the model of Hugging Face Transformers reads the zeros after a clip; this
+//! one does so only if they are part of the clip.
 
 use super::over_frames::OverFrames;
 use crate::faults::{TableFaults, WIDEST};
@@ -24,37 +25,37 @@ use burn::tensor::ops::PadMode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Convolutions, frames under a window, and the step of one, at most.
+/// Maximum number of convolutions, window size and stride.
 const MOST: usize = 64;
-/// Added to variances, whatever the other norms of a model add.
+/// Epsilon added to variances, independent of the model's other norms.
 const EPS: f64 = 1e-5;
 
-/// Which convolutions have a norm.
+/// The convolutions that have a norm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FeatureNorm {
-    /// The first one: each channel over the frames of a recording (wav2vec 2.0 base, HuBERT base).
+    /// Only the first convolution: each channel is normalised over a clip's frames (wav2vec 2.0 base, HuBERT base).
     #[default]
     First,
-    /// Every one: all channels of a frame (the large models).
+    /// Every convolution: each frame is normalised over its channels (the large models).
     Every,
 }
 
-/// The knobs of the convolutions.
+/// The settings of the convolutions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SampleFeaturesConfig {
-    /// Channels of each convolution. Source: Baevski et al. 2020, section 4.2.
+    /// Output channels of each convolution. Source: Baevski et al. 2020, section 4.2.
     pub widths: Vec<usize>,
-    /// Frames under the window of each convolution, as many as `widths`. Source: Baevski et al. 2020, section 4.2.
+    /// Window size of each convolution in frames, one for each of `widths`. Source: Baevski et al. 2020, section 4.2.
     pub sizes: Vec<usize>,
-    /// The step of each convolution, as many as `widths`. Source: Baevski et al. 2020, section 4.2.
+    /// Stride of each convolution, one for each of `widths`. Source: Baevski et al. 2020, section 4.2.
     pub strides: Vec<usize>,
-    /// Which convolutions have a norm.
+    /// The convolutions that have a norm.
     pub norm: FeatureNorm,
     /// Whether convolutions have biases.
     pub bias: bool,
-    /// The nonlinearity behind each of them.
+    /// Activation after each convolution.
     pub activation: Activation,
 }
 
@@ -72,7 +73,7 @@ impl Default for SampleFeaturesConfig {
 }
 
 impl SampleFeaturesConfig {
-    /// Faults of its keys.
+    /// Checks its keys.
     pub(super) fn faults(&self, at: &mut TableFaults) {
         let count = self.widths.len();
         for (key, numbers, most) in [
@@ -96,13 +97,13 @@ impl SampleFeaturesConfig {
         }
     }
 
-    /// Size and step of each convolution.
+    /// Returns window size and stride of each convolution.
     fn windows(&self) -> impl DoubleEndedIterator<Item = [usize; 2]> {
         let windows = self.sizes.iter().zip(&self.strides);
         windows.map(|(size, stride)| [(*size).max(1), (*stride).max(1)])
     }
 
-    /// Frames behind the first `convolutions` of a recording of so many samples, of which there is always one.
+    /// Number of frames after the first `convolutions` convolutions, for a clip of `samples` samples; at least 1.
     fn behind(&self, convolutions: usize, samples: usize) -> usize {
         let windows = self.windows().take(convolutions);
         let frames = windows.fold(samples, |n, [size, stride]| match n >= size {
@@ -112,12 +113,12 @@ impl SampleFeaturesConfig {
         frames.max(1)
     }
 
-    /// Frames of a recording of so many samples.
+    /// Number of frames for a clip of `samples` samples.
     pub fn frames(&self, samples: usize) -> usize {
         self.behind(self.sizes.len(), samples)
     }
 
-    /// Samples of the shortest recording that has a frame without zeros behind it.
+    /// Number of samples of the shortest clip that gives a frame without padding.
     pub fn shortest(&self) -> usize {
         let windows = self.windows().rev();
         windows.fold(1, |n: usize, [size, stride]| {
@@ -125,7 +126,7 @@ impl SampleFeaturesConfig {
         })
     }
 
-    /// The channels that each convolution reads and makes, the frames under its window, and those that it makes of so many samples.
+    /// Returns each convolution's input channels, output channels, window size, and number of output frames for `samples` samples.
     fn layers(&self, samples: usize) -> impl Iterator<Item = [usize; 4]> {
         let mut inputs = 1;
         let layers = self.widths.iter().zip(&self.sizes).enumerate();
@@ -140,15 +141,15 @@ impl SampleFeaturesConfig {
         })
     }
 
-    /// Multiplications of a forward pass over a recording.
+    /// Multiplications of a forward pass over one audio clip.
     pub(super) fn products(&self, samples: usize) -> u128 {
         let each = self.layers(samples);
         each.map(|[inputs, width, size, frames]| (inputs * size * width) as u128 * frames as u128)
             .sum()
     }
 
-    /// Numbers that are kept of a recording for the backward pass: the frames under all windows, and what stands before and behind
-    /// norms and nonlinearities.
+    /// Elements kept for one audio clip for the backward pass: the frames in all windows, and the inputs and outputs of norms and
+    /// activations.
     pub(super) fn kept(&self, samples: usize) -> u128 {
         let each = self.layers(samples);
         each.map(|[inputs, width, size, frames]| {
@@ -157,12 +158,12 @@ impl SampleFeaturesConfig {
         .sum()
     }
 
-    /// The convolutions.
+    /// Builds the convolutions.
     pub(super) fn build(&self, init: &Init) -> SampleFeatures {
         let (mut convolutions, mut norms) = (Vec::new(), Vec::new());
         for (number, [inputs, width, size, _]) in self.layers(0).enumerate() {
             let init = init.of(&number.to_string());
-            // Variance 2/inputs, as He et al. 2015 have it for what a rectifier follows.
+            // Variance 2/inputs, as in He et al. 2015 for layers followed by a rectifier.
             let bound = (6.0 / (inputs * size).max(1) as f32).sqrt();
             convolutions.push(Linear {
                 weight: init.uniform([width, inputs * size], move |u| bound * (2.0 * u - 1.0)),
@@ -183,7 +184,7 @@ impl SampleFeaturesConfig {
     }
 }
 
-/// What the parameters of [`SampleFeatures`] are.
+/// Places of the parameters of [`SampleFeatures`].
 pub const ROLES: Roles = Roles::new(
     "SampleFeatures",
     &[
@@ -193,27 +194,28 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// Convolutions over samples.
+/// Convolutions over audio samples.
 #[derive(Module, Debug)]
 pub struct SampleFeatures {
-    /// Each `[width, inputs·size]`: of an output, for each channel the weights of the frames under the window.
+    /// The convolutions, each `[width, inputs·size]`: for an output, the weights of the window's frames, input channel after input
+    /// channel.
     pub convolutions: Vec<Linear>,
-    /// Behind each of them, where every one has a norm.
+    /// The norms after the convolutions, if every one has a norm.
     pub norms: Vec<LayerNorm>,
-    /// Behind the first one, where it alone has a norm.
+    /// The norm after the first convolution, if only that one has a norm.
     pub over_frames: Option<OverFrames>,
     #[module(skip)]
     config: SampleFeaturesConfig,
 }
 
 impl SampleFeatures {
-    /// Frames of each row.
+    /// Number of frames in each row.
     pub fn frames(&self, lengths: &[usize]) -> Vec<usize> {
         let each = lengths.iter();
         each.map(|samples| self.config.frames(*samples)).collect()
     }
 
-    /// Samples `[batch, width]`, of which each row has so many, → `[batch, frames, channels]`.
+    /// Computes features `[batch, frames, channels]` of samples `[batch, width]`; `lengths` are the rows' numbers of samples.
     pub fn forward(&self, samples: Tensor<2>, lengths: &[usize]) -> Tensor<3> {
         let [batch, width] = samples.dims();
         let mut x = samples.reshape([batch, width, 1]);
@@ -249,7 +251,7 @@ mod tests {
     #[test]
     fn frames_of_samples_are_those_of_wav2vec_2() {
         let config = SampleFeaturesConfig::default();
-        // 25 ms make a frame, and one comes every 20 ms.
+        // A frame covers 25 ms, and there is one every 20 ms.
         assert_eq!(config.shortest(), 400);
         let found = [0, 399, 400, 719, 720, 16_000].map(|samples| config.frames(samples));
         assert_eq!(found, [1, 1, 1, 1, 2, 49]);

@@ -1,8 +1,8 @@
-//! Masks over what a network makes of samples, in training (Baevski et al. 2020, section 4.2 and appendix B; SpecAugment, Park et al.
-//! 2019): spans of frames become one learned vector, spans of channels 0.
+//! Masking of audio features in training (Baevski et al. 2020, section 4.2 and appendix B; SpecAugment, Park et al.
+//! 2019): spans of frames are replaced by one learned vector, spans of channels by 0.
 //!
-//! Of a row of n frames ⌊share · n / width + u⌋ spans are hidden, u uniform below 1, and at least so many as the keys say; their
-//! beginnings are different frames, and they may overlap. So channels, of which there are as many in every row.
+//! In a row of n frames, ⌊share · n / width + u⌋ spans are masked, with u uniform in [0, 1), but at least the configured minimum.
+//! They start at different frames and may overlap. Channels are masked in the same way; every row has the same number of channels.
 
 use crate::faults::TableFaults;
 use crate::kernel::replay;
@@ -13,30 +13,30 @@ use burn::tensor::{Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Widths and numbers of masks at most.
+/// Maximum width and minimum number of spans that may be configured.
 const MOST: usize = 10_000;
 
-/// How features are masked in training.
+/// The settings for masking features in training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FeatureMasksConfig {
-    /// Share of the frames that spans begin to hide, before they overlap. Default: none.
+    /// Fraction of the frames that spans mask, not counting overlaps. Default: none.
     #[schemars(range(min = 0, max = 1))]
     pub time_share: f64,
-    /// Frames of a span.
+    /// Width of a span in frames.
     #[schemars(range(min = 1, max = MOST))]
     pub time_width: usize,
-    /// Spans of a recording at least.
+    /// Minimum number of spans in an audio clip.
     #[schemars(range(max = MOST))]
     pub time_least: usize,
-    /// Share of the channels that spans begin to hide. Default: none.
+    /// Fraction of the channels that spans mask, not counting overlaps. Default: none.
     #[schemars(range(min = 0, max = 1))]
     #[serde(skip_serializing_if = "is_usual")]
     pub channel_share: f64,
-    /// Channels of a span.
+    /// Width of a span in channels.
     #[schemars(range(min = 1, max = MOST))]
     pub channel_width: usize,
-    /// Spans of channels at least.
+    /// Minimum number of spans of channels.
     #[schemars(range(max = MOST))]
     #[serde(skip_serializing_if = "is_usual")]
     pub channel_least: usize,
@@ -61,7 +61,7 @@ impl FeatureMasksConfig {
         self.time_share == 0.0 && self.channel_share == 0.0
     }
 
-    /// Faults of its keys.
+    /// Checks its keys.
     pub(super) fn faults(&self, at: &mut TableFaults) {
         for (key, share) in [
             ("time_share", self.time_share),
@@ -106,7 +106,7 @@ impl FeatureMasksConfig {
         }
     }
 
-    /// Features `[batch, frames, d]` of a training pass with their masks; `vector` `[d]` stands where frames are hidden.
+    /// Masks features `[batch, frames, d]` in a training pass; `vector` `[d]` replaces masked frames.
     pub(super) fn apply(
         &self,
         x: Tensor<3>,
@@ -144,14 +144,14 @@ impl FeatureMasksConfig {
     }
 }
 
-/// The places that spans of a share of `len` places hide, some of them several times.
+/// Returns the positions out of `len` that the spans mask; overlapping spans give some of them repeatedly.
 fn hidden(
     (share, width, least): (f64, usize, usize),
     len: usize,
     stream: &mut Stream,
 ) -> impl Iterator<Item = usize> + use<> {
     let mut begins = Vec::new();
-    // Beginnings of whole spans.
+    // Only starts that leave room for a whole span.
     let room = (len + 1).saturating_sub(width);
     if share > 0.0 && room > 0 {
         let expected = share * len as f64 / width as f64;

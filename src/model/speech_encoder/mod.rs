@@ -1,12 +1,13 @@
-//! An encoder of samples with scores of characters at every frame: wav2vec 2.0 (Baevski et al. 2020) and HuBERT (Hsu et al. 2021) as
-//! they are fine-tuned by CTC.
+//! An encoder of raw audio samples with character scores at every frame: wav2vec 2.0 (Baevski et al. 2020) and HuBERT (Hsu et al.
+//! 2021) as fine-tuned with CTC.
 //!
 //! ```text
 //! z = projection(norm(features(samples)))      states = encoder(z + positions(z))      scores = head(states)
 //! ```
 //!
-//! What fills up a row is hidden from attention and 0 for the convolution of positions, so that a recording has the same scores alone
-//! and among longer ones. Not here: the loss, quantisers and targets of pretraining without transcripts.
+//! Padding is masked from attention and set to 0 for the convolution of positions, so that a clip has the same scores alone
+//! and in a batch with longer clips. The loss is elsewhere; the quantisers and targets of pretraining without transcripts are not
+//! implemented here.
 
 mod config;
 mod facts;
@@ -34,7 +35,7 @@ use burn::tensor::{Tensor, TensorData};
 use features::SampleFeatures;
 use positional::ConvolutionalPositions;
 
-/// Its row of the family's table.
+/// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "speech_encoder",
     summary: "an encoder of samples behind convolutions, with scores of characters at every frame: wav2vec 2.0, HuBERT",
@@ -45,7 +46,7 @@ pub const KIND: Kind = Kind {
 /// The uses that it serves.
 pub(super) const USES: &[Use] = &[Use::SpeechCharacters];
 
-/// What the parameters of [`SpeechEncoder`] are.
+/// Places of the parameters of [`SpeechEncoder`].
 pub const ROLES: Roles = Roles::new(
     "SpeechEncoder",
     &[
@@ -59,22 +60,22 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// An encoder of samples.
+/// An encoder of raw audio samples.
 #[derive(Module, Debug)]
 pub struct SpeechEncoder {
-    /// From samples to features.
+    /// The convolutions from samples to features.
     pub features: SampleFeatures,
-    /// Of the features.
+    /// The norm of the features.
     pub projection_norm: Option<Norm>,
-    /// From features to the stack's width.
+    /// Projection from the features' width to the stack's.
     pub projection: Linear,
-    /// Stands where frames are hidden in training, `[d_model]`.
+    /// The learned vector that replaces masked frames in training, `[d_model]`.
     pub mask_vector: Option<Param<Tensor<1>>>,
-    /// Where a frame stands.
+    /// The convolution over frames that adds positions.
     pub convolutional_positions: Option<ConvolutionalPositions>,
-    /// The blocks.
+    /// The encoder stack.
     pub encoder: Side,
-    /// The scores of characters.
+    /// The head of character scores.
     pub head: Linear,
     #[module(skip)]
     masks: FeatureMasksConfig,
@@ -82,17 +83,17 @@ pub struct SpeechEncoder {
     dropout_projection: f64,
 }
 
-/// What an encoder makes of some recordings.
+/// The encoded frames of a batch of audio clips.
 #[derive(Clone, Debug)]
 pub struct Frames {
     /// Hidden states `[batch, frames, d_model]`.
     pub states: Tensor<3>,
-    /// Frames of each row.
+    /// Number of frames in each row.
     pub lengths: Vec<usize>,
 }
 
 impl SpeechEncoder {
-    /// The network of a config; `None` when the config is of another kind, or the inputs have no recordings.
+    /// Builds the network of a config; `None` if the config is of another kind, or the inputs have no audio.
     pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
         match model {
             ModelConfig::SpeechEncoder(c) => c.init(inputs),
@@ -100,7 +101,7 @@ impl SpeechEncoder {
         }
     }
 
-    /// Hidden states of samples `[batch, width]`, of which each row has so many.
+    /// Computes hidden states of samples `[batch, width]`; `lengths` are the rows' numbers of samples.
     pub fn forward(&self, samples: Tensor<2>, lengths: &[usize], pass: &Pass) -> Frames {
         let features = self.features.forward(samples, lengths);
         let lengths = self.features.frames(lengths);
@@ -127,13 +128,13 @@ impl SpeechEncoder {
         Frames { states, lengths }
     }
 
-    /// Scores `[batch, frames, vocab]` of characters.
+    /// Computes character scores `[batch, frames, vocab]`.
     pub fn scores(&self, states: Tensor<3>) -> Tensor<3> {
         self.head.forward(states)
     }
 }
 
-/// The same with zeros in the place of what fills rows up, and whether something does.
+/// Sets padded frames to zero; also returns whether there are any.
 fn without_filling(x: Tensor<3>, lengths: &[usize]) -> (Tensor<3>, bool) {
     let [batch, longest, _] = x.dims();
     if lengths.iter().all(|length| *length >= longest) {

@@ -1,11 +1,11 @@
-//! Group norm with a group for each channel (Wu and He 2018), over the frames of each recording:
+//! Group norm with one group per channel (Wu and He 2018), over the frames of each audio clip:
 //!
 //! ```text
-//! y(t, c) = γ_c (x(t, c) − μ_c) / √(σ²_c + ε) + β_c      μ_c and σ²_c over the frames t of one recording
+//! y(t, c) = γ_c (x(t, c) − μ_c) / √(σ²_c + ε) + β_c      μ_c and σ²_c over the frames t of one audio clip
 //! ```
 //!
-//! Frames behind a recording count neither for means nor for variances. It is one operation of the graph, which keeps the centred
-//! input alone.
+//! Padded frames count neither for means nor for variances. The norm is one operation of the graph, which keeps only the centred
+//! input.
 
 use crate::kernel::by_hand::{Leaves, Made, by_hand};
 use crate::kernel::{replay, untracked};
@@ -14,25 +14,25 @@ use crate::nn::role::{NORM, Roles};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// The roles of the parameters of [`OverFrames`].
+/// Places of the parameters of [`OverFrames`].
 pub const ROLES: Roles = Roles::new("OverFrames", &[("gamma", NORM), ("beta", NORM)]);
 
-/// γ and β of a norm of each channel over frames.
+/// A norm of each channel over frames, with gain γ and shift β.
 #[derive(Module, Debug)]
 pub struct OverFrames {
-    /// `[channels]`, starts at 1.
+    /// The gain γ, `[channels]`, initially 1.
     pub gamma: Param<Tensor<1>>,
-    /// `[channels]`, starts at 0.
+    /// The shift β, `[channels]`, initially 0.
     pub beta: Param<Tensor<1>>,
     eps: f64,
 }
 
-/// The frames of some rows.
+/// Masks of the frames of each row.
 #[derive(Clone, Debug)]
 struct Frames {
-    /// `[batch, 1, frames]`: of a row's own frames one over their number, 0 behind them.
+    /// Averaging weights, `[batch, 1, frames]`: 1/length for a row's own frames, 0 for padding.
     mean: Tensor<3>,
-    /// `[batch, frames, 1]`: 1 and 0, where some rows are filled up.
+    /// Mask of a row's own frames, `[batch, frames, 1]`; `None` if no row is padded.
     own: Option<Tensor<3>>,
 }
 
@@ -57,14 +57,14 @@ impl Frames {
         }
     }
 
-    /// `[batch, 1, channels]`.
+    /// Averages `x` `[batch, frames, channels]` over each row's own frames: `[batch, 1, channels]`.
     fn mean(&self, x: Tensor<3>) -> Tensor<3> {
         self.mean.clone().matmul(x)
     }
 }
 
 impl OverFrames {
-    /// A norm of so many channels.
+    /// Builds a norm over this many channels.
     pub fn new(channels: usize, eps: f64, init: &Init) -> Self {
         Self {
             gamma: init.vector(channels, 1.0),
@@ -73,7 +73,7 @@ impl OverFrames {
         }
     }
 
-    /// `[batch, frames, channels]`, of which each row has so many frames, → the same shape.
+    /// Normalises `[batch, frames, channels]`; `lengths` are the rows' numbers of frames.
     pub fn forward(&self, x: Tensor<3>, lengths: Vec<usize>) -> Tensor<3> {
         let [_, longest, channels] = x.dims();
         let [gamma, beta] = [&self.gamma, &self.beta].map(|v| v.val().reshape([1, 1, channels]));

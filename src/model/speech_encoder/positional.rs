@@ -1,12 +1,12 @@
-//! Positions by a convolution over frames (Baevski et al. 2020, section 2; Mohamed et al. 2019), whose weights are a direction and a
-//! length for each place under the window (weight norm, Salimans and Kingma 2016):
+//! Convolutional position embedding over frames (Baevski et al. 2020, section 2; Mohamed et al. 2019). Its weights are factored
+//! into a direction and a length for each position in the window (weight norm, Salimans and Kingma 2016):
 //!
 //! ```text
 //! W[·, ·, k] = g_k V[·, ·, k] / ‖V[·, ·, k]‖      x ← x + act(conv(x))
 //! ```
 //!
-//! Channels are cut into groups that do not see each other. A window of an even number of frames reaches one frame farther back than
-//! ahead.
+//! Channels are divided into groups that do not see each other. A window of an even number of frames reaches one frame farther
+//! back than ahead.
 
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel;
@@ -20,20 +20,20 @@ use burn::tensor::ops::ConvOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Frames under a window at most.
+/// Maximum window size in frames.
 const WIDEST_WINDOW: usize = 1024;
 
-/// The knobs of the convolution.
+/// The settings of the convolution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConvolutionalPositionsConfig {
-    /// Frames under the window. Source: Baevski et al. 2020, section 4.2.
+    /// Window size in frames. Source: Baevski et al. 2020, section 4.2.
     #[schemars(range(min = 1, max = WIDEST_WINDOW))]
     pub size: usize,
-    /// Groups of channels; a divisor of `d_model`. Source: Baevski et al. 2020, section 4.2.
+    /// Number of channel groups; a divisor of `d_model`. Source: Baevski et al. 2020, section 4.2.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub groups: usize,
-    /// The nonlinearity behind it.
+    /// Activation after the convolution.
     pub activation: Activation,
 }
 
@@ -48,7 +48,7 @@ impl Default for ConvolutionalPositionsConfig {
 }
 
 impl ConvolutionalPositionsConfig {
-    /// Faults of its keys, in a network of this width.
+    /// Checks its keys, in a network of this width.
     pub(super) fn faults(&self, d_model: usize, at: &mut TableFaults) {
         at.count("size", self.size, WIDEST_WINDOW);
         let groups = at.count("groups", self.groups, WIDEST);
@@ -61,17 +61,17 @@ impl ConvolutionalPositionsConfig {
         }
     }
 
-    /// Multiplications of so many frames; a window of an even number of frames makes one more, which is dropped.
+    /// Multiplications for `frames` frames; an even window size gives one more frame, which is dropped.
     pub(super) fn products(&self, frames: usize, d_model: usize) -> u128 {
         let each = self.size * (d_model / self.groups.max(1)) * d_model;
         let made = frames + usize::from(self.size.is_multiple_of(2));
         each as u128 * made as u128
     }
 
-    /// The convolution.
+    /// Builds the convolution.
     pub(super) fn build(&self, d_model: usize, init: &Init) -> ConvolutionalPositions {
         let (size, inputs) = (self.size, d_model / self.groups.max(1));
-        // The deviation of fairseq's and transformers' initial weights.
+        // The standard deviation of the initial weights in fairseq and Hugging Face Transformers.
         let deviation = 2.0 / ((size * d_model).max(1) as f32).sqrt();
         let bound = deviation * 3.0_f32.sqrt();
         let length = deviation * ((d_model * inputs) as f32).sqrt();
@@ -85,20 +85,20 @@ impl ConvolutionalPositionsConfig {
     }
 }
 
-/// What the parameters of [`ConvolutionalPositions`] are.
+/// Places of the parameters of [`ConvolutionalPositions`].
 pub const ROLES: Roles = Roles::new(
     "ConvolutionalPositions",
     &[("direction", WEIGHT), ("length", NORM), ("bias", BIAS)],
 );
 
-/// Positions by a convolution.
+/// A convolutional position embedding.
 #[derive(Module, Debug)]
 pub struct ConvolutionalPositions {
-    /// V `[d_model, d_model/groups, size]`.
+    /// Direction V, `[d_model, d_model/groups, size]`.
     pub direction: Param<Tensor<3>>,
-    /// g `[size]`.
+    /// Length g, `[size]`.
     pub length: Param<Tensor<1>>,
-    /// `[d_model]`.
+    /// Bias, `[d_model]`.
     pub bias: Param<Tensor<1>>,
     groups: usize,
     #[module(skip)]
@@ -106,7 +106,7 @@ pub struct ConvolutionalPositions {
 }
 
 impl ConvolutionalPositions {
-    /// What is added to `[batch, frames, d_model]`, in which what fills rows up is 0.
+    /// Computes the position embedding of `x` `[batch, frames, d_model]`, whose padded frames are 0; the caller adds it.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         let direction = self.direction.val();
         let [_, frames, _] = x.dims();

@@ -1,12 +1,12 @@
-//! The numbers that a window adds to scores, by the rows and columns between query and key: from a table, or from a small network that
-//! reads these distances (Liu et al. 2022, Swin V2, section 3.3):
+//! The position bias of a window: numbers added to scores by the rows and columns between query and key. They come from a table,
+//! or from a small network that reads these distances (Liu et al. 2022, Swin V2, section 3.3):
 //!
 //! ```text
 //! B = 16·σ(W₂·relu(W₁·c + b₁))      c = sign(Δ)·log₂(1 + 8|Δ|) / log₂ 8, Δ = distance / (side − 1)
 //! ```
 //!
-//! The network knows distances that training never saw: for windows of another side than it learned by, `trained_windows` has the side
-//! that Δ is a share of.
+//! The network generalises to distances that training never saw. For windows of another side than it was trained with,
+//! `trained_windows` gives the side of which Δ is a fraction.
 
 use super::config::StageShape;
 use crate::kernel::replay;
@@ -20,39 +20,39 @@ use burn::tensor::{Device, FloatDType, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where a window's numbers for distances come from.
+/// The source of a window's position bias.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PositionBias {
-    /// A number of each head for each distance (Liu et al. 2021).
+    /// One learned number per head and distance (Liu et al. 2021).
     #[default]
     Table,
-    /// A network that reads the distances on a logarithmic scale (Liu et al. 2022).
+    /// A network that reads distances on a logarithmic scale (Liu et al. 2022).
     Continuous,
 }
 
-/// Inner width of the network of distances. Source: Liu et al. 2022, released code.
+/// Hidden width of the network of distances. Source: Liu et al. 2022, released code.
 const INNER: usize = 512;
-/// The largest number that it adds. Source: Liu et al. 2022, released code.
+/// Maximum bias of the network. Source: Liu et al. 2022, released code.
 const MOST: f64 = 16.0;
-/// The scale of distances before their logarithm. Source: Liu et al. 2022, released code.
+/// Factor on distances before the logarithm. Source: Liu et al. 2022, released code.
 const SCALE: f64 = 8.0;
 
-/// The numbers of a block's windows.
+/// The position bias of a block's windows.
 #[derive(Module, Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "a block has one of them, and it holds its tensors elsewhere"
 )]
 pub enum WindowBias {
-    /// From a table.
+    /// Bias from a table.
     Table(RelativeBias2d),
-    /// From a network.
+    /// Bias from a network.
     Continuous(ContinuousBias),
 }
 
 impl WindowBias {
-    /// Those of a block of a stage.
+    /// Builds the bias for a block of a stage.
     pub(super) fn new(kind: PositionBias, trained: usize, stage: &StageShape, init: &Init) -> Self {
         match kind {
             PositionBias::Table => Self::Table(RelativeBias2d::new(&shape(stage), init)),
@@ -60,7 +60,7 @@ impl WindowBias {
         }
     }
 
-    /// What the places of a window share.
+    /// Returns the bias that all windows of a pass share.
     pub(super) fn prepared(&self, span: Span, device: &Device) -> Prepared {
         match self {
             Self::Table(table) => table.prepare(span, device),
@@ -69,7 +69,7 @@ impl WindowBias {
     }
 }
 
-/// The places of a window.
+/// The grid of positions in a window.
 fn grid(stage: &StageShape) -> Grid {
     Grid {
         rows: stage.window,
@@ -78,7 +78,7 @@ fn grid(stage: &StageShape) -> Grid {
     }
 }
 
-/// A window as positions.
+/// The shape of a window for a position scheme.
 fn shape(stage: &StageShape) -> PositionShape {
     PositionShape {
         d_model: stage.width,
@@ -94,12 +94,12 @@ fn shape(stage: &StageShape) -> PositionShape {
     }
 }
 
-/// A network of two maps that reads distances.
+/// A network of two linear maps that reads distances.
 #[derive(Module, Debug)]
 pub struct ContinuousBias {
-    /// `[2, 512]`, with a bias.
+    /// First map, `[2, 512]`, with a bias.
     pub up: Linear,
-    /// `[512, heads]`.
+    /// Second map, `[512, heads]`.
     pub down: Linear,
     side: usize,
     trained: usize,
@@ -118,7 +118,7 @@ impl ContinuousBias {
         }
     }
 
-    /// Rows and columns of all distances on their scale, `[distances, 2]`.
+    /// Returns row and column of all distances on the logarithmic scale, `[distances, 2]`.
     fn distances(&self) -> Vec<f32> {
         let most = self.side as i64 - 1;
         let whole = (self.trained as f64 - 1.0).max(1.0);
@@ -151,7 +151,7 @@ impl ContinuousBias {
     }
 }
 
-/// Multiplications of the network of distances of a block, once a pass.
+/// Multiplications of a block's network of distances, once per pass.
 pub(super) fn products(kind: PositionBias, stage: &StageShape) -> u128 {
     let along = (2 * stage.window).saturating_sub(1) as u128;
     match kind {
@@ -160,7 +160,7 @@ pub(super) fn products(kind: PositionBias, stage: &StageShape) -> u128 {
     }
 }
 
-/// Numbers that it keeps for the backward pass, once a pass.
+/// Elements kept by a block's network of distances for the backward pass, once per pass.
 pub(super) fn kept(kind: PositionBias, stage: &StageShape) -> u128 {
     let along = (2 * stage.window).saturating_sub(1) as u128;
     match kind {

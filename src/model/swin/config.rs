@@ -1,4 +1,4 @@
-//! The shape of a Swin Transformer: its knobs, its stages, and what they cost.
+//! The shape of a Swin Transformer: its settings, its stages, and their cost.
 
 use super::bias::{self, PositionBias};
 use super::cosines::Scores;
@@ -16,69 +16,69 @@ use serde::{Deserialize, Serialize};
 /// The uses that it serves.
 pub(in crate::model) const USES: &[Use] = &[Use::ImageClasses];
 
-/// Stages of a network: the map of the last of them has a 256th of a side.
+/// Maximum number of stages.
 pub(super) const MOST_STAGES: usize = 8;
-/// Blocks of all stages.
+/// Maximum number of blocks in all stages.
 pub(super) const MOST_BLOCKS: usize = 1024;
-/// Width of the last stage.
+/// Maximum width of the last stage.
 pub(super) const MOST_WIDTH: usize = 1 << 20;
-/// Patches along a side of a window.
+/// Maximum side of a window in patches.
 pub(super) const MOST_WINDOW: usize = 256;
 
-/// The knobs of a Swin Transformer.
+/// The settings of a Swin Transformer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SwinConfig {
     /// Side of a patch in pixels, a divisor of the image's height and width. Source: Liu et al. 2021, section 3.1.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub patch_size: usize,
-    /// Side of a window in patches. In a stage whose map has a side of this or less, the window has the shorter side of the map, and
-    /// no block shifts it. Source: Liu et al. 2021, section 3.2.
+    /// Side of a window in patches. In a stage whose map has a side of this or less, the window's side is the map's shorter side,
+    /// and no block shifts it. Source: Liu et al. 2021, section 3.2.
     #[schemars(range(min = 1, max = MOST_WINDOW))]
     pub window: usize,
-    /// Blocks of each stage; every second one shifts its windows. Each stage but the first has half the rows and columns of the one
-    /// before it, and twice its width. Source: Liu et al. 2021, section 3.3.
+    /// Number of blocks in each stage; every second one shifts its windows. Each stage except the first has half the rows and
+    /// columns of the one before it, and twice its width. Source: Liu et al. 2021, section 3.3.
     pub stages: Vec<usize>,
     /// Width of the first stage. Source: Liu et al. 2021, section 3.3.
     #[schemars(range(min = 1, max = MOST_WIDTH))]
     pub d_model: usize,
-    /// Heads of each stage, which divide its width. Source: Liu et al. 2021, section 3.3.
+    /// Number of heads of each stage, a divisor of its width. Source: Liu et al. 2021, section 3.3.
     pub n_heads: Vec<usize>,
     /// Whether queries, keys and values have biases.
     pub qkv_bias: bool,
-    /// Whether keys have one, where queries and values do. Source: Liu et al. 2022, Swin V2, released code.
+    /// Whether keys have a bias, if queries and values do. Source: Liu et al. 2022, Swin V2, released code.
     #[serde(skip_serializing_if = "crate::one_table::is_true")]
     pub key_bias: bool,
-    /// What queries and keys make scores by. Source: Liu et al. 2022, Swin V2, section 3.2.
+    /// Score of a query and a key. Source: Liu et al. 2022, Swin V2, section 3.2.
     #[serde(skip_serializing_if = "is_usual")]
     pub scores: Scores,
-    /// Where the numbers for distances in a window come from. Source: Liu et al. 2022, Swin V2, section 3.3.
+    /// Source of the position bias in a window. Source: Liu et al. 2022, Swin V2, section 3.3.
     #[serde(skip_serializing_if = "is_usual")]
     pub position_bias: PositionBias,
-    /// Sides of the windows that the network of distances learned by, one for each stage; 0, and all stages when empty, for the stage's own
-    /// windows. Source: Liu et al. 2022, Swin V2, released code.
+    /// Window sides that the network of distances was trained with, one for each stage; 0 (and an empty list) means the stage's
+    /// own windows. Source: Liu et al. 2022, Swin V2, released code.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trained_windows: Vec<usize>,
-    /// Where norms stand: "pre", or "res_post", with which those of merged places stand behind the map, too.
+    /// Norm placement: "pre", or "res_post", with which the norms of merged positions also come after their linear map.
     /// Source: Liu et al. 2022, Swin V2, section 3.2.
     #[serde(skip_serializing_if = "is_usual")]
     pub norm_placement: NormPlacement,
-    /// Inner width of the feed-forward layers, in widths of their stage. Source: Liu et al. 2021, section 3.3.
+    /// Ratio of the feed-forward layers' hidden width to their stage's width. Source: Liu et al. 2021, section 3.3.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub ff_ratio: f64,
-    /// The nonlinearity of the feed-forward layers.
+    /// Activation of the feed-forward layers.
     pub activation: Activation,
-    /// Every norm.
+    /// Settings of every norm layer.
     pub norm: NormConfig,
-    /// Dropout on the patches' vectors and on each layer's result.
+    /// Dropout on the patch vectors and on each layer's output.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub dropout: f64,
     /// Dropout on attention weights; `dropout` when absent.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout_attention: Option<f64>,
-    /// Probability that an image skips a layer, rising linearly to this at the last block. Source: Huang et al. 2016, section 3; Liu
-    /// et al. 2021, appendix A2.
+    /// Probability that an image skips a layer, rising linearly to this value at the last block. Source: Huang et al. 2016,
+    /// section 3; Liu et al. 2021, appendix A2.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub drop_path: f64,
     /// How the initial weights are drawn. Source: Liu et al. 2021, released code.
@@ -110,40 +110,40 @@ impl Default for SwinConfig {
     }
 }
 
-/// A stage for images of one size.
+/// The shape of a stage for images of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageShape {
-    /// Its blocks.
+    /// Number of its blocks.
     pub blocks: usize,
-    /// Blocks of the stages before it.
+    /// Number of blocks in the stages before it.
     pub before: usize,
     /// Width of its vectors.
     pub width: usize,
-    /// Heads of its attention.
+    /// Number of attention heads.
     pub heads: usize,
     /// Rows and columns of its map.
     pub map: [usize; 2],
-    /// Side of its windows in places of the map.
+    /// Side of its windows in positions of the map.
     pub window: usize,
     /// Whether no window is shifted: one side of the map is no longer than a window.
     pub whole: bool,
-    /// Whether its places are merged, four to one, for a stage behind it.
+    /// Whether its positions are merged, four to one, for a following stage.
     pub merges: bool,
 }
 
 impl StageShape {
-    /// Rows and columns of the map with what fills its windows up.
+    /// Rows and columns of the map, padded to whole windows.
     pub fn filled(&self) -> [usize; 2] {
         self.map.map(|side| side.next_multiple_of(self.window))
     }
 
-    /// Windows that cut the map.
+    /// Number of windows of the map.
     pub fn windows(&self) -> usize {
         let [rows, cols] = self.filled();
         (rows / self.window) * (cols / self.window)
     }
 
-    /// The shift of the windows of a block, by its number in the stage.
+    /// Shift of the windows of a block, by the block's number in the stage.
     pub fn shift(&self, block: usize) -> usize {
         match self.whole || block.is_multiple_of(2) {
             true => 0,
@@ -151,7 +151,7 @@ impl StageShape {
         }
     }
 
-    /// Rows and columns of the map of the stage behind it.
+    /// Rows and columns of the following stage's map.
     pub fn merged(&self) -> [usize; 2] {
         self.map.map(|side| side.div_ceil(2))
     }
@@ -168,7 +168,7 @@ impl SwinConfig {
         self.d_model.saturating_mul(1 << stage.min(20))
     }
 
-    /// Rows and columns of the patches of an image of this height and width.
+    /// Rows and columns of patches of an image of this height and width.
     pub fn first_map(&self, height: usize, width: usize) -> [usize; 2] {
         [height, width].map(|side| side / self.patch_size.max(1))
     }
@@ -181,12 +181,12 @@ impl SwinConfig {
             .map(|side| side.div_ceil(1 << merges))
     }
 
-    /// Blocks of all stages.
+    /// Number of blocks in all stages.
     pub fn blocks(&self) -> usize {
         self.stages.iter().copied().fold(0, usize::saturating_add)
     }
 
-    /// The stages for images of this height and width.
+    /// Returns the stages' shapes for images of this height and width.
     pub fn shapes(&self, height: usize, width: usize) -> Vec<StageShape> {
         let (mut map, mut before) = (self.first_map(height, width), 0);
         let shape = |(stage, blocks): (usize, &usize)| {
@@ -218,12 +218,12 @@ impl SwinConfig {
         self.drop_path * block as f64 / (self.blocks().max(2) - 1) as f64
     }
 
-    /// The side of the windows that the network of distances of a stage learned by; 0 for its own.
+    /// Window side that a stage's network of distances was trained with; 0 for its own.
     pub(super) fn trained_window(&self, stage: usize) -> usize {
         self.trained_windows.get(stage).copied().unwrap_or(0)
     }
 
-    /// The heads of a stage.
+    /// Returns the attention config of a stage with this many heads.
     pub(super) fn heads(&self, heads: usize) -> MultiHeadConfig {
         MultiHeadConfig {
             n_heads: heads,
@@ -234,7 +234,7 @@ impl SwinConfig {
         }
     }
 
-    /// The feed-forward layer of a stage of this width.
+    /// Returns the feed-forward config of a stage of this width.
     pub(super) fn feed_forward(&self, width: usize) -> DenseConfig {
         DenseConfig {
             d_ff: Some((self.ff_ratio * width as f64) as usize),
@@ -276,17 +276,17 @@ impl SwinConfig {
         stage.blocks as u128 * (attention + biases + places * self.feed_forward(d).products(d))
     }
 
-    /// Numbers that are kept of an image of this height and width for the backward pass: all of each block, or, with `recompute`, its
-    /// input alone and the most that one block has.
+    /// Elements kept for the backward pass for an image of this height and width: all of each block; with `recompute`, only each
+    /// block's input, plus all of the largest block.
     pub(super) fn image_kept(&self, height: usize, width: usize, recompute: bool) -> u128 {
         let stages = self.shapes(height, width).into_iter().map(|stage| {
             let d = stage.width;
             let places = |[rows, cols]: [usize; 2]| (rows * cols) as u128;
             let filled = places(stage.filled());
             let attention = AttentionConfig::from(self.heads(stage.heads)).kept(d);
-            // Cut into windows, and put together again.
+            // The copies that cutting into windows and joining them make.
             let moved = 2 * d as u128;
-            // Queries and keys of length 1.
+            // The normalised queries and keys.
             let unit = match self.scores {
                 Scores::Products => 0,
                 Scores::Cosines => 4 * d as u128,

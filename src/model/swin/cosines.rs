@@ -4,7 +4,7 @@
 //! score = τ·q·k / (|q|·|k|) + bias      τ = exp(min(s, ln 100)), s of each head
 //! ```
 //!
-//! so that no score grows with the size of its query or key.
+//! so that no score grows with the norm of its query or key.
 
 use crate::nn::attention::Attended;
 use crate::nn::init::Init;
@@ -14,28 +14,28 @@ use burn::tensor::{FloatDType, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What queries and keys make scores by.
+/// The score of a query and a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scores {
     /// Scaled dot products (Liu et al. 2021).
     #[default]
     Products,
-    /// Cosines times a learned number of each head (Liu et al. 2022).
+    /// Cosines times a learned factor of each head (Liu et al. 2022).
     Cosines,
 }
 
-/// τ at the start. Source: Liu et al. 2022, released code.
+/// Initial τ. Source: Liu et al. 2022, released code.
 const FIRST: f64 = 10.0;
-/// The largest τ. Source: Liu et al. 2022, section 3.2 (τ above 0.01, by which cosines are divided there).
+/// Maximum τ. Source: Liu et al. 2022, section 3.2 (τ above 0.01, by which cosines are divided there).
 const MOST: f64 = 100.0;
-/// Squares of lengths below this count as this. Source: PyTorch's `normalize`, whose lengths are at least 1e-12.
+/// Minimum square of a length that vectors are divided by. Source: PyTorch's `normalize`, whose lengths are at least 1e-12.
 const LEAST_SQUARE: f64 = 1e-24;
 
-/// What the parameters of [`Cosines`] are.
+/// Places of the parameters of [`Cosines`].
 pub const ROLES: Roles = Roles::new("Cosines", &[("logit_scale", BIAS)]);
 
-/// What cosines are multiplied by.
+/// The learned factor τ on cosines.
 #[derive(Module, Debug)]
 pub struct Cosines {
     /// s, the logarithm of τ, `[heads]`.
@@ -43,14 +43,14 @@ pub struct Cosines {
 }
 
 impl Cosines {
-    /// Of so many heads.
+    /// Builds the factors of this many heads.
     pub(super) fn new(heads: usize, init: &Init) -> Self {
         Self {
             logit_scale: init.vector(heads, FIRST.ln() as f32),
         }
     }
 
-    /// The same queries, keys and values, whose products are τ times their cosines.
+    /// Rescales queries and keys so that their products are τ times their cosines.
     pub(super) fn of(&self, attended: Attended) -> Attended {
         let heads = attended.q.dims()[1];
         let scale = self.logit_scale.val().clamp_max(MOST.ln()).exp();
@@ -68,7 +68,7 @@ impl Cosines {
     }
 }
 
-/// Vectors of length 1 `[batch, heads, positions, d_head]`; those without length stay.
+/// Scales vectors to length 1, `[batch, heads, positions, d_head]`; zero vectors stay zero.
 fn unit(x: Tensor<4>) -> Tensor<4> {
     let squares = x.clone().square().sum_dim(3);
     x / squares.clamp_min(LEAST_SQUARE).sqrt()
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use burn::tensor::{Device, TensorData};
 
-    /// A key of filled places is 0, where it has no bias: neither it nor its gradient may be no number.
+    /// The key of a padded position is 0 if keys have no bias: neither it nor its gradient may be NaN.
     #[test]
     fn vectors_without_length_stay() {
         let device = Device::flex().autodiff();

@@ -1,4 +1,4 @@
-//! The answers of a Swin Transformer as a network.
+//! The network facts of a Swin Transformer.
 
 use super::bias::{self, PositionBias};
 use super::config::{MOST_BLOCKS, MOST_STAGES, MOST_WIDTH, MOST_WINDOW};
@@ -12,7 +12,7 @@ use crate::nn::Kind;
 use crate::nn::init::Initial;
 use crate::nn::position::Grid;
 
-/// Heads of a stage.
+/// Maximum number of heads of a stage.
 const MOST_HEADS: usize = 4096;
 
 impl NetworkFacts for SwinConfig {
@@ -121,7 +121,7 @@ impl ImageFacts for SwinConfig {
         (places, 0)
     }
 
-    /// A window is as large as the map where that is smaller.
+    /// A map smaller than the window reduces the window, and so the table.
     fn resizes(&self, one: [usize; 2], other: [usize; 2]) -> bool {
         let windows = |[height, width]: [usize; 2]| {
             let shapes = self.shapes(height, width).into_iter();
@@ -145,7 +145,7 @@ impl ImageFacts for SwinConfig {
 }
 
 impl SwinConfig {
-    /// Faults of the lists of stages. Returns whether each stage has its blocks and its heads.
+    /// Checks the lists of stages. Returns whether each stage has its blocks and its heads.
     fn stage_faults(&self, at: &mut TableFaults) -> bool {
         let counted = (1..=MOST_STAGES).contains(&self.stages.len());
         if !counted {
@@ -179,7 +179,7 @@ impl SwinConfig {
         stages == heads
     }
 
-    /// Faults of what the second version may have otherwise.
+    /// Checks the keys that may differ in the second version.
     fn version_faults(&self, at: &mut TableFaults) {
         let placement = self.norm_placement;
         if !placement.norms_each_result_once() {
@@ -213,7 +213,7 @@ impl SwinConfig {
         }
     }
 
-    /// Words behind heads that no file needs to have said.
+    /// Words after heads that are the default and may be missing from the file.
     fn default_heads(&self) -> &'static str {
         match self.n_heads == Self::default().n_heads {
             true => ", the default,",
@@ -221,7 +221,7 @@ impl SwinConfig {
         }
     }
 
-    /// Faults of widths and the heads that divide them.
+    /// Checks the widths and the heads that divide them.
     fn width_faults(&self, at: &mut TableFaults) {
         if self.features() > MOST_WIDTH {
             let most = MOST_WIDTH >> self.stages.len().saturating_sub(1);

@@ -1,11 +1,11 @@
-//! Patch merging: four neighbouring places of a map become one, of twice the width (Liu et al. 2021, section 3.1).
+//! Patch merging: four neighbouring positions of a map become one of twice the width (Liu et al. 2021, section 3.1).
 //!
 //! ```text
 //! y = W·norm([x₀₀; x₁₀; x₀₁; x₁₁])      W: 4d → 2d, without a bias
 //! ```
 //!
-//! x_rc is the place in row r and column c of a square of two by two. Zeros fill up a map of odd sides, below and to the right. Where
-//! norms stand behind results it is y = norm(W·[x₀₀; x₁₀; x₀₁; x₁₁]) (Liu et al. 2022, Swin V2).
+//! x_rc is the position in row r and column c of a two-by-two square. A map with odd sides is padded with zeros below and to the
+//! right. If norms follow layers, y = norm(W·[x₀₀; x₁₀; x₀₁; x₁₁]) (Liu et al. 2022, Swin V2).
 
 use super::window::grown;
 use crate::nn::init::{Init, Role};
@@ -16,7 +16,7 @@ use crate::stack::NormPlacement;
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-/// Where the parameters of a [`PatchMerging`] stand.
+/// Places of the parameters of a [`PatchMerging`].
 pub const ROLES: Roles = Roles::new(
     "PatchMerging",
     &[
@@ -25,18 +25,18 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// Four places become one.
+/// The merging of four positions into one.
 #[derive(Module, Debug)]
 pub struct PatchMerging {
-    /// Of four places together, or of what they become.
+    /// The norm of the four concatenated positions, or of the merged one.
     pub norm: Norm,
-    /// `[4·d, 2·d]`.
+    /// The map onto the merged position, `[4·d, 2·d]`.
     pub reduction: Linear,
     reads_through_norm: bool,
 }
 
 impl PatchMerging {
-    /// The merging of places of width `d`.
+    /// Builds the merging of positions of width `d`.
     pub fn new(d: usize, placement: NormPlacement, norm: &NormConfig, init: &Init) -> Self {
         let reads_through_norm = placement.reads_through_norm();
         let normed = match reads_through_norm {
@@ -50,7 +50,7 @@ impl PatchMerging {
         }
     }
 
-    /// Places of a map, row by row: `[batch, rows·cols, d]` → `[batch, ⌈rows/2⌉·⌈cols/2⌉, 2·d]`.
+    /// Merges the positions of a map, row by row: `[batch, rows·cols, d]` → `[batch, ⌈rows/2⌉·⌈cols/2⌉, 2·d]`.
     pub fn forward(&self, x: Tensor<3>, [rows, cols]: [usize; 2]) -> Tensor<3> {
         let [batch, _, d] = x.dims();
         let [below, beside] = [rows, cols].map(|side| side.div_ceil(2));

@@ -1,18 +1,18 @@
 //! The Swin Transformer (Liu et al. 2021): attention in windows of an image, over maps that become smaller and wider.
 //!
-//! Patches of the image become vectors with a norm. Stages of blocks follow, whose attention looks at the places of a window alone, and
-//! of which every second one shifts its windows by half of their side. Behind each stage but the last, four neighbouring places
-//! become one of twice the width. A norm ends the network; an image is the mean over the last map.
+//! Patches of the image become vectors with a norm. Stages of blocks follow, whose attention is limited to the positions of a
+//! window; every second block shifts its windows by half of their side. After each stage except the last, four neighbouring
+//! positions are merged into one of twice the width. A final norm follows; the image's vector is the mean over the last map.
 //!
 //! ```text
 //! x = norm(patches·E)
 //! x = x + attention_in_windows(norm(x));  x = x + feed_forward(norm(x))
 //! ```
 //!
-//! The second version (Liu et al. 2022, Swin V2) has cosines as scores ([`cosines`]), a network in the place of tables of distances
-//! ([`bias`]), keys without biases, and norms behind what layers and merged places give.
+//! The second version (Liu et al. 2022, Swin V2) uses cosines as scores ([`cosines`]), a network in place of tables of distances
+//! ([`bias`]), keys without biases, and norms after layers and merged positions.
 //!
-//! The cost grows with the number of patches, and not with its square.
+//! The cost grows linearly with the number of patches, not quadratically.
 
 pub mod bias;
 mod config;
@@ -35,7 +35,7 @@ pub use config::{StageShape, SwinConfig};
 use merging::PatchMerging;
 use window::{SwinBlock, Turn};
 
-/// Its row of the family's table.
+/// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "swin",
     summary: "vision transformer with attention in shifted windows, over maps that become smaller and wider",
@@ -43,7 +43,7 @@ pub const KIND: Kind = Kind {
     example: "kind = \"swin\"\nstages = [2, 2, 6, 2]\nd_model = 96\nn_heads = [3, 6, 12, 24]\nwindow = 7",
 };
 
-/// Where the parameters of [`Swin`] stand.
+/// Places of the parameters of [`Swin`].
 pub const ROLES: Roles = Roles::new(
     "Swin",
     &[
@@ -57,34 +57,34 @@ pub const ROLES: Roles = Roles::new(
 /// A Swin Transformer without a classifier.
 #[derive(Module, Debug)]
 pub struct Swin {
-    /// From pixels to vectors.
+    /// The map from pixels to patch vectors.
     pub stem: Patches,
-    /// Of the patches' vectors.
+    /// The norm of the patch vectors.
     pub stem_norm: Norm,
-    /// In the order of the computation.
+    /// The stages in order of computation.
     pub stages: Vec<SwinStage>,
-    /// Behind the last stage.
+    /// The norm after the last stage.
     pub norm: Norm,
     dropout: f64,
     #[module(skip)]
     shapes: Vec<StageShape>,
 }
 
-/// Where the parameters of a [`SwinStage`] stand.
+/// Places of the parameters of a [`SwinStage`].
 pub const STAGE_ROLES: Roles = Roles::new("SwinStage", &[("blocks", Says::Stands(Place::Blocks))]);
 
-/// Blocks of one width.
+/// A stage: blocks of one width.
 #[derive(Module, Debug)]
 pub struct SwinStage {
-    /// In the order of the computation.
+    /// The blocks in order of computation.
     pub blocks: Vec<SwinBlock>,
-    /// Behind them, where another stage follows.
+    /// The merging after them, if another stage follows.
     pub merging: Option<PatchMerging>,
 }
 
 impl SwinConfig {
-    /// Builds the network for images of `[channels, height, width]`; its parameters are drawn when they are first
-    /// used.
+    /// Builds the network for images of `[channels, height, width]`; its parameters are drawn at their first
+    /// use.
     pub fn init(&self, [channels, height, width]: [usize; 3], inputs: &ModelInputs) -> Swin {
         let residuals = 2 * self.blocks();
         let init = &Init::new(inputs.device, inputs.seed, &self.init, residuals, 1.0);
@@ -120,7 +120,7 @@ impl SwinConfig {
 }
 
 impl Swin {
-    /// The places of the last map of `[batch, channels, height, width]`, row by row, after the last norm:
+    /// Computes the positions of the last map, row by row, after the final norm: `[batch, channels, height, width]` →
     /// `[batch, rows·cols, features]`.
     pub fn forward(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
         let x = self.stem_norm.forward(self.stem.forward(pixels));
@@ -135,7 +135,7 @@ impl Swin {
         x
     }
 
-    /// The mean over the last map: `[batch, channels, height, width]` → `[batch, features]`.
+    /// Averages the last map: `[batch, channels, height, width]` → `[batch, features]`.
     pub fn pooled(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<2> {
         let map = self.forward(pixels, pass);
         let [batch, _, features] = map.dims();
@@ -144,10 +144,10 @@ impl Swin {
 }
 
 impl SwinStage {
-    /// Places of a map, row by row: `[batch, rows·cols, d]` → the same shape, or that of the next stage.
+    /// Runs the stage over the positions of a map, row by row: `[batch, rows·cols, d]` → the same shape, or the next stage's.
     fn forward(&self, x: Tensor<3>, number: usize, shape: &StageShape, pass: &Pass) -> Tensor<3> {
         let batch = x.dims()[0];
-        // Plain and shifted windows take turns.
+        // Plain and shifted windows alternate.
         let turns = [0, 1].map(|block| Turn::of(shape, block, batch));
         let mut x = x;
         for (place, block) in self.blocks.iter().enumerate() {

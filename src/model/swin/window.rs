@@ -1,12 +1,12 @@
 //! Attention in windows of a map (Liu et al. 2021, section 3.2).
 //!
-//! A map is cut into squares of w by w places, and a place looks at those of its square: windows are rows of the batch. Every second
-//! block moves the map up and to the left by half a window before it is cut; what leaves it there comes back at the other end, and a
-//! window that then has places from both ends keeps them apart, as rows keep documents apart. Each head adds a learned number for the
-//! rows and columns between query and key, of which each block has a table of its own.
+//! A map is cut into windows of w by w positions, and a position attends to those of its window: windows are rows of the batch.
+//! Every second block shifts the map up and to the left by half a window before it is cut. Positions shifted out re-enter at the
+//! other end; a window that then has positions from both ends keeps them apart, as rows keep documents apart. Each head adds a
+//! learned number for the rows and columns between query and key; each block has its own table of these numbers.
 //!
-//! Zeros fill up a map that windows do not divide, below and to the right, behind the norm and before queries, keys and values are
-//! made, and are looked at as places are (Hugging Face's `SwinModel`).
+//! A map that windows do not divide is padded with zeros below and to the right, after the norm and before the projections to
+//! queries, keys and values. Padding is attended to like other positions (as in Hugging Face's `SwinModel`).
 
 use super::bias::WindowBias;
 use super::config::{StageShape, SwinConfig};
@@ -25,7 +25,7 @@ use crate::stack::residual::{Residual, ResidualConfig};
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-/// The windows of every second block of a stage, for a batch of maps.
+/// The plain or the shifted windows of a stage, with their mask, for a batch of maps.
 #[derive(Clone, Debug)]
 pub(super) struct Turn {
     windows: Windows,
@@ -33,7 +33,7 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Those of block number `block` of a stage.
+    /// Returns the windows of block number `block` of a stage.
     pub(super) fn of(stage: &StageShape, block: usize, batch: usize) -> Self {
         let windows = Windows::of(stage, block);
         let visible = windows.visible(batch);
@@ -46,16 +46,16 @@ impl Turn {
 struct Windows {
     /// Rows and columns of the map.
     map: [usize; 2],
-    /// The same with what fills windows up.
+    /// Rows and columns of the map with padding.
     filled: [usize; 2],
-    /// Places along a side of a window.
+    /// Side of a window in positions.
     side: usize,
-    /// Rows and columns by which the map is moved.
+    /// Rows and columns by which the map is shifted.
     shift: usize,
 }
 
 impl Windows {
-    /// Those of block number `block` of a stage.
+    /// Returns the windows of block number `block` of a stage.
     fn of(stage: &StageShape, block: usize) -> Self {
         Self {
             map: stage.map,
@@ -65,18 +65,18 @@ impl Windows {
         }
     }
 
-    /// Windows along rows and columns.
+    /// Number of windows along rows and columns.
     fn along(&self) -> [usize; 2] {
         self.filled.map(|side| side / self.side)
     }
 
-    /// Windows of a map.
+    /// Number of windows of a map.
     fn count(&self) -> usize {
         let [below, beside] = self.along();
         below * beside
     }
 
-    /// Places of a map, row by row, as windows: `[batch, rows·cols, d]` → `[batch·windows, side·side, d]`.
+    /// Cuts the positions of a map, row by row, into windows: `[batch, rows·cols, d]` → `[batch·windows, side·side, d]`.
     fn cut(&self, x: Tensor<3>) -> Tensor<3> {
         let ([batch, _, d], [rows, cols]) = (x.dims(), self.map);
         let ([below, beside], side) = (self.along(), self.side);
@@ -87,7 +87,7 @@ impl Windows {
             .reshape([batch * below * beside, side * side, d])
     }
 
-    /// The way back of [`Self::cut`], without what filled windows up.
+    /// Undoes [`Self::cut`] and drops padding: `[batch·windows, side·side, d]` → `[batch, rows·cols, d]`.
     fn joined(&self, x: Tensor<3>) -> Tensor<3> {
         let ([all, _, d], [rows, cols]) = (x.dims(), self.map);
         let ([below, beside], side) = (self.along(), self.side);
@@ -107,7 +107,7 @@ impl Windows {
         map.reshape([batch, rows * cols, d])
     }
 
-    /// Which places of a window a place sees, for so many maps: those that lay beside each other before the map was moved.
+    /// Returns the mask of windows for `batch` maps: positions see each other if they were neighbours before the shift.
     fn visible(&self, batch: usize) -> Visibility {
         if self.shift == 0 {
             return Visibility::default();
@@ -120,7 +120,8 @@ impl Windows {
         }
     }
 
-    /// The regions of the places of a moved map, window by window: places of a window see each other where their regions are one.
+    /// Returns the regions of a shifted map's positions, window by window; positions of a window see each other if their regions
+    /// agree.
     fn regions(&self) -> Vec<i32> {
         let ([below, beside], side) = (self.along(), self.side);
         let region = |place: usize, all: usize| {
@@ -139,7 +140,7 @@ impl Windows {
     }
 }
 
-/// A map `[batch, rows, cols, d]` with zeros below and to the right of it, of these rows and columns.
+/// Pads a map `[batch, rows, cols, d]` with zeros below and to the right, to these rows and columns.
 pub(super) fn grown(x: Tensor<4>, [high, wide]: [usize; 2]) -> Tensor<4> {
     let filled = |x: Tensor<4>, dim: usize, to: usize| {
         let mut dims = x.dims();
@@ -153,7 +154,7 @@ pub(super) fn grown(x: Tensor<4>, [high, wide]: [usize; 2]) -> Tensor<4> {
     filled(filled(x, 1, high), 2, wide)
 }
 
-/// The first `by` places of a dimension come last.
+/// Moves the first `by` positions of a dimension to its end.
 fn turned(x: Tensor<4>, dim: usize, by: usize) -> Tensor<4> {
     if by == 0 {
         return x;
@@ -163,7 +164,7 @@ fn turned(x: Tensor<4>, dim: usize, by: usize) -> Tensor<4> {
     Tensor::cat(vec![x.narrow(dim, by, rest), first], dim)
 }
 
-/// Where the parameters of a [`SwinBlock`] stand.
+/// Places of the parameters of a [`SwinBlock`].
 pub const ROLES: Roles = Roles::new(
     "SwinBlock",
     &[
@@ -176,26 +177,27 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// x + attention(norm(x)) in windows, and x + feed_forward(norm(x)); or the norms behind both.
+/// A block: x + attention(norm(x)) in windows, then x + feed_forward(norm(x)); or with the norms after both layers.
 #[derive(Module, Debug)]
 pub struct SwinBlock {
-    /// Places of a window look at each other.
+    /// Attention between the positions of a window.
     pub attention: MultiHead,
-    /// A number for each head and each distance in a window.
+    /// The position bias of a window.
     pub position: WindowBias,
-    /// What cosines are multiplied by, where they are the scores.
+    /// The learned factor on cosines, if scores are cosines.
     pub cosines: Option<Cosines>,
-    /// Around the attention.
+    /// The residual connection around attention.
     pub attention_residual: Residual,
-    /// Each place by itself.
+    /// The feed-forward layer.
     pub feed_forward: Dense,
-    /// Around it.
+    /// The residual connection around the feed-forward layer.
     pub feed_forward_residual: Residual,
     drop_path: f64,
 }
 
 impl SwinBlock {
-    /// Block number `block` of a stage, whose network of distances learned by windows of the side `trained` (0 for its own).
+    /// Builds block number `block` of a stage. `trained` is the window side that a network of distances was trained with (0 for
+    /// the stage's own).
     pub fn new(
         config: &SwinConfig,
         (stage, trained): (&StageShape, usize),
@@ -226,7 +228,8 @@ impl SwinBlock {
         }
     }
 
-    /// Places of a map, row by row: `[batch, rows·cols, d]` → the same shape, computed anew on the way back where the pass says so.
+    /// Runs the block over the positions of a map, row by row: `[batch, rows·cols, d]` → the same shape. It is recomputed in the
+    /// backward pass if the pass says so.
     pub(super) fn forward(&self, x: Tensor<3>, turn: &Turn, pass: &Pass) -> Tensor<3> {
         alone::forward(self, x, turn, pass, Self::computed)
     }
@@ -246,13 +249,13 @@ impl SwinBlock {
         })
     }
 
-    /// Attention of the places of each window, `[windows, side·side, d]` → the same shape.
+    /// Attention between the positions of each window, `[windows, side·side, d]` → the same shape.
     fn within(&self, x: Tensor<3>, visible: &Visibility, pass: &Pass) -> Tensor<3> {
         let places = x.dims()[1];
         let prepared = self.position.prepared(Span::of(places), &x.device());
         let mut cx = LayerContext::alone(places, pass);
         (cx.visible, cx.prepared) = (visible, &prepared);
-        // Rows of a record are examples, and those here are windows: nothing of them is recorded.
+        // A record's rows are examples, but these rows are windows, so attention weights are not recorded.
         self.attention.forward_with(x, &mut cx, |heads, _| {
             let heads = match &self.cosines {
                 Some(cosines) => cosines.of(heads),
@@ -299,7 +302,7 @@ mod tests {
 
     #[test]
     fn places_from_both_ends_are_kept_apart() {
-        // Windows of two in a map of four by four, moved by one: the last row and column are those that were first.
+        // Windows of 2×2 in a 4×4 map, shifted by one: the last row and column are those that were first.
         let regions = windows([4, 4], 2, 1).regions();
         assert_eq!(&regions[..4], [0, 0, 0, 0]);
         assert_eq!(&regions[4..8], [1, 2, 1, 2]);

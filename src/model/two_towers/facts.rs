@@ -1,4 +1,4 @@
-//! The answers of two towers as a network.
+//! The network facts of two towers.
 
 use super::{KIND, MOST_SCALE, TEXT, TwoTowersConfig, sigmoid};
 use crate::data::Shape;
@@ -96,7 +96,7 @@ impl NetworkFacts for TwoTowersConfig {
     }
 
     fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
-        // Neither has a head, whatever else is asked for.
+        // Neither tower has a head, independent of the demand.
         let demand = &Demand {
             used_for: Use::ImageText,
             ..*demand
@@ -129,12 +129,12 @@ impl NetworkFacts for TwoTowersConfig {
 }
 
 impl TwoTowersConfig {
-    /// Both networks with the keys that hold them.
+    /// Both towers with the keys that hold them.
     pub fn towers(&self) -> [(&'static str, &ModelConfig); 2] {
         [("image", &self.image), (TEXT, &self.text)]
     }
 
-    /// The demands on both networks of a demand on the whole.
+    /// Splits a demand on the whole model into the demands on both towers.
     pub fn demands(demand: &Demand) -> [Demand; 2] {
         let of = |used_for| Demand {
             whole_text: demand.whole_text,
@@ -145,7 +145,7 @@ impl TwoTowersConfig {
         [of(Use::ImageClasses), of(Use::TextVectors)]
     }
 
-    /// Keys of the text tower that say how tokens are scored, with their values and the usual ones.
+    /// Keys of the text tower that configure its LM head, each with its value and default.
     fn head_keys(&self) -> Vec<(&'static str, bool, bool)> {
         match self.text.as_ref() {
             ModelConfig::Decoder(c) => {
@@ -164,13 +164,13 @@ impl TwoTowersConfig {
                     ("head_bias", c.head_bias, usual.head_bias),
                 ]
             }
-            // Others say so themselves, or do not serve.
+            // Other kinds report these keys themselves, or do not serve.
             _ => Vec::new(),
         }
     }
 }
 
-/// `a`, `b` or `c`.
+/// Joins words as "a, b or c".
 fn listed(all: &[String]) -> String {
     match all {
         [before @ .., second, last] => {

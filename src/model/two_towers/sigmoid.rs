@@ -1,8 +1,8 @@
-//! The scores of two towers whose pairs are classified one by one (Zhai et al. 2023, SigLIP, section 3.2): cosines times exp(t), plus b.
+//! Scores of two towers whose pairs are classified one by one (Zhai et al. 2023, SigLIP, section 3.2): exp(t)·cosine + b.
 //!
-//! A batch has many more pairs that do not belong together than pairs that do. The bias begins low, so that an untrained network
-//! takes no pair for one of the latter, and its first steps do not go into that alone. Unlike the scale of the softmax
-//! (`logit_scale` of [`super::TwoTowers`]), t has no bound.
+//! A batch has many more pairs that do not belong together than pairs that do. The bias starts low, so that an untrained network
+//! predicts that no pair belongs together, and its first steps need not correct that. Unlike the scale of the softmax
+//! (`logit_scale` of [`super::TwoTowers`]), t is unbounded.
 
 use crate::faults::TableFaults;
 use crate::nn::init::Init;
@@ -10,23 +10,23 @@ use crate::nn::role::{BIAS, Roles};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
-/// What is added at first where `logit_bias` is absent. Source: Zhai et al. 2023, section 3.2.
+/// Initial bias if `logit_bias` is absent. Source: Zhai et al. 2023, section 3.2.
 const LOGIT_BIAS: f64 = -10.0;
-/// The largest bias: beyond it no cosine, multiplied by a hundred at first, decides anything.
+/// Maximum absolute bias: beyond it, cosines times the largest initial factor, 100, cannot change a decision.
 const MOST_BIAS: f64 = 100.0;
 
-/// The roles of the parameters of [`SigmoidScale`].
+/// Places of the parameters of [`SigmoidScale`].
 pub const ROLES: Roles = Roles::new(
     "SigmoidScale",
     &[("logit_scale", BIAS), ("logit_bias", BIAS)],
 );
 
-/// What makes scores of cosines.
+/// Factor and bias that turn cosines into scores.
 #[derive(Module, Debug)]
 pub struct SigmoidScale {
-    /// The logarithm of what cosines are multiplied by, `[1]`.
+    /// Logarithm of the factor on cosines, `[1]`.
     pub logit_scale: Param<Tensor<1>>,
-    /// What is added to them then, `[1]`.
+    /// Bias added to the scaled cosines, `[1]`.
     pub logit_bias: Param<Tensor<1>>,
 }
 
@@ -39,12 +39,12 @@ impl SigmoidScale {
     }
 }
 
-/// The bias at first of scores that have one; none of others.
+/// Returns the initial bias for scores with a bias; `None` for others.
 pub(super) fn bias(given: Option<f64>, biased: bool) -> Option<f64> {
     biased.then(|| given.unwrap_or(LOGIT_BIAS))
 }
 
-/// Faults of `logit_bias`, of scores that have one or not.
+/// Checks `logit_bias`, for scores with or without a bias.
 pub(super) fn faults(given: Option<f64>, biased: bool, at: &mut TableFaults) {
     let Some(bias) = given else { return };
     if !(-MOST_BIAS..=MOST_BIAS).contains(&bias) {

@@ -1,12 +1,13 @@
-//! One vector of all patches by attention: a learned vector, the probe, looks at them once, and a feed-forward layer reads what it
-//! saw (Lee et al. 2019, Set Transformer, section 3.2; Zhai et al. 2022, Scaling Vision Transformers; SigLIP's vision networks).
+//! Attention pooling of an image: a learned vector, the probe, attends to the patches once, and a feed-forward layer reads the
+//! result (Lee et al. 2019, Set Transformer, section 3.2; Zhai et al. 2022, Scaling Vision Transformers; SigLIP's vision
+//! networks).
 //!
 //! ```text
 //! y = attention(probe, hidden)      pooled = y + feed_forward(norm(y))
 //! ```
 //!
-//! hidden are the states after the last norm. The attention has as many heads as the first block that has some, with their biases
-//! and without what else they may have (positions, windows, norms); the feed-forward layer is the first block's. Nothing is dropped.
+//! `hidden` are the states after the last norm. The attention has the heads and biases of the first block that has attention,
+//! without its other settings (positions, windows, norms); the feed-forward layer is like the first block's. There is no dropout.
 
 use super::VisionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -21,18 +22,18 @@ use crate::stack::residual::{Residual, ResidualConfig};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
-/// The name of its part of a network, for draws and readings.
+/// Name of the pooling as a part of a network, in keys of random draws and in readings.
 pub(super) const PART: &str = "attention_pooling";
 
-/// The layers of an attention pooling, as configs.
+/// The configs of the layers of attention pooling.
 struct Layers {
     attention: AttentionConfig,
     feed_forward: FeedForwardConfig,
 }
 
 impl Layers {
-    /// Those of a network. Where the first block has no feed-forward layer, or one that looks back or has experts that rest, the
-    /// usual one stands in its place.
+    /// Returns the layers for a network. If the first block has no feed-forward layer, or one that reads the position before,
+    /// couples rows, or has experts that can be unused, the default feed-forward layer is used.
     fn of(config: &VisionConfig) -> Self {
         let (stack, depth) = (&config.stack, config.depth());
         let heads = stack.attention_of(&depth).heads();
@@ -56,13 +57,13 @@ impl Layers {
     }
 }
 
-/// Multiplications of a forward pass over `positions` states.
+/// Multiplications of a forward pass over `positions` hidden states.
 pub(super) fn products(config: &VisionConfig, positions: usize) -> u128 {
     let (layers, d) = (Layers::of(config), config.stack.d_output());
     layers.attention.products_across(d, 1, positions) + layers.feed_forward.products(d)
 }
 
-/// Numbers that are kept for the backward pass, likewise.
+/// Elements kept for the backward pass over `positions` hidden states.
 pub(super) fn kept(config: &VisionConfig, positions: usize) -> u128 {
     let (layers, d) = (Layers::of(config), config.stack.d_output());
     let attention = layers.attention.kept(d);
@@ -70,24 +71,24 @@ pub(super) fn kept(config: &VisionConfig, positions: usize) -> u128 {
     positions as u128 * attention + of_probe
 }
 
-/// The roles of the parameters of [`AttentionPooling`].
+/// Places of the parameters of [`AttentionPooling`].
 pub const ROLES: Roles = Roles::new("AttentionPooling", &[("probe", TABLE)]);
 
-/// Attention of one learned vector to all states, and a feed-forward layer behind it.
+/// Attention of one learned vector to all hidden states, followed by a feed-forward layer.
 #[derive(Module, Debug)]
 pub struct AttentionPooling {
-    /// `[1, d]`.
+    /// The learned vector, `[1, d]`.
     pub probe: Param<Tensor<2>>,
-    /// Queries of the probe, keys and values of the states.
+    /// Attention with a query from the probe, keys and values from the hidden states.
     pub attention: Attention,
-    /// Of what the probe saw.
+    /// The feed-forward layer on the attention's output.
     pub feed_forward: FeedForward,
-    /// Around it.
+    /// The residual connection around the feed-forward layer.
     pub feed_forward_residual: Residual,
 }
 
 impl AttentionPooling {
-    /// The pooling of a network.
+    /// Builds the pooling of a network.
     pub(super) fn new(config: &VisionConfig, init: &Init) -> Self {
         let (layers, d) = (Layers::of(config), config.stack.d_output());
         let block = BlockShape {
@@ -116,7 +117,7 @@ impl AttentionPooling {
         }
     }
 
-    /// Hidden states `[batch, positions, d]` → `[batch, d]`.
+    /// Pools hidden states: `[batch, positions, d]` → `[batch, d]`.
     pub fn forward(&self, hidden: &Tensor<3>, pass: &Pass) -> Tensor<2> {
         let [batch, positions, d] = hidden.dims();
         let pooled = pass.block(PART, || {

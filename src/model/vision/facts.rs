@@ -1,4 +1,4 @@
-//! The answers of a vision transformer as a network.
+//! The network facts of a vision transformer.
 
 use super::{KIND, MOST_REGISTERS, Pooling, VisionConfig, attention_pooling};
 use crate::data::Shape;
@@ -8,10 +8,10 @@ use crate::model::{Demand, ItemOf, ModelConfig, ResnetConfig, Transformer};
 use crate::nn::Kind;
 use crate::nn::position::{Acts, Grid, Known};
 
-/// The schemes that are added before the blocks, which leave tokens alone that have no place.
+/// The position schemes that are added before the blocks, and so allow tokens without a position.
 const BEFORE_THE_BLOCKS: &str =
     "\"learned\", \"sinusoidal\", \"sinusoidal_2d\", \"learned_2d\", \"axial\" or \"none\"";
-/// Those of them that have a place for a second token before the patches.
+/// The position schemes among these that have a position for a second token before the patches.
 const BESIDE_TWO_TOKENS: &str = "\"learned\", \"sinusoidal\", \"axial\" or \"none\"";
 
 impl NetworkFacts for VisionConfig {
@@ -141,8 +141,8 @@ impl ImageFacts for VisionConfig {
 }
 
 impl VisionConfig {
-    /// The reason why images of this height and width cannot be read, if there is one, and the table that says so: the stem does not
-    /// cut them, or a table of positions has too few rows.
+    /// Returns the reason why images of this height and width cannot be read, if there is one, with the config table at fault:
+    /// patches do not divide the image (`stem`), or a table of positions has too few rows (`position`).
     pub fn misfit(&self, height: usize, width: usize) -> Option<(&'static str, String)> {
         if let Some(rule) = self.stem.misfit(height, width) {
             return Some(("stem", rule));
@@ -159,7 +159,7 @@ impl VisionConfig {
         first.map(|(_, rule)| ("position", rule))
     }
 
-    /// Faults of tokens without a place.
+    /// Checks the registers, tokens without a position.
     fn register_faults(&self, at: &mut TableFaults) {
         if self.n_registers == 0 {
             return;
@@ -200,7 +200,7 @@ impl VisionConfig {
         }
     }
 
-    /// Faults of the second token.
+    /// Checks the distillation token.
     fn token_faults(&self, at: &mut TableFaults) {
         if !self.distillation_token {
             return;
@@ -211,7 +211,7 @@ impl VisionConfig {
             at.fault(&["distillation_token", "pooling"], rule);
         }
         let position = self.stack.position.facts();
-        // Registers say so themselves where the scheme has no place for them either.
+        // If the scheme has no position for registers either, that is already reported.
         let said = self.n_registers > 0 && position.acts() != Acts::Embeddings;
         if position.of_texts().is_some() && !position.leaves_tokens() && !said {
             let rule = "distillation_token = true has no place in the grid of the positions; use position = { kind = \

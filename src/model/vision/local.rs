@@ -1,6 +1,6 @@
-//! A vision transformer that reads parts of images at a smaller size beside whole ones (Caron et al. 2021, DINO, section 3.1): a
-//! learned table of positions is resampled for the smaller grid in each pass, as transformers does with
-//! `interpolate_pos_encoding`, and learns through that.
+//! A vision transformer that also reads smaller crops of images (local views; Caron et al. 2021, DINO, section 3.1). In each pass
+//! a learned table of positions is interpolated to the smaller grid, as Hugging Face Transformers does with
+//! `interpolate_pos_encoding`, and is trained through the interpolation.
 
 use super::{Vision, VisionConfig};
 use crate::faults::TableFaults;
@@ -12,16 +12,16 @@ use burn::tensor::Tensor;
 /// The local views that a task reads: `task.views`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalViews {
-    /// Their height and width in pixels: `task.views.local_size`; `None` where there are none.
+    /// Height and width of local views in pixels: `task.views.local_size`; `None` if there are none.
     pub side: Option<usize>,
-    /// Views of the image's own size.
+    /// Number of views of the image's own size.
     pub whole: usize,
-    /// How many local ones an image has.
+    /// Number of local views of an image.
     pub count: usize,
 }
 
 impl VisionConfig {
-    /// Faults of a network that is to read views of images.
+    /// Checks a network that has to read views of images.
     pub fn local_faults(&self, views: LocalViews, image: Option<[usize; 3]>, at: &mut TableFaults) {
         if self.distillation_token {
             let rule = "distillation_token = true is for a teacher of classes, which [task] kind = \"self_distillation\" has not; leave it out";
@@ -40,7 +40,7 @@ impl VisionConfig {
         self.place_faults(at);
     }
 
-    /// Faults of the size of local views.
+    /// Checks the size of local views.
     fn side_faults(
         &self,
         side: usize,
@@ -69,7 +69,7 @@ impl VisionConfig {
         }
     }
 
-    /// Faults of positions and blocks that go by one grid.
+    /// Checks for positions and blocks that depend on one grid.
     fn place_faults(&self, at: &mut TableFaults) {
         let position = self.stack.position.facts();
         if !position.reads_smaller_grids() {
@@ -108,7 +108,7 @@ impl VisionConfig {
         }
     }
 
-    /// Multiplications of a forward pass over the views of an image.
+    /// Multiplications of a forward pass over all views of an image.
     pub fn view_products(&self, image: [usize; 3], views: LocalViews) -> f64 {
         let whole = self.image_products(image) * views.whole as f64;
         let local = views.side.map_or(0.0, |side| {
@@ -119,8 +119,8 @@ impl VisionConfig {
 }
 
 impl Vision {
-    /// Hidden states after the last norm of smaller images `[batch, channels, height, width]`, whose patches lie in the grid `to`, by a
-    /// network for the grid `from`.
+    /// Computes hidden states, after the last norm, of smaller images `[batch, channels, height, width]`, whose patches form the
+    /// grid `to`, with a network built for the grid `from`.
     pub fn forward_local(
         &self,
         pixels: Tensor<4>,

@@ -1,5 +1,5 @@
-//! A vision transformer that reads some of an image's patches alone (He et al. 2022, MAE, section 3): positions are added to all
-//! patches, then hidden patches are left out, and the blocks see the others and the class token.
+//! A vision transformer that reads only some of an image's patches (He et al. 2022, MAE, section 3): positions are added to all
+//! patches, then masked patches are removed, and the blocks see the rest and the class token.
 
 use super::{Vision, VisionConfig};
 use crate::faults::TableFaults;
@@ -10,41 +10,41 @@ use crate::nn::position::Acts;
 use crate::rng::Purpose;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
-/// The patches that a task hides: `task.mask_ratio` and `task.norm_pixels`.
+/// The patches that a task masks: `task.mask_ratio` and `task.norm_pixels`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HiddenPatches {
-    /// The share of the patches of an image that is hidden.
+    /// Fraction of an image's patches that is masked.
     pub share: f64,
-    /// Whether the pixels of a patch are divided by their deviation, of which one pixel has none.
+    /// Whether a patch's pixels are divided by their standard deviation, which a single pixel does not have.
     pub normalised: bool,
 }
 
 impl HiddenPatches {
-    /// So many of an image's patches stay visible: n·(1 − share), rounded down.
+    /// Number of an image's patches that stay visible: n·(1 − share), rounded down.
     pub fn visible(self, patches: usize) -> usize {
         (patches as f64 * (1.0 - self.share)) as usize
     }
 
-    /// Whether an image of so many patches has visible and hidden ones.
+    /// Whether an image of this many patches has both visible and masked ones.
     pub fn divides(self, patches: usize) -> bool {
         (1..patches).contains(&self.visible(patches))
     }
 }
 
-/// The visible patches of the images of a batch, as many in each.
+/// The visible and masked patches of a batch of images, the same number in each image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Masks {
-    /// Patches of an image.
+    /// Number of patches of an image.
     patches: usize,
-    /// The visible ones of each image, row by row of its grid.
+    /// The visible patches of each image, by number in row-major order.
     visible: Vec<Vec<usize>>,
-    /// The others.
+    /// The masked patches of each image.
     hidden: Vec<Vec<usize>>,
 }
 
 impl Masks {
-    /// The masks of some images by a number for each patch `[rows, patches]`: the patches with the `visible` lowest numbers of an
-    /// image are visible, of equal numbers the first.
+    /// Builds masks from one number per patch, `[rows, patches]`: the `visible` patches with the lowest numbers of an
+    /// image stay visible; among equal numbers, the first ones.
     pub fn of_noise(noise: &[f32], patches: usize, visible: usize) -> Self {
         let mut masks = Self {
             patches,
@@ -63,8 +63,8 @@ impl Masks {
         masks
     }
 
-    /// The masks of `rows` images, drawn from the pass's stream of each row: a function of (seed, step, row of the step's batch),
-    /// and in an evaluation of (seed, example).
+    /// Draws the masks of `rows` images from each row's random stream of the pass. They are a function of (seed, step, row of the
+    /// step's batch), and in an evaluation of (seed, example).
     pub fn drawn(rows: usize, patches: usize, visible: usize, pass: &Pass) -> Self {
         let noise = (0..rows).flat_map(|row| {
             let mut stream = pass.stream(Purpose::Sampled, row);
@@ -75,18 +75,18 @@ impl Masks {
         Self::of_noise(&noise, patches, visible)
     }
 
-    /// Visible patches of each image.
+    /// Number of visible patches of each image.
     pub fn visible(&self) -> usize {
         self.visible.first().map_or(0, Vec::len)
     }
 
-    /// The hidden patches of each image.
+    /// Returns the masked patches of each image.
     pub fn hidden(&self) -> &[Vec<usize>] {
         &self.hidden
     }
 
-    /// The rows of `[rows·(tokens + patches), d]` that stay: `tokens` before the patches and the visible patches of each image,
-    /// `[rows, tokens + visible]`.
+    /// Row indices into `[rows·(tokens + patches), d]` of what the blocks see: the `tokens` before the patches and the visible
+    /// patches of each image, `[rows, tokens + visible]`.
     fn staying(&self, tokens: usize, device: &Device) -> Tensor<2, Int> {
         let each = tokens + self.patches;
         let rows = self.visible.iter().enumerate().map(|(row, visible)| {
@@ -98,8 +98,8 @@ impl Masks {
         matrix(rows.collect(), device)
     }
 
-    /// For each token and patch of an image its row of `[rows·(tokens + visible), d]`; that behind the last row for hidden ones,
-    /// `[rows, tokens + patches]`.
+    /// Row index into `[rows·(tokens + visible), d]` for each token and patch of an image, `[rows, tokens + patches]`; masked
+    /// patches get the index after the last row.
     pub(in crate::model) fn filled(&self, tokens: usize, device: &Device) -> Tensor<2, Int> {
         let seen = self.visible() + tokens;
         let behind = (self.visible.len() * seen) as i32;
@@ -114,7 +114,7 @@ impl Masks {
         matrix(rows.collect(), device)
     }
 
-    /// The rows of `[rows·patches, d]` of hidden patches, `[rows, hidden]`.
+    /// Row indices into `[rows·patches, d]` of masked patches, `[rows, hidden]`.
     pub fn hidden_rows(&self, device: &Device) -> Tensor<2, Int> {
         let rows = self.hidden.iter().enumerate().map(|(row, hidden)| {
             let places = hidden.iter().map(|patch| row * self.patches + patch);
@@ -124,14 +124,14 @@ impl Masks {
     }
 }
 
-/// Lists of one length as a matrix on the device.
+/// Puts lists of equal length into a matrix on the device.
 fn matrix(rows: Vec<Vec<i32>>, device: &Device) -> Tensor<2, Int> {
     let shape = [rows.len(), rows.first().map_or(0, Vec::len)];
     replay::integers(TensorData::new(rows.concat(), shape), device)
 }
 
 impl VisionConfig {
-    /// Faults of a network that is to read patches without their neighbours.
+    /// Checks a network that has to read patches without their neighbours.
     pub fn hidden_faults(
         &self,
         hidden: HiddenPatches,
@@ -169,7 +169,7 @@ impl VisionConfig {
         self.hidden_number_faults(hidden, image, &mut fault);
     }
 
-    /// Faults of blocks that go by the places of patches.
+    /// Checks for blocks that depend on the positions of patches.
     fn hidden_layer_faults(&self, fault: &mut impl FnMut(&[&str], String)) {
         for (number, block) in self.stack.sorts(self.depth()).enumerate() {
             let table = match self.layers.is_empty() {
@@ -186,7 +186,7 @@ impl VisionConfig {
                 let key = format!("{table}.attention.kind");
                 fault(&[key.as_str(), "task.kind"], rule);
             }
-            // One that reads from left to right is refused as every stack of this kind refuses it.
+            // A mixer that reads from left to right is refused elsewhere, for all bidirectional stacks.
             if let Some(mixer) = block.mixer.filter(|mixer| mixer.reads_both_ways()) {
                 let rule = format!(
                     "mixer = {{ kind = \"{}\" }} goes by the order of patches, and blocks see them without their neighbours under [task] kind = \"masked_image\"; use attention = {{ kind = \"multi_head\" }}",
@@ -206,7 +206,7 @@ impl VisionConfig {
         }
     }
 
-    /// Faults of the number of patches and of their pixels.
+    /// Checks the number of patches and of their pixels.
     fn hidden_number_faults(
         &self,
         hidden: HiddenPatches,
@@ -239,7 +239,7 @@ impl VisionConfig {
         }
     }
 
-    /// Multiplications of a forward pass over the visible patches of an image; all patches become vectors before some are left out.
+    /// Multiplications of a forward pass over an image's visible patches; all patches are embedded before some are removed.
     pub fn visible_products(&self, image: [usize; 3], hidden: HiddenPatches) -> f64 {
         let [channels, height, width] = image;
         let [rows, cols] = self.stem.grid(height, width);
@@ -252,8 +252,8 @@ impl VisionConfig {
 }
 
 impl Vision {
-    /// Hidden states after the last norm of the tokens before the patches and of the visible patches, `[batch, tokens + visible,
-    /// d_model]`, of `[batch, channels, height, width]`.
+    /// Computes hidden states, after the last norm, of the tokens before the patches and of the visible patches:
+    /// `[batch, channels, height, width]` → `[batch, tokens + visible, d_model]`.
     pub fn forward_visible(&self, pixels: Tensor<4>, masks: &Masks, pass: &Pass) -> Tensor<3> {
         let x = self.placed(pixels, pass);
         let [batch, positions, d_model] = x.dims();

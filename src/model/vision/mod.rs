@@ -1,8 +1,8 @@
 //! The vision transformer (Dosovitskiy et al. 2021): an image as a sequence of patches, read by an encoder.
 //!
-//! z₀ = [x_class; x₁E; …; x_nE] + E_pos, then a stack that sees everything, a norm, and of that the class token's
-//! state, the mean over the patches or what a learned vector sees of them. E multiplies the patch's pixels (channel, row,
-//! column), as a convolution of the patch's size and stride would; a hybrid reads the places of a residual network's
+//! z₀ = [x_class; x₁E; …; x_nE] + E_pos, then a bidirectional stack and a norm. The image's vector is the class token's
+//! state, the mean over the patches, or the result of attention pooling. E multiplies a patch's pixels (channel, row,
+//! column), as a convolution of the patch's size and stride would; a hybrid reads the positions of a residual network's
 //! feature map instead.
 
 pub mod attention_pooling;
@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 pub(super) use stem::uncut;
 pub use stem::{Hybrid, Patches, PatchesConfig, STEMS, Stem, StemConfig};
 
-/// Its row of the family's table.
+/// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "vision",
     summary: "vision transformer: an encoder over the patches of an image, or over a ResNet's feature map",
@@ -41,41 +41,42 @@ pub const KIND: Kind = Kind {
     example: "kind = \"vision\"\nn_layers = 6\nd_model = 192\nstem = { kind = \"patches\", size = 4 }",
 };
 
-/// Registers of a network.
+/// Maximum number of registers.
 const MOST_REGISTERS: usize = 1024;
 
 /// The uses that it serves.
 pub(super) const USES: &[Use] = &[Use::ImageClasses, Use::HiddenPatches, Use::ImageViews];
 
-/// The knobs of a vision transformer.
+/// The settings of a vision transformer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct VisionConfig {
-    /// Number of blocks; as many as the groups of `layers` have when absent.
+    /// Number of blocks; when absent, the total of the groups in `layers`, or 4 without groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_layers: Option<usize>,
-    /// Blocks that differ, in groups.
+    /// Groups of blocks that differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayerGroup>,
-    /// What all transformers have.
+    /// The keys that all transformers share.
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub stack: StackConfig,
-    /// How an image becomes a sequence.
+    /// Stem that turns an image into a sequence of vectors.
     pub stem: StemConfig,
-    /// Whether the sum of what stands for a patch and of its position is normalised (CLIP).
+    /// Whether the sum of patch and position vectors is normalised (CLIP).
     /// Source: Radford et al. 2021, section 2.4.
     pub embedding_norm: bool,
-    /// What stands for the whole image. Source: Dosovitskiy et al. 2021, section 3.1 and appendix D.3; Zhai et al. 2022, Scaling
-    /// Vision Transformers.
+    /// Pooling of an image's hidden states into one vector. Source: Dosovitskiy et al. 2021, section 3.1 and appendix D.3; Zhai
+    /// et al. 2022, Scaling Vision Transformers.
     pub pooling: Pooling,
-    /// Learned tokens between the class token and the patches, without positions, which no head and no other network reads.
+    /// Number of learned tokens between the class token and the patches, without positions, which no head and no other network
+    /// reads.
     /// Source: Darcet et al. 2024, Vision Transformers Need Registers, section 2.3.
     #[schemars(range(max = MOST_REGISTERS))]
     #[serde(skip_serializing_if = "is_usual")]
     pub n_registers: usize,
-    /// Whether a second token stands behind the class token, with a head of its own, which a teacher teaches; the scores
-    /// of a trained model are the mean of both heads'.
+    /// Whether a distillation token with its own head, trained by a teacher, follows the class token; a trained model's scores
+    /// are the mean of both heads'.
     /// Source: Touvron et al. 2021, section 4.
     pub distillation_token: bool,
 }
@@ -98,7 +99,7 @@ impl Default for VisionConfig {
 one_table!(VisionConfig, stack: StackConfig, |c| replaced(&[&c.layers]));
 
 impl VisionConfig {
-    /// Its blocks.
+    /// Returns the depth of its stack.
     pub fn depth(&self) -> Depth<'_> {
         Depth {
             key: "n_layers",
@@ -111,7 +112,7 @@ impl VisionConfig {
         }
     }
 
-    /// The positions of an image of this height and width.
+    /// Returns the grid of positions of an image of this height and width.
     pub fn grid(&self, height: usize, width: usize) -> Grid {
         let [rows, cols] = self.stem.grid(height, width);
         Grid {
@@ -121,17 +122,17 @@ impl VisionConfig {
         }
     }
 
-    /// Positions of an image of this height and width: its patches and the tokens before them.
+    /// Number of positions of an image of this height and width: its patches and all tokens before them.
     pub fn positions(&self, height: usize, width: usize) -> usize {
         self.placed(height, width) + self.n_registers
     }
 
-    /// Those of them that have a place: all but registers.
+    /// Number of these that the position scheme encodes: all except registers.
     pub fn placed(&self, height: usize, width: usize) -> usize {
         self.grid(height, width).positions() + usize::from(self.distillation_token)
     }
 
-    /// Multiplications of a forward pass over an image. A class token is no product of pixels.
+    /// Multiplications of a forward pass over an image. The class token needs no projection.
     pub fn image_products(&self, image: [usize; 3]) -> f64 {
         let [channels, height, width] = image;
         let grid = self.grid(height, width);
@@ -147,8 +148,8 @@ impl VisionConfig {
         network + stem + (stack + pooling) as f64
     }
 
-    /// Builds the network for images of `[channels, height, width]`; its parameters are drawn when they are first
-    /// used.
+    /// Builds the network for images of `[channels, height, width]`; its parameters are drawn at their first
+    /// use.
     pub fn init(&self, [channels, height, width]: [usize; 3], inputs: &ModelInputs) -> Vision {
         let (config, depth) = (&self.stack, self.depth());
         let (d_model, blocks) = (config.d_model, depth.blocks());
@@ -192,7 +193,7 @@ impl VisionConfig {
     }
 }
 
-/// What the parameters of [`Vision`] are.
+/// Places of the parameters of [`Vision`].
 pub const ROLES: Roles = Roles::new(
     "Vision",
     &[
@@ -213,42 +214,42 @@ pub const ROLES: Roles = Roles::new(
 /// A vision transformer without a classifier.
 #[derive(Module, Debug)]
 pub struct Vision {
-    /// From pixels to vectors.
+    /// The map from pixels to vectors.
     pub stem: Stem,
-    /// `[d_model]`, stands before the patches.
+    /// The class token before the patches, `[d_model]`.
     pub class_token: Option<Param<Tensor<1>>>,
-    /// `[d_model]`, stands behind the class token.
+    /// The distillation token after the class token, `[d_model]`.
     pub distillation_token: Option<Param<Tensor<1>>>,
-    /// `[registers, d_model]`, stand before the patches without a place.
+    /// The registers, `[registers, d_model]`: tokens without a position before the patches.
     pub registers: Option<Param<Tensor<2>>>,
-    /// How the model knows where a patch stands.
+    /// The position scheme.
     pub position: Position,
-    /// On the sum of the vectors.
+    /// The norm of the sum of patch and position vectors.
     pub embedding_norm: Option<Norm>,
     /// The blocks.
     pub stack: Stack,
-    /// What makes one vector of all patches, where a learned vector looks at them.
+    /// Attention pooling, if it is configured.
     pub attention_pooling: Option<AttentionPooling>,
-    /// Of the mean over the patches, where a norm stands there.
+    /// The norm of the mean over the patches, if pooling has one.
     pub pooled_norm: Option<Norm>,
     pools_both: bool,
     dropout: f64,
 }
 
 impl Vision {
-    /// Hidden states `[batch, positions, d_model]` of `[batch, channels, height, width]` after the last norm; the
-    /// class token's come first.
+    /// Computes hidden states after the last norm: `[batch, channels, height, width]` → `[batch, positions, d_model]`; the
+    /// class token comes first.
     pub fn forward(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
         self.through(self.placed(pixels, pass), pass)
     }
 
-    /// The vectors that the blocks read, before dropout: tokens and patches with their positions, `[batch, positions, d_model]`.
+    /// Computes the blocks' input before dropout: tokens and patches with their positions, `[batch, positions, d_model]`.
     fn placed(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
         let x = self.unplaced(pixels, pass);
         self.begun(self.position.embed(x, &FROM_THE_FIRST, pass))
     }
 
-    /// The vectors of the tokens with a place and of the patches, without their positions.
+    /// Computes the vectors of patches and of tokens except registers, without positions.
     fn unplaced(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
         let x = self.stem.forward(pixels, pass);
         let [batch, _, d_model] = x.dims();
@@ -268,7 +269,7 @@ impl Vision {
         }
     }
 
-    /// Vectors with their positions as the blocks read them.
+    /// Adds registers and applies the embedding norm to vectors that have their positions.
     fn begun(&self, x: Tensor<3>) -> Tensor<3> {
         let x = self.with_registers(x);
         match &self.embedding_norm {
@@ -277,7 +278,7 @@ impl Vision {
         }
     }
 
-    /// Registers between the other tokens and the patches, where there are some.
+    /// Inserts the registers between the other tokens and the patches, if there are any.
     fn with_registers(&self, x: Tensor<3>) -> Tensor<3> {
         let Some(registers) = &self.registers else {
             return x;
@@ -294,20 +295,20 @@ impl Vision {
         Tensor::cat(parts, 1)
     }
 
-    /// Tokens with a place before the patches.
+    /// Number of tokens before the patches that have a position.
     fn placed_tokens(&self) -> usize {
         let tokens = [&self.class_token, &self.distillation_token];
         tokens.into_iter().flatten().count()
     }
 
-    /// Tokens before the patches.
+    /// Number of tokens before the patches, including registers.
     fn tokens(&self) -> usize {
         let registers = self.registers.as_ref();
         let registers = registers.map_or(0, |registers| registers.val().dims()[0]);
         self.placed_tokens() + registers
     }
 
-    /// The vectors of [`Self::placed`], or some of them, through dropout, the blocks and the last norm.
+    /// Runs the vectors of [`Self::placed`], or some of them, through dropout, the blocks and the last norm.
     fn through(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
         let positions = x.dims()[1];
         let span = Span {

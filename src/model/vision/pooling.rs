@@ -1,4 +1,4 @@
-//! What stands for a whole image: states of the last norm, as one vector.
+//! Pooling of a vision transformer: one vector for a whole image, from the hidden states after the last norm.
 
 use super::Vision;
 use crate::nn::pass::Pass;
@@ -6,26 +6,27 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What stands for the whole image.
+/// The pooling of an image's hidden states into one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pooling {
-    /// A token of its own, before the patches.
+    /// The hidden state of a class token before the patches.
     Class,
-    /// The state of such a token beside the mean over the patches, twice as wide (Oquab et al. 2024, DINOv2, appendix B.3).
+    /// The hidden state of a class token concatenated with the mean over the patches, twice as wide (Oquab et al. 2024, DINOv2,
+    /// appendix B.3).
     ClassAndMean,
     /// The mean over the patches (Beyer et al. 2022).
     Mean,
-    /// The mean over the patches through a norm of its own, which takes the place of the last norm where `final_norm = false`. A class
-    /// token stands before the patches, and is not read (Bao et al. 2022, BEiT, released code).
+    /// The mean over the patches through a separate norm, which replaces the last norm if `final_norm = false`. A class
+    /// token stands before the patches, but is not read (Bao et al. 2022, BEiT, released code).
     MeanThenNorm,
-    /// What a learned vector sees of the patches by attention of as many heads as the blocks have, through a feed-forward layer as the
-    /// first block has one (SigLIP).
+    /// Attention of a learned vector to the patches, with as many heads as the blocks have, then a feed-forward layer like the
+    /// first block's (SigLIP).
     Attention,
 }
 
 impl Pooling {
-    /// Whether a token of its own stands before the patches.
+    /// Whether a class token stands before the patches.
     pub fn has_class_token(self) -> bool {
         match self {
             Self::Class | Self::ClassAndMean | Self::MeanThenNorm => true,
@@ -33,7 +34,7 @@ impl Pooling {
         }
     }
 
-    /// Its name, where it has parameters of its own.
+    /// Returns its name if it has learned parameters.
     pub fn learned(self) -> Option<&'static str> {
         match self {
             Self::Attention => Some("attention"),
@@ -42,7 +43,7 @@ impl Pooling {
         }
     }
 
-    /// Vectors of the network's width that stand beside each other.
+    /// Width of the pooled vector, as a multiple of the network's width.
     pub fn vectors(self) -> usize {
         match self {
             Self::ClassAndMean => 2,
@@ -52,15 +53,15 @@ impl Pooling {
 }
 
 impl Vision {
-    /// The second token's state of each image, which the head that a teacher teaches reads, where there is one.
+    /// Returns the hidden state of the distillation token of each image, `[batch, d_model]`; `None` if there is no such token.
     pub fn distilled(&self, hidden: &Tensor<3>) -> Option<Tensor<2>> {
         self.distillation_token.as_ref()?;
         let [batch, _, d_model] = hidden.dims();
         Some(hidden.clone().narrow(1, 1, 1).reshape([batch, d_model]))
     }
 
-    /// What stands for each image: hidden states `[batch, positions, d_model]` → `[batch, d_model]`, or twice as wide where the class
-    /// token's state stands beside the mean. Registers are read by none.
+    /// Pools hidden states `[batch, positions, d_model]` of each image into one vector: `[batch, d_model]`, or twice as wide if
+    /// the class token's state and the mean are concatenated. Registers are ignored.
     pub fn pooled(&self, hidden: Tensor<3>, pass: &Pass) -> Tensor<2> {
         if let Some(pooling) = &self.attention_pooling {
             return pooling.forward(&self.without_registers(hidden), pass);
@@ -82,7 +83,7 @@ impl Vision {
         one.reshape([batch, width])
     }
 
-    /// Hidden states `[batch, positions, d_model]` without those of registers.
+    /// Drops the registers from hidden states `[batch, positions, d_model]`.
     pub fn without_registers(&self, hidden: Tensor<3>) -> Tensor<3> {
         if self.registers.is_none() {
             return hidden;

@@ -1,4 +1,4 @@
-//! How a vision transformer makes a sequence of an image.
+//! The stem of a vision transformer, which turns an image into a sequence of vectors.
 
 use crate::faults::{TableFaults, WIDEST};
 use crate::model::resnet::{Resnet, ResnetConfig};
@@ -27,13 +27,13 @@ pub const STEMS: &[Kind] = &[
     },
 ];
 
-/// How an image becomes a sequence.
+/// The stem that turns an image into a sequence of vectors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum StemConfig {
-    /// Squares of pixels.
+    /// Square patches of pixels.
     Patches(PatchesConfig),
-    /// The places of a residual network's feature map.
+    /// The positions of a residual network's feature map (hybrid).
     Resnet(ResnetConfig),
 }
 
@@ -43,7 +43,7 @@ impl Default for StemConfig {
     }
 }
 
-/// The knobs of patches.
+/// The settings of patches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PatchesConfig {
@@ -51,7 +51,7 @@ pub struct PatchesConfig {
     /// Source: Dosovitskiy et al. 2021, section 3.1.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub size: usize,
-    /// Whether a vector is added to the product of a patch (CLIP has none).
+    /// Whether the projection of patches has a bias (CLIP has none).
     pub bias: bool,
 }
 
@@ -65,7 +65,7 @@ impl Default for PatchesConfig {
 }
 
 impl PatchesConfig {
-    /// Patches of images of so many channels, as vectors of width `d_model`.
+    /// Builds the projection of patches of images with this many channels onto width `d_model`.
     pub(in crate::model) fn build(&self, channels: usize, d_model: usize, init: &Init) -> Patches {
         let pixels = channels * self.size * self.size;
         Patches {
@@ -76,7 +76,7 @@ impl PatchesConfig {
 }
 
 impl StemConfig {
-    /// Faults of its keys. Returns whether images can be cut by them.
+    /// Checks its keys. Returns whether images can be cut with them.
     pub(super) fn faults(&self, at: &mut TableFaults) -> bool {
         match self {
             Self::Patches(c) => at.count("size", c.size, WIDEST),
@@ -87,7 +87,7 @@ impl StemConfig {
         }
     }
 
-    /// Rows and columns of the sequence of an image of this height and width.
+    /// Returns rows and columns of the sequence of an image of this height and width.
     pub fn grid(&self, height: usize, width: usize) -> [usize; 2] {
         match self {
             Self::Patches(c) => [height, width].map(|side| side / c.size.max(1)),
@@ -95,7 +95,7 @@ impl StemConfig {
         }
     }
 
-    /// Why images of this height and width cannot be read, if they cannot.
+    /// Returns the reason why images of this height and width cannot be read, if there is one.
     pub fn misfit(&self, height: usize, width: usize) -> Option<String> {
         match self {
             Self::Patches(c) => uncut("size", c.size, [height, width]),
@@ -103,7 +103,7 @@ impl StemConfig {
         }
     }
 
-    /// Multiplications that make a position of what stands there in the image, or in a hybrid's feature map.
+    /// Multiplications of projecting one patch, or one position of a hybrid's feature map.
     pub(super) fn products(&self, channels: usize, d_model: usize) -> f64 {
         let inputs = match self {
             Self::Patches(c) => channels as f64 * (c.size as f64).powi(2),
@@ -112,7 +112,7 @@ impl StemConfig {
         inputs * d_model as f64
     }
 
-    /// The side in pixels of patches that are multiplied by one matrix.
+    /// Side of the patches in pixels; `None` for a hybrid.
     pub fn patch_size(&self) -> Option<usize> {
         match self {
             Self::Patches(c) => Some(c.size),
@@ -120,7 +120,7 @@ impl StemConfig {
         }
     }
 
-    /// The residual network of a hybrid.
+    /// Returns the residual network of a hybrid.
     pub fn network(&self) -> Option<&ResnetConfig> {
         match self {
             Self::Patches(_) => None,
@@ -139,45 +139,45 @@ impl StemConfig {
     }
 }
 
-/// How an image becomes a sequence, with the parameters of that.
+/// A stem with its parameters.
 #[derive(Module, Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "a model has one of them, and it holds its tensors elsewhere"
 )]
 pub enum Stem {
-    /// Squares of pixels.
+    /// Square patches of pixels.
     Patches(Patches),
-    /// The places of a residual network's feature map.
+    /// The positions of a residual network's feature map.
     Resnet(Hybrid),
 }
 
-/// Squares of pixels, each times one matrix.
+/// Square patches of pixels, each projected by one matrix.
 #[derive(Module, Debug)]
 pub struct Patches {
-    /// `[channels·size·size, d_model]`.
+    /// The projection, `[channels·size·size, d_model]`.
     pub projection: Linear,
     size: usize,
 }
 
-/// The places of a feature map, each times one matrix.
+/// The positions of a feature map, each projected by one matrix.
 #[derive(Module, Debug)]
 pub struct Hybrid {
-    /// Makes the feature map.
+    /// The network that computes the feature map.
     pub network: Resnet,
-    /// `[features, d_model]`.
+    /// The projection, `[features, d_model]`.
     pub projection: Linear,
 }
 
 impl Patches {
-    /// `[batch, channels, height, width]` → `[batch, patches, d_model]`, row by row.
+    /// Projects patches: `[batch, channels, height, width]` → `[batch, patches, d_model]`, row by row.
     pub fn forward(&self, pixels: Tensor<4>) -> Tensor<3> {
         self.projection.forward(patches(pixels, self.size))
     }
 }
 
 impl Stem {
-    /// `[batch, channels, height, width]` → `[batch, patches, d_model]`, row by row.
+    /// Computes the sequence of vectors: `[batch, channels, height, width]` → `[batch, patches, d_model]`, row by row.
     pub fn forward(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
         match self {
             Self::Patches(stem) => stem.forward(pixels),
@@ -196,7 +196,8 @@ fn common_divisor(a: usize, b: usize) -> usize {
     }
 }
 
-/// Why patches of so many pixels a side, the value of `key`, do not cut images of this height and width, if they do not.
+/// Returns the reason why patches of `size` pixels a side (the value of `key`) do not divide images of this height and width, if
+/// so.
 pub(in crate::model) fn uncut(
     key: &str,
     size: usize,
@@ -212,7 +213,7 @@ pub(in crate::model) fn uncut(
     } else {
         common_divisor(height, width)
     };
-    // Divisors come in pairs, of which one is no greater than the root. Sizes may be absurd.
+    // Divisors come in pairs, one of which is at most the square root. The cap guards against absurd sizes.
     let divisors = (1..=common.isqrt().min(1 << 16)).filter(|s| common.is_multiple_of(*s));
     let divisors: Vec<usize> = divisors.flat_map(|s| [s, common / s]).collect();
     let below = divisors.iter().filter(|s| **s <= size).max();
@@ -228,8 +229,8 @@ pub(in crate::model) fn uncut(
     ))
 }
 
-/// The squares of `size` pixels a side: `[batch, channels, height, width]` → `[batch, squares,
-/// channels·size·size]`, row by row, each by channel, row and column.
+/// Cuts images into squares of `size` pixels a side: `[batch, channels, height, width]` →
+/// `[batch, squares, channels·size·size]`, row by row, each ordered by channel, row and column.
 fn patches(x: Tensor<4>, size: usize) -> Tensor<3> {
     let [batch, channels, height, width] = x.dims();
     let (rows, cols) = (height / size, width / size);

@@ -1,4 +1,4 @@
-//! The knobs of a decoder that looks at images, and what follows from them: faults, products, the network itself.
+//! The settings of a decoder that reads images, and the building of the network.
 
 use super::VisionLanguage;
 use super::cross::{CrossBlock, CrossConfig, CrossShape};
@@ -9,30 +9,32 @@ use crate::rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Draws of the decoder, of the blocks between its own and of the resampler are those of other seeds than the image network's,
-/// since their parts have the same names.
+/// Names of separate seeds for the decoder, the cross-attention blocks and the resampler, whose parts have the same names as the
+/// image network's.
 pub(super) const TEXT: &str = "text";
 const CROSS: &str = "cross";
 pub(super) const RESAMPLER: &str = "resampler";
 
-/// The knobs of a decoder that looks at images.
+/// The settings of a decoder that reads images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VisionLanguageConfig {
-    /// The network that reads images, of which each patch is looked at: `vision`, or `resnet` or `swin` with the places of the last map.
+    /// The image network, each of whose patches is attended to: `vision`, or `resnet` or `swin` with the positions of the last
+    /// map.
     pub image: Box<ModelConfig>,
-    /// The network that writes: `decoder`.
+    /// The network that writes text: `decoder`.
     pub text: Box<ModelConfig>,
-    /// The blocks between those of the decoder that look at the image.
+    /// The blocks with cross-attention to the image, between the decoder's own.
     #[serde(default)]
     pub cross_attention: CrossConfig,
-    /// Between both: as few vectors of an image as it has latents. Without it all of the image network's are looked at.
+    /// Resampler between image network and decoder, which reduces an image to as many vectors as it has latents. Without it, the
+    /// decoder attends to all vectors of the image network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resampler: Option<ResamplerConfig>,
 }
 
 impl VisionLanguageConfig {
-    /// The decoder; `None` where the network that writes is of another kind.
+    /// Returns the decoder; `None` if the text network is of another kind.
     pub fn decoder(&self) -> Option<&DecoderConfig> {
         match self.text.as_ref() {
             ModelConfig::Decoder(c) => Some(c),
@@ -40,7 +42,7 @@ impl VisionLanguageConfig {
         }
     }
 
-    /// The network; `None` where a part of it is of a kind that does not serve, or the inputs have no image.
+    /// Builds the network; `None` if the kind of a part does not serve, or the inputs have no image.
     pub fn init(&self, inputs: &ModelInputs) -> Option<VisionLanguage> {
         let decoder = self.decoder()?;
         let seed = |part: &str| rng::part(inputs.seed, part);

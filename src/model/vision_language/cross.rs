@@ -1,10 +1,11 @@
-//! A block that looks at an image, between those of a decoder (Alayrac et al. 2022, Flamingo, section 2.2 and figure 4).
+//! A cross-attention block that reads an image, between a decoder's blocks (Alayrac et al. 2022, Flamingo, section 2.2 and figure
+//! 4).
 //!
 //! ```text
 //! y = x + tanh(α)·attention(norm(x), image)      z = y + tanh(β)·feed_forward(norm(y))
 //! ```
 //!
-//! α and β are numbers that begin at 0, so that the decoder begins as it is without an image. Without gates it is the
+//! α and β are learned numbers that start at 0, so that the decoder starts as it is without an image. Without gates it is the
 //! cross-attention of an encoder-decoder, each layer in its residual connection.
 
 use crate::faults::TableFaults;
@@ -23,32 +24,33 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The knobs of the blocks that look at an image. Norms and dropouts are those of the decoder.
+/// The settings of the cross-attention blocks. Norms and dropouts are those of the decoder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CrossConfig {
-    /// One such block stands before the first block of the decoder, and before each that comes so many after.
+    /// Distance between cross-attention blocks: one stands before the decoder's first block, and one before every `every`-th
+    /// block after it.
     /// Source: Alayrac et al. 2022, section 2.2 and table 3.
     #[schemars(range(min = 1, max = 1000))]
     pub every: usize,
-    /// What its results are multiplied by before they join the stream.
+    /// Gate on each layer's output before the residual addition.
     pub gate: Gate,
-    /// Its attention to the image; with the heads of the decoder's first attention when absent.
+    /// Attention to the image; when absent, with the heads of the decoder's first attention.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attention: Option<AttentionConfig>,
-    /// Behind it, each position by itself; no such layer when absent.
+    /// Feed-forward layer after the attention; no such layer when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feed_forward: Option<FeedForwardConfig>,
 }
 
-/// What the results of a layer are multiplied by.
+/// The gate on a layer's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
-    /// tanh of a number that is learned and begins at 0.
+    /// tanh of a learned number that starts at 0.
     #[default]
     Tanh,
-    /// Nothing.
+    /// No gate.
     None,
 }
 
@@ -64,7 +66,7 @@ impl Default for CrossConfig {
 }
 
 impl CrossConfig {
-    /// Faults of its keys beside a decoder.
+    /// Checks its keys, beside a decoder.
     pub(super) fn faults(&self, decoder: &DecoderConfig, at: &mut TableFaults) {
         let blocks = decoder.n_layers();
         if at.count("every", self.every, 1000) && self.every > blocks {
@@ -92,19 +94,19 @@ impl CrossConfig {
         }
     }
 
-    /// How many such blocks there are beside so many of the decoder.
+    /// Number of cross-attention blocks beside `decoder` decoder blocks.
     pub(super) fn blocks(&self, decoder: usize) -> usize {
         decoder.div_ceil(self.every.max(1))
     }
 
-    /// The attention to the image beside a decoder.
+    /// Returns the config of attention to the image, beside a decoder.
     pub fn attends(&self, decoder: &DecoderConfig) -> AttentionConfig {
         let own = self.attention.as_ref();
         let heads = own.unwrap_or_else(|| decoder.stack.attention_of(&decoder.depth()));
         heads.across()
     }
 
-    /// Multiplications of a forward pass over so many tokens and vectors of an image, each of `d_memory` elements.
+    /// Multiplications of a forward pass over `tokens` tokens and `memory` vectors of an image, each of `d_memory` elements.
     pub(super) fn products(
         &self,
         decoder: &DecoderConfig,
@@ -119,7 +121,7 @@ impl CrossConfig {
         blocks * (attention + tokens as u128 * feed_forward)
     }
 
-    /// Numbers that are kept for the backward pass, likewise.
+    /// Elements kept for the backward pass over `tokens` tokens and `memory` vectors of an image.
     pub(super) fn kept(&self, decoder: &DecoderConfig, [tokens, memory]: [usize; 2]) -> u128 {
         let d = decoder.stack.d_model;
         let attention = self.attends(decoder).kept(d);
@@ -129,7 +131,7 @@ impl CrossConfig {
         blocks.saturating_mul(of_tokens.saturating_add(memory as u128 * attention))
     }
 
-    /// Parameters that a token does not use: of experts that are not chosen.
+    /// Number of parameters that a single token does not use: those of the experts it is not routed to.
     pub(in crate::model) fn unused(&self, decoder: &DecoderConfig) -> usize {
         let d = decoder.stack.d_model;
         let each = self.feed_forward.as_ref().map_or(0, |c| c.unused(d));
@@ -137,18 +139,18 @@ impl CrossConfig {
     }
 }
 
-/// Where a block that looks at an image stands.
+/// The shape of one cross-attention block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CrossShape<'a> {
     /// The decoder.
     pub decoder: &'a DecoderConfig,
-    /// Width of the vectors of an image.
+    /// Width of the image's vectors.
     pub d_memory: usize,
-    /// Its number among its like, from 0.
+    /// Number of the block among the cross-attention blocks, from 0.
     pub number: usize,
 }
 
-/// What the parameters of [`CrossBlock`] are.
+/// Places of the parameters of [`CrossBlock`].
 pub const ROLES: Roles = Roles::new(
     "CrossBlock",
     &[
@@ -163,25 +165,25 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// A block that looks at an image.
+/// A block with cross-attention to an image.
 #[derive(Module, Debug)]
 pub struct CrossBlock {
-    /// Queries of the text, keys and values of the image.
+    /// Attention with queries from the text, keys and values from the image.
     pub attention: Attention,
-    /// Around it.
+    /// The residual connection around attention.
     pub attention_residual: Residual,
-    /// α, `[1]`.
+    /// The gate α of attention, `[1]`.
     pub attention_gate: Option<Param<Tensor<1>>>,
-    /// Each position by itself.
+    /// The feed-forward layer.
     pub feed_forward: Option<FeedForward>,
-    /// Around it.
+    /// The residual connection around the feed-forward layer.
     pub feed_forward_residual: Option<Residual>,
-    /// β, `[1]`.
+    /// The gate β of the feed-forward layer, `[1]`.
     pub feed_forward_gate: Option<Param<Tensor<1>>>,
 }
 
 impl CrossBlock {
-    /// The block of this shape.
+    /// Builds a block of this shape.
     pub(super) fn new(config: &CrossConfig, shape: &CrossShape, init: &Init) -> Self {
         let stack = &shape.decoder.stack;
         let (d_model, dropouts) = (stack.d_model, stack.dropouts());
@@ -214,12 +216,12 @@ impl CrossBlock {
         }
     }
 
-    /// What decoding keeps of the image.
+    /// Returns the cache of the image's keys and values before the first call in decoding.
     pub(super) fn empty_state(&self, of: StateUse) -> LayerState {
         self.attention.layer().empty_state(of)
     }
 
-    /// The stream `x` `[batch, seq, d_model]` after a look at the vectors of each row's image, `memory`
+    /// Runs the block: stream `x` `[batch, seq, d_model]` → the same shape, with the vectors of each row's image, `memory`
     /// `[batch, vectors, d_memory]`.
     pub(super) fn forward(
         &self,
@@ -259,7 +261,7 @@ impl CrossBlock {
     }
 }
 
-/// A result through its gate.
+/// Applies the gate to a layer's output, if there is one.
 fn gated(y: Tensor<3>, gate: Option<&Param<Tensor<1>>>) -> Tensor<3> {
     match gate {
         Some(gate) => y.clone() * gate.val().tanh().cast(y.dtype()).reshape([1, 1, 1]),

@@ -1,4 +1,4 @@
-//! The answers of a decoder that looks at images as a network.
+//! The network facts of a decoder that reads images.
 
 use super::config::{RESAMPLER, TEXT};
 use super::cross::Gate;
@@ -131,7 +131,7 @@ impl NetworkFacts for VisionLanguageConfig {
 }
 
 impl VisionLanguageConfig {
-    /// The demands on both networks of a demand on the whole.
+    /// Splits a demand on the whole model into the demands on the image network and the decoder.
     pub fn demands(demand: &Demand) -> [Demand; 2] {
         let of = |used_for| Demand {
             smooths: demand.smooths,
@@ -142,7 +142,7 @@ impl VisionLanguageConfig {
         [of(Use::ImageClasses), of(Use::NextTokens)]
     }
 
-    /// Vectors of an image that the decoder looks at.
+    /// Number of an image's vectors that the decoder attends to.
     fn looked_at(&self, shape: &Shape) -> usize {
         let of_image = self.image.sequence(shape);
         self.resampler.as_ref().map_or(of_image, |c| c.n_latents)

@@ -1,12 +1,12 @@
-//! A decoder that looks at an image: cross-attention between its blocks (Alayrac et al. 2022, Flamingo, section 2).
+//! A decoder that reads an image through cross-attention between its blocks (Alayrac et al. 2022, Flamingo, section 2).
 //!
 //! ```text
-//! memory = resampler(image network(pixels))      logits = decoder(tokens), where before every n-th block x ← cross block(x, memory)
+//! memory = resampler(image network(pixels))      logits = decoder(tokens), with x ← cross block(x, memory) before every n-th block
 //! ```
 //!
-//! A text has one image, which all of its tokens see. With gates that begin at 0 it is Flamingo, whose networks are those of
-//! other runs and frozen (`[init]`); without gates and with a block before each of the decoder's it is an encoder of images with
-//! a decoder of captions. Not here: the loss.
+//! Each text has one image, which all of its tokens see. With gates that start at 0 it is Flamingo, whose image network and
+//! decoder are taken from other runs and frozen (`[init]`). Without gates, and with a cross-attention block before each decoder
+//! block, it is an image encoder with a captioning decoder. The loss is elsewhere.
 
 mod config;
 pub mod cross;
@@ -29,7 +29,7 @@ use crate::stack::{Between, ModelState};
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
 
-/// Its row of the family's table.
+/// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "vision_language",
     summary: "a decoder that looks at an image between its blocks: Flamingo, encoders with decoders of captions",
@@ -40,25 +40,25 @@ pub const KIND: Kind = Kind {
 /// The uses that it serves.
 pub(super) const USES: &[Use] = &[Use::ImageToText];
 
-/// What the parameters of [`VisionLanguage`] are.
+/// Places of the parameters of [`VisionLanguage`].
 pub const ROLES: Roles = Roles::new("VisionLanguage", &[("cross", Says::Stands(Place::Blocks))]);
 
-/// A decoder that looks at images.
+/// A decoder that reads images.
 #[derive(Module, Debug)]
 pub struct VisionLanguage {
-    /// Reads images.
+    /// The image network.
     pub image: ImageModel,
-    /// Makes fewer vectors of an image.
+    /// The resampler that reduces the number of an image's vectors.
     pub resampler: Option<Resampler>,
-    /// Blocks that look at the image, in the order of the decoder's before which they stand.
+    /// The cross-attention blocks, in the order of the decoder blocks that they precede.
     pub cross: Vec<CrossBlock>,
-    /// Writes.
+    /// The decoder.
     pub text: Decoder,
     every: usize,
 }
 
 impl VisionLanguage {
-    /// The network of a config; `None` when the config is of another kind, or the inputs have no image.
+    /// Builds the network of a config; `None` if the config is of another kind, or the inputs have no image.
     pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
         match model {
             ModelConfig::VisionLanguage(c) => c.init(inputs),
@@ -66,7 +66,7 @@ impl VisionLanguage {
         }
     }
 
-    /// What the decoder looks at of images `[batch, channels, height, width]`: `[batch, vectors, features]`.
+    /// Computes the vectors that the decoder attends to: images `[batch, channels, height, width]` → `[batch, vectors, features]`.
     pub fn look(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
         let read = pass.within("image", || self.image.looked_at(pixels, pass));
         match &self.resampler {
@@ -75,7 +75,7 @@ impl VisionLanguage {
         }
     }
 
-    /// The language model of texts about these images: what [`Self::look`] gave, a row for each text.
+    /// Returns the language model of texts about images, given the images' vectors from [`Self::look`], one row for each text.
     pub fn seeing(&self, memory: Tensor<3>) -> Seeing<'_> {
         Seeing {
             network: self,
@@ -84,7 +84,7 @@ impl VisionLanguage {
     }
 }
 
-/// A decoder with the images that its texts are about.
+/// A decoder together with the images that its texts are about.
 #[derive(Clone, Debug)]
 pub struct Seeing<'a> {
     network: &'a VisionLanguage,
@@ -92,7 +92,7 @@ pub struct Seeing<'a> {
 }
 
 impl Seeing<'_> {
-    /// The same for other rows: row i sees the image of `rows[i]`.
+    /// Selects rows: row i sees the image of `rows[i]`.
     pub fn select(&mut self, rows: &Tensor<1, Int>) {
         self.memory = self.memory.clone().select(0, rows.clone());
     }

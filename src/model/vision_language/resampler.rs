@@ -1,12 +1,12 @@
-//! The Perceiver resampler: however many vectors an image has, as many as there are latents (Alayrac et al. 2022, Flamingo,
+//! The Perceiver resampler: reduces any number of an image's vectors to a fixed number of latents (Alayrac et al. 2022, Flamingo,
 //! section 2.1 and appendix A.1.1; Jaegle et al. 2021, Perceiver).
 //!
 //! ```text
 //! l ← l + attention(norm(l), [norm(image); norm(l)])      l ← l + feed_forward(norm(l))
 //! ```
 //!
-//! for each layer, from latents that are learned, and a norm at the end. Latents are the queries; keys and values are made of
-//! the image and of the latents alike.
+//! in each layer, starting from learned latents, with a norm at the end. Latents are the queries; keys and values are computed
+//! from both the image and the latents.
 
 use crate::faults::{TableFaults, WIDEST};
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -24,14 +24,14 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Layers of a resampler at most.
+/// Maximum number of layers.
 const MOST_LAYERS: usize = 1_000;
 
-/// The knobs of a resampler. Its width, dropouts and initial weights are those of the image network.
+/// The settings of a resampler. Its width, dropouts and initial weights are those of the image network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ResamplerConfig {
-    /// Vectors that stand for an image. Source: Alayrac et al. 2022, appendix A.1.1.
+    /// Number of latents, the vectors that represent an image. Source: Alayrac et al. 2022, appendix A.1.1.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub n_latents: usize,
     /// Number of layers. Source: Alayrac et al. 2022, table 3.
@@ -41,7 +41,7 @@ pub struct ResamplerConfig {
     pub attention: AttentionConfig,
     /// The feed-forward layer of every layer.
     pub feed_forward: FeedForwardConfig,
-    /// Every norm.
+    /// Settings of every norm layer.
     pub norm: NormConfig,
 }
 
@@ -68,7 +68,7 @@ impl Default for ResamplerConfig {
 }
 
 impl ResamplerConfig {
-    /// Faults of its keys over vectors of `d` elements.
+    /// Checks its keys, over vectors of `d` elements.
     pub(super) fn faults(&self, d: usize, at: &mut TableFaults) {
         at.count("n_latents", self.n_latents, WIDEST);
         at.count("n_layers", self.n_layers, MOST_LAYERS);
@@ -94,7 +94,7 @@ impl ResamplerConfig {
         self.n_layers as u128 * (attention + feed_forward)
     }
 
-    /// Numbers that are kept for the backward pass, likewise.
+    /// Elements kept for the backward pass over `read` vectors of `d` elements.
     pub(super) fn kept(&self, d: usize, read: usize) -> u128 {
         let (width, latents) = (d as u128, self.n_latents as u128);
         let attention = self.attention.kept(d);
@@ -104,7 +104,7 @@ impl ResamplerConfig {
     }
 }
 
-/// What the parameters of [`Resampler`] are.
+/// Places of the parameters of [`Resampler`].
 pub const ROLES: Roles = Roles::new(
     "Resampler",
     &[
@@ -115,7 +115,7 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// What the parameters of [`ResamplerLayer`] are.
+/// Places of the parameters of [`ResamplerLayer`].
 pub const LAYER_ROLES: Roles = Roles::new(
     "ResamplerLayer",
     &[
@@ -130,31 +130,31 @@ pub const LAYER_ROLES: Roles = Roles::new(
 /// A Perceiver resampler.
 #[derive(Module, Debug)]
 pub struct Resampler {
-    /// `[n_latents, d]`.
+    /// The learned latents, `[n_latents, d]`.
     pub latents: Param<Tensor<2>>,
-    /// In the order of the computation.
+    /// The layers in order of computation.
     pub layers: Vec<ResamplerLayer>,
-    /// After the last layer.
+    /// The norm after the last layer.
     pub final_norm: Norm,
 }
 
 /// One layer of a resampler.
 #[derive(Module, Debug)]
 pub struct ResamplerLayer {
-    /// On the vectors of the image.
+    /// The norm of the image's vectors.
     pub image_norm: Norm,
-    /// Queries of the latents, keys and values of both.
+    /// Attention with queries from the latents, keys and values from image and latents.
     pub attention: Attention,
-    /// Around it, with the norm of the latents.
+    /// The residual connection around attention, with the norm of the latents.
     pub attention_residual: Residual,
-    /// Each latent by itself.
+    /// The feed-forward layer.
     pub feed_forward: FeedForward,
-    /// Around it.
+    /// The residual connection around the feed-forward layer.
     pub feed_forward_residual: Residual,
 }
 
 impl Resampler {
-    /// The resampler of vectors of `d` elements.
+    /// Builds the resampler of vectors of `d` elements.
     pub(super) fn new(config: &ResamplerConfig, d: usize, dropouts: &Dropout, init: &Init) -> Self {
         let layer = |number: usize| {
             let init = init.of(&number.to_string());
@@ -167,7 +167,7 @@ impl Resampler {
         }
     }
 
-    /// `[batch, vectors, d]` → `[batch, n_latents, d]`.
+    /// Resamples an image's vectors: `[batch, vectors, d]` → `[batch, n_latents, d]`.
     pub fn forward(&self, image: &Tensor<3>, pass: &Pass) -> Tensor<3> {
         let [batch, _, d] = image.dims();
         let latents = self.latents.val();

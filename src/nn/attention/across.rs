@@ -1,15 +1,15 @@
-//! What attention to a memory costs.
+//! The cost of cross-attention.
 
 use super::AttentionConfig;
 
 impl AttentionConfig {
-    /// Multiplications of a forward pass where so many positions look at a memory of `memory` positions.
+    /// Returns the multiplications of a forward pass in which `tokens` positions attend to a memory of `memory` positions.
     pub fn products_across(&self, d_model: usize, tokens: usize, memory: usize) -> u128 {
         let across = self.across();
         across.facts().products(d_model, [tokens, memory, memory])
     }
 
-    /// [`Self::products_across`] where the memory's vectors have `d_memory` elements.
+    /// Like [`Self::products_across`], for a memory whose vectors have `d_memory` elements.
     pub fn products_across_from(
         &self,
         [d_model, d_memory]: [usize; 2],

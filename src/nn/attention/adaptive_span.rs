@@ -1,14 +1,14 @@
-//! Adaptive spans: each head learns how far it looks (Sukhbaatar et al. 2019, section 2.2). The weight of a key at distance x
-//! is multiplied by the ramp m_z(x) = min(max((R + z − x)/R, 0), 1) and the weights of a query are divided by their sum
-//! again, which is softmax(score + ln m_z(x)); keys of m = 0 are never computed.
+//! Adaptive spans: each head learns how far it looks (Sukhbaatar et al. 2019, section 2.2). The weight of a key at distance x is
+//! multiplied by the ramp m_z(x) = min(max((R + z − x)/R, 0), 1), and the weights of a query are normalised again. This equals
+//! softmax(score + ln m_z(x)); keys with m = 0 are never computed.
 //!
-//! z is `max_span` times a share in 0..=1 that each head has as a parameter. A loss adds `span_loss`·mean(z) for each layer,
-//! so that a head looks as far as it is worth; the mean of z is journalled as `span`, in positions. After each update
-//! shares that left 0..=1 are put back to its end ([`BOUNDS`]), as the authors' program does. x counts from the
-//! query's own position, at 0; their attention leaves a query's own position out and counts from the one before it. In
-//! a stack that reads both ways a head looks as far to either side.
+//! z is `max_span` times a share in 0..=1, a learned parameter of each head. A loss adds `span_loss`·mean(z) for each layer, so
+//! that a head looks only as far as it gains from it; the mean of z is journalled as `span`, in positions. After each update,
+//! shares outside 0..=1 are clamped ([`BOUNDS`]), as in the authors' program. x counts from the query's own position, which has
+//! x = 0; the authors' attention excludes the query's own position and counts from the one before it. In a stack that reads both
+//! ways a head looks equally far to both sides.
 //!
-//! The longest span of a layer's heads bounds the keys that decoding keeps.
+//! The longest span among a layer's heads limits the keys that decoding keeps.
 
 use super::multi_head::{MultiHead, MultiHeadConfig};
 use super::{Abilities, Attended, AttentionFacts, AttentionShape, Kind};
@@ -26,7 +26,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "adaptive_span",
     summary: "each head learns how far it looks; keys beyond are never computed",
@@ -34,7 +34,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"adaptive_span\", n_heads = 4, max_span = 1024, ramp = 32, span_loss = 2e-6 }",
 };
 
-/// The knobs of adaptive spans: those of multi-head attention, the range of spans and their loss.
+/// Settings of adaptive spans: those of multi-head attention, the range of spans and their loss.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct AdaptiveSpanConfig {
@@ -46,10 +46,10 @@ pub struct AdaptiveSpanConfig {
     /// Source: Sukhbaatar et al. 2019, section 2.2.
     #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     pub max_span: usize,
-    /// R: positions behind a span over which weights fall to zero. Source: Sukhbaatar et al. 2019, section 2.2.
+    /// R: positions beyond a span over which weights fall to zero. Source: Sukhbaatar et al. 2019, section 2.2.
     #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     pub ramp: usize,
-    /// Share of `max_span` that each head begins with.
+    /// Initial span of each head, as a share of `max_span`.
     pub init_span: f64,
     /// Coefficient of the mean span in the loss, per position. Source: Sukhbaatar et al. 2019, section 2.2.
     #[schemars(range(min = 0))]
@@ -70,15 +70,15 @@ impl Default for AdaptiveSpanConfig {
 
 one_table!(AdaptiveSpanConfig, heads: MultiHeadConfig, |_| &[]);
 
-/// The roles of the parameters of [`AdaptiveSpan`]: ln m is added to the scores.
+/// Roles of the parameters of [`AdaptiveSpan`]: `span` is a bias, since ln m is added to the scores.
 pub const ROLES: Roles = Roles::new("AdaptiveSpan", &[("span", BIAS)]);
 
-/// Attention over learned spans with its parameters.
+/// Attention over learned spans, with its parameters.
 #[derive(Module, Debug)]
 pub struct AdaptiveSpan {
-    /// Queries, keys and values by heads, and the output's matrix.
+    /// Projections of queries, keys, values and the output.
     pub heads: MultiHead,
-    /// The span of each head as a share of the longest, `[n_heads]`.
+    /// The span of each head as a share of `max_span`, `[n_heads]`.
     pub span: Param<Tensor<1>>,
     max_span: usize,
     ramp: usize,
@@ -86,7 +86,7 @@ pub struct AdaptiveSpan {
 }
 
 impl AdaptiveSpanConfig {
-    /// Attention of a shape.
+    /// Builds the attention layer for this shape.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> AdaptiveSpan {
         AdaptiveSpan {
             heads: MultiHead::new(&self.heads, shape, init),
@@ -118,7 +118,7 @@ impl AttentionFacts for AdaptiveSpanConfig {
         }
     }
 
-    /// As many as the longest span has; learned ones are shorter.
+    /// Returns the number of keys within the longest possible span; learned spans are shorter.
     fn keys(&self, tokens: usize, causal: bool) -> usize {
         let sides = if causal { 1 } else { 2 };
         let others = self.max_span.saturating_sub(1).saturating_mul(sides);
@@ -144,13 +144,13 @@ impl AttentionFacts for AdaptiveSpanConfig {
     }
 }
 
-/// Below every ramp that a seen key has: its logarithm is a number.
+/// Lower limit of the ramps, which keeps their logarithm finite; the ramp of every visible key is larger.
 const TINY: f64 = 1e-20;
 
-/// The keys within each head's span and ramp.
+/// The keys within the span and ramp of each head.
 #[derive(Debug)]
 struct Spans(
-    /// Keys on one side of a query that a head sees, its own position included.
+    /// For each head, the number of keys that it sees on one side of a query, the query's own position included.
     Vec<usize>,
 );
 
@@ -183,12 +183,12 @@ impl SeenKeys for Spans {
 }
 
 impl AdaptiveSpan {
-    /// z of each head, `[n_heads]`.
+    /// Returns z of each head, `[n_heads]`.
     fn spans(&self) -> Tensor<1> {
         self.span.val().clamp(0.0, 1.0) * self.max_span as f64
     }
 
-    /// Keys on one side of a query that each head sees: the distances x with m_z(x) > 0.
+    /// Returns the number of keys on one side of a query that each head sees: the distances x with m_z(x) > 0.
     fn seen(&self) -> Vec<usize> {
         let spans = kernel::read(kernel::untracked(self.spans()));
         let each = spans.iter::<f32>();
@@ -199,13 +199,14 @@ impl AdaptiveSpan {
         .collect()
     }
 
-    /// Positions before a query of which some head sees keys.
+    /// Returns how many positions before a query the farthest-looking head sees.
     fn reach_of(&self, seen: &[usize]) -> Option<usize> {
         let own = seen.iter().max().map(|seen| seen - 1);
         own.into_iter().chain(self.heads.reach()).min()
     }
 
-    /// ln m_z of each head and distance, `[n_heads, distances]`, made in single precision; keys of m = 0 are hidden beside.
+    /// Returns ln m_z of each head and distance, `[n_heads, distances]`, computed in single precision; the pattern masks keys
+    /// with m = 0.
     fn ramps(&self, span: Span) -> Tensor<2> {
         let distance = |diagonal| span.distance(diagonal).unsigned_abs() as f32;
         let distances: Vec<f32> = (0..span.distances()).map(distance).collect();
@@ -250,7 +251,7 @@ impl Layer for AdaptiveSpan {
     }
 }
 
-/// The range of the shares, of which an update may take some out.
+/// The range of the shares; an update may move them out of it.
 pub const BOUNDS: Bounds = Bounds {
     holder: "AdaptiveSpan",
     field: "span",

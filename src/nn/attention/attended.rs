@@ -1,4 +1,5 @@
-//! What multi-head attention hands to the kind that weighs its keys: queries, keys and values by heads with their relations.
+//! The interface between multi-head attention and the kinds that weigh its keys: queries, keys and values by heads, with their
+//! relations.
 
 use super::LayerCache;
 use super::entropy::{self, Weighing};
@@ -9,24 +10,24 @@ use burn::tensor::Tensor;
 use std::fmt::Debug;
 use std::ops::Range;
 
-/// How a kind without parameters of its own weighs the keys of multi-head attention's heads.
+/// A way to weigh the keys of multi-head attention, for kinds without parameters of their own.
 pub trait Weighs: Debug + Send + Sync {
-    /// The weighted values of all queries, `[batch, heads, queries, d_head]`.
+    /// Returns the weighted values of all queries, `[batch, heads, queries, d_head]`.
     fn weigh(&self, attended: Attended, cx: &mut LayerContext) -> Tensor<4>;
 
-    /// Positions before a new one whose keys decoding keeps; `None` when it keeps all of them.
+    /// Returns for how many positions before a new one decoding keeps the keys; `None` if it keeps all of them.
     fn reach(&self) -> Option<usize> {
         None
     }
 
-    /// What decoding keeps before the first token: a kind with a state of its own is handed the keys and values of new
-    /// positions alone.
+    /// Returns the decoding state before the first token. A kind with its own form of state is only handed the keys and values of
+    /// new positions.
     fn empty_state(&self) -> LayerState {
         LayerState::keeping(LayerCache::default())
     }
 }
 
-/// Queries, keys and values as positions have turned them.
+/// Queries, keys and values, after rotation by their positions.
 pub struct Attended {
     /// `[batch, heads, queries, d_head]`.
     pub q: Tensor<4>,
@@ -34,18 +35,18 @@ pub struct Attended {
     pub k: Tensor<4>,
     /// `[batch, kv heads, keys, d_head]`.
     pub v: Tensor<4>,
-    /// Which keys a query sees, where they stand, and what positions add to the scores.
+    /// Which keys a query sees, their positions, and what positions add to the scores.
     pub relations: Relations,
-    /// Scale, soft cap, and the dropout of weights.
+    /// Scale, soft cap, and dropout of the weights.
     pub options: AttentionOptions,
-    /// Whether keys and values are a memory's, in cross-attention.
+    /// Whether this is cross-attention, with keys and values from a memory.
     pub crossed: bool,
-    /// Position in the text of the first key at hand: decoding may have dropped those before it.
+    /// Position in the text of the first available key; decoding may have dropped the keys before it.
     pub first: usize,
 }
 
 impl Attended {
-    /// The same where queries see the keys of a pattern alone, which counts positions from the start of the text.
+    /// Restricts queries to the keys of a pattern, which counts positions from the start of the text.
     #[must_use]
     pub fn seeing(mut self, of: impl SeenKeys + 'static) -> Self {
         let pattern = Pattern::new(of).without_first(self.first);
@@ -53,13 +54,13 @@ impl Attended {
         self
     }
 
-    /// Softmax attention over the keys that each query sees, `[batch, heads, queries, d_head]`. The pass reads and records
-    /// its weights when it is asked to.
+    /// Applies softmax attention over the visible keys of each query and returns `[batch, heads, queries, d_head]`. The pass
+    /// reads and records the weights if asked to.
     pub fn softmax(self, cx: &LayerContext) -> Tensor<4> {
         self.softmax_with(cx, |weights| weights)
     }
 
-    /// The same of which the pass records what `weights` makes of all weights.
+    /// Like [`Self::softmax`], but the pass records the result of `weights` on all weights.
     pub(super) fn softmax_with(
         self,
         cx: &LayerContext,
@@ -69,7 +70,7 @@ impl Attended {
         kernel::attention(self.q, self.k, self.v, self.relations, self.options)
     }
 
-    /// Has the pass read and record the weights of softmax attention, when it is asked to.
+    /// Lets the pass read and record the weights of softmax attention, if it is asked to.
     pub fn observed(&self, cx: &LayerContext) {
         self.observed_with(cx, |weights| weights);
     }
@@ -91,20 +92,20 @@ impl Attended {
         }
     }
 
-    /// The same over keys that each stand for several positions. The pass reads the entropy of their weights, and records
-    /// none: a record holds a weight for each position.
+    /// Like [`Self::softmax`], for keys that each stand for several positions. The pass reads the entropy of their weights but
+    /// records none: a record holds one weight per position.
     pub fn softmax_over_summaries(self, cx: &LayerContext) -> Tensor<4> {
         entropy::read(cx.pass, &self.weighing(true));
         kernel::attention(self.q, self.k, self.v, self.relations, self.options)
     }
 
-    /// Queries, heads of them, and keys: `[batch, heads, queries, keys, d_head]`.
+    /// Returns the sizes `[batch, heads, queries, keys, d_head]`.
     pub fn dims(&self) -> [usize; 5] {
         let ([batch, heads, queries, d_head], [_, _, keys, _]) = (self.q.dims(), self.k.dims());
         [batch, heads, queries, keys, d_head]
     }
 
-    /// Some heads of queries, each of which has keys and values of its own.
+    /// Selects some query heads; each must have its own keys and values.
     pub fn heads(&self, heads: Range<usize>) -> Self {
         let of = |x: &Tensor<4>| x.clone().narrow(1, heads.start, heads.len());
         let bias = match &self.relations.bias {
@@ -129,7 +130,7 @@ impl Attended {
         }
     }
 
-    /// Keys and values with a head of their own for each head of queries.
+    /// Repeats keys and values so that each query head has its own.
     pub fn ungrouped(self) -> Self {
         let [batch, heads, _, keys, d_head] = self.dims();
         let kv_heads = self.k.dims()[1];

@@ -1,8 +1,8 @@
-//! Keys and values of the tokens that were already decoded.
+//! The KV cache: keys and values of the tokens already decoded.
 //!
-//! Room is taken in steps that double, so that appending a token costs O(1) amortised and most appends write
-//! in place; a caller that knows how many tokens will come reserves room for them. Where later queries see the newest
-//! tokens alone, the older ones are dropped: room for twice as many as they see is enough for any text.
+//! Capacity grows by doubling, so that appending a token costs O(1) amortised and most appends write in place. A caller that
+//! knows how many tokens will come reserves room for them. If later queries see only the newest tokens, older ones are dropped:
+//! room for about twice as many as they see is enough for any text.
 
 use crate::nn::state::Kept;
 use burn::tensor::{Int, Tensor};
@@ -13,15 +13,15 @@ use std::ops::Range;
 pub struct LayerCache {
     stored: Option<(Tensor<4>, Tensor<4>)>,
     len: usize,
-    /// Position of the first token that is stored.
+    /// Position of the first stored token.
     first: usize,
     reserved: usize,
-    /// A table of the position scheme, the same for all rows.
+    /// A table of the position scheme, shared by all rows.
     distances: Option<Tensor<3>>,
 }
 
 impl LayerCache {
-    /// Tokens read, dropped ones included.
+    /// Returns the number of tokens read, including dropped ones.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -31,24 +31,24 @@ impl LayerCache {
         self.len == 0
     }
 
-    /// Rows whose tokens are stored.
+    /// Returns the number of rows stored.
     pub fn rows(&self) -> usize {
         let stored = self.stored.as_ref();
         stored.map_or(0, |(keys, _)| keys.dims()[0])
     }
 
-    /// Tokens that there is room for.
+    /// Returns the number of tokens that there is room for.
     pub fn room(&self) -> usize {
         let stored = self.stored.as_ref();
         stored.map_or(0, |(keys, _)| keys.dims()[2])
     }
 
-    /// The table `[heads, rows, d_head]` that the position scheme keeps from token to token.
+    /// Returns the table `[heads, rows, d_head]` that the position scheme keeps from token to token.
     pub fn distances(&mut self) -> &mut Option<Tensor<3>> {
         &mut self.distances
     }
 
-    /// The keys and values of a memory: computed when they are first asked for.
+    /// Returns the keys and values of a memory, which are computed at the first call.
     pub fn kept(
         &mut self,
         compute: impl FnOnce() -> (Tensor<4>, Tensor<4>),
@@ -58,15 +58,15 @@ impl LayerCache {
         (keys, values)
     }
 
-    /// The keys and values of all tokens read, when none was dropped; `None` before the first.
+    /// Returns the keys and values of all tokens read, if none was dropped; `None` before the first token.
     pub fn all(&self) -> Option<(Tensor<4>, Tensor<4>)> {
         let (keys, values) = self.stored.as_ref()?;
         let read = |x: &Tensor<4>| x.clone().narrow(2, 0, self.len - self.first);
         Some((read(keys), read(values)))
     }
 
-    /// Appends the keys and values of new tokens; returns those of the `reach` tokens before them (of all when `None`)
-    /// and of the new ones. No later query may ask for more.
+    /// Appends the keys and values of new tokens. Returns those of the `reach` tokens before them (of all tokens if `None`) and
+    /// of the new ones. No later query may ask for more.
     pub fn append(
         &mut self,
         key: Tensor<4>,
@@ -83,7 +83,7 @@ impl LayerCache {
         let stored = self.stored.take();
         self.len = len;
         if later >= before {
-            // Later queries see new tokens alone.
+            // Later queries see only new tokens.
             let tail = |x: &Tensor<4>| x.clone().slice(all(later - before..new));
             let room = self.new_room(len - later, reach);
             let (keys, values) = (tail(&key), tail(&value));
@@ -116,7 +116,7 @@ impl LayerCache {
         result
     }
 
-    /// Room to take for tokens of which `needed` are stored at once.
+    /// Returns the capacity to allocate when `needed` tokens must be stored at once.
     fn new_room(&self, needed: usize, reach: Option<usize>) -> usize {
         let doubled = match self.reserved < self.len {
             true => needed.next_power_of_two().max(16),
@@ -131,7 +131,7 @@ impl LayerCache {
 }
 
 impl Kept for LayerCache {
-    /// As beam search reorders its hypotheses.
+    /// Reorders the rows, as beam search does with its hypotheses.
     fn select(&mut self, rows: &Tensor<1, Int>) {
         if let Some((keys, values)) = self.stored.take() {
             let pick = |x: Tensor<4>| x.select(0, rows.clone());
@@ -148,7 +148,7 @@ impl Kept for LayerCache {
     }
 }
 
-/// New keys and values behind old ones, if there are old ones.
+/// Appends new keys and values to old ones, if there are any.
 pub(super) fn behind(old: Option<[Tensor<4>; 2]>, [k, v]: [Tensor<4>; 2]) -> [Tensor<4>; 2] {
     match old {
         Some([old_k, old_v]) => [
@@ -159,7 +159,7 @@ pub(super) fn behind(old: Option<[Tensor<4>; 2]>, [k, v]: [Tensor<4>; 2]) -> [Te
     }
 }
 
-/// A copy of `x` with room for `room` positions.
+/// Returns a copy of `x` with capacity for `room` positions.
 fn grown(x: Tensor<4>, room: usize) -> Tensor<4> {
     let [batch, heads, used, d] = x.dims();
     let room = Tensor::zeros([batch, heads, room, d], &x.device());
@@ -171,7 +171,7 @@ mod tests {
     use super::LayerCache;
     use burn::tensor::{Device, Tensor, TensorData};
 
-    /// Tokens that are their own positions.
+    /// Tokens whose value is their own position.
     fn tokens(from: usize, len: usize) -> Tensor<4> {
         let numbers: Vec<f32> = (from..from + len).map(|x| x as f32).collect();
         Tensor::from_data(TensorData::new(numbers, [1, 1, len, 1]), &Device::flex())

@@ -1,15 +1,17 @@
-//! Differential attention: the difference of two softmaxes, so that what both see cancels (Ye et al. 2024, "Differential
+//! Differential attention: the difference of two softmaxes, so that their common part cancels (Ye et al. 2024, "Differential
 //! Transformer", arXiv:2410.05258, section 2.1):
 //!
 //! head_i = (1 − λ_init)·norm((A_i − λ·A_{i+h})·[v_i ; v_{i+h}]), A_j = softmax(scale·q_j k_jᵀ + bias),
 //! λ = exp(λ_q1·λ_k1) − exp(λ_q2·λ_k2) + λ_init.
 //!
-//! Of the `n_heads` heads of queries, the first half (h of them) and the second make h results, each twice as wide as a head. λ is one
-//! number for each layer, of four vectors that are learned; λ_init grows with depth, 0.8 − 0.6·e^(−0.3·l) in layer l, counted from 0.
-//! The order of heads is that of Hugging Face's DiffLlama; the authors' program has the two of a pair beside each other.
+//! The first h query heads and the second h (`n_heads` = 2h) are paired into h results, each twice as wide as a head. λ is one
+//! number per layer, computed from four learned vectors. λ_init grows with depth: 0.8 − 0.6·e^(−0.3·l) in layer l, counted from
+//! 0. The order of heads is that of Hugging Face's DiffLlama; the authors' program places the two heads of a pair next to each
+//! other.
 //!
-//! Weights are those of multi-head attention and are looked at twice, once for each half of the values, since kernels take values as
-//! wide as keys. Dropout takes the same weights out of both. Records and entropies are of each head's own softmax.
+//! Projections are those of multi-head attention. The attention is computed twice, once for each half of the values, since
+//! kernels expect values as wide as keys. Dropout removes the same weights in both. Records and entropies describe each head's
+//! own softmax.
 
 use super::multi_head::gate::Gate;
 use super::multi_head::{MultiHead, MultiHeadConfig};
@@ -28,7 +30,7 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "differential",
     summary: "the difference of the softmaxes of two heads, so that what both see cancels",
@@ -36,14 +38,14 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"differential\", n_heads = 4 }",
 };
 
-/// Standard deviation of the four vectors at first. Source: Ye et al. 2024, released code.
+/// Initial standard deviation of the four vectors. Source: Ye et al. 2024, released code.
 const FIRST_STD: f32 = 0.1;
 
-/// The knobs of differential attention: those of multi-head attention, the first λ and the norm of results.
+/// Settings of differential attention: those of multi-head attention, the initial λ and the norm of the results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct DifferentialConfig {
-    /// The heads with their projections, two of which make a result.
+    /// The heads with their projections; two heads form a result.
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
@@ -67,7 +69,7 @@ impl Default for DifferentialConfig {
 
 one_table!(DifferentialConfig, heads: MultiHeadConfig, |_| &[]);
 
-/// The roles of the parameters of [`Differential`]: none multiplies what is read.
+/// Roles of the parameters of [`Differential`]: none multiplies inputs, so all count as biases.
 pub const ROLES: Roles = Roles::new(
     "Differential",
     &[
@@ -81,7 +83,7 @@ pub const ROLES: Roles = Roles::new(
 /// Differential attention with its parameters.
 #[derive(Module, Debug)]
 pub struct Differential {
-    /// Queries, keys and values by heads, and the output's matrix.
+    /// Projections of queries, keys, values and the output.
     pub heads: MultiHead,
     /// λ_q1 `[d_head]`.
     pub lambda_q1: Param<Tensor<1>>,
@@ -91,13 +93,13 @@ pub struct Differential {
     pub lambda_q2: Param<Tensor<1>>,
     /// λ_k2 `[d_head]`.
     pub lambda_k2: Param<Tensor<1>>,
-    /// Over 2·d_head numbers.
+    /// Norm over the 2·d_head elements of a result.
     pub norm: Norm,
     lambda_init: f64,
 }
 
 impl DifferentialConfig {
-    /// Attention of a shape.
+    /// Builds the attention layer for this shape.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> Differential {
         let d_head = self.heads.d_head(shape.d_model);
         let vector = |name| init.of(name).normal(d_head, FIRST_STD);
@@ -123,7 +125,7 @@ impl AttentionFacts for DifferentialConfig {
         self.heads.clone()
     }
 
-    /// An odd number of heads becomes twice as many, which are half as wide.
+    /// An odd number of heads is doubled, with heads half as wide.
     fn take_heads(&mut self, heads: MultiHeadConfig) {
         let odd = usize::from(!heads.n_kv_heads().is_multiple_of(2));
         self.heads = MultiHeadConfig {
@@ -134,7 +136,7 @@ impl AttentionFacts for DifferentialConfig {
         };
     }
 
-    /// Vectors of distances would be added to values of one head, of which a result has two.
+    /// Vectors of distances would be added to the values of one head, but a result combines two.
     fn abilities(&self) -> Abilities {
         Abilities {
             positions: &[Means::Rotation, Means::Bias],
@@ -172,13 +174,13 @@ impl AttentionFacts for DifferentialConfig {
         self.heads.faults(d_model, at)
     }
 
-    /// Results of all heads over both halves of the values, and their difference before its norm.
+    /// Adds the results of all heads over both halves of the values, and their difference before the norm.
     fn kept(&self, d_model: usize) -> u128 {
         let width = self.heads.n_heads as u128 * self.heads.d_head(d_model) as u128;
         self.heads.kept(d_model) + 3 * width
     }
 
-    /// Weights are made for each half of the values.
+    /// Counts the weights twice, since they are computed for each half of the values.
     fn products(&self, d_model: usize, pairs: [usize; 3]) -> u128 {
         let [queries, _, keys] = pairs.map(|n| n as u128);
         let width = self.heads.n_heads as u128 * self.heads.d_head(d_model) as u128;
@@ -187,7 +189,7 @@ impl AttentionFacts for DifferentialConfig {
 }
 
 impl Differential {
-    /// λ, `[1, 1, 1, 1]`.
+    /// Returns λ, `[1, 1, 1, 1]`.
     fn lambda(&self) -> Tensor<4> {
         let term = |q: &Param<Tensor<1>>, k: &Param<Tensor<1>>| (q.val() * k.val()).sum().exp();
         let learned =
@@ -195,12 +197,12 @@ impl Differential {
         (learned + self.lambda_init).reshape([1, 1, 1, 1])
     }
 
-    /// `[batch, n_heads / 2, queries, 2·d_head]` of queries, keys and values by heads.
+    /// Computes the results `[batch, n_heads / 2, queries, 2·d_head]` from queries, keys and values by heads.
     fn weigh(&self, attended: Attended, cx: &LayerContext) -> Tensor<4> {
         attended.observed(cx);
         let [batch, heads, queries, _, d_head] = attended.dims();
         let lambda = self.lambda();
-        // The biases of all layers are one tensor: both uses here are one to them, so that gradients are added in one order.
+        // All layers share one bias tensor. Both uses here count as one use of it, so that gradients are added in one order.
         let relations = Relations {
             bias: attended.relations.bias.of_its_own(),
             ..attended.relations

@@ -1,26 +1,26 @@
-//! How alike heads are: the disagreement of heads on outputs (Li et al. 2018, equation 9) with its sign turned, so that a
+//! Similarity of heads: the disagreement of heads on outputs (Li et al. 2018, equation 9) with its sign reversed, so that a
 //! coefficient above 0 drives heads apart.
 //!
-//! At a position it is the mean of the cosines of all pairs of heads' outputs, each with itself included:
-//! (1/H²)·Σ_i Σ_j cos(o_i, o_j) = |(1/H)·Σ_i o_i/|o_i||². The loss is its mean over positions that are not padding: 1
-//! where all heads agree, 1/H where they are orthogonal.
+//! At a position it is the mean cosine over all pairs of heads' outputs, pairs of a head with itself included: (1/H²)·Σ_i Σ_j
+//! cos(o_i, o_j) = |(1/H)·Σ_i o_i/|o_i||². The loss is its mean over positions that are not padding: 1 if all heads agree, 1/H if
+//! they are orthogonal.
 
 use crate::kernel;
 use crate::nn::pass::Pass;
 use burn::tensor::{Bool, Tensor, TensorData};
 
-/// Under a root: a head whose output is zero has a gradient of zero.
+/// Added under the square root, so that a head whose output is zero has a gradient of zero.
 const TINY: f64 = 1e-12;
 
-/// Adds the loss of heads `[batch, heads, positions, d_head]` to a pass.
+/// Adds the loss of head outputs `[batch, heads, positions, d_head]` to a pass.
 pub(super) fn add(heads: &Tensor<4>, lengths: Option<&[usize]>, coefficient: f64, pass: &Pass) {
     if let Some(mean) = similarity(heads.clone(), lengths) {
         pass.add_loss("head_similarity", mean, coefficient);
     }
 }
 
-/// The mean cosine of heads `[batch, heads, positions, d_head]`, of the first `lengths` positions of each row when they
-/// are given; `None` without a position.
+/// Returns the mean cosine of head outputs `[batch, heads, positions, d_head]`, over the first `lengths` positions of each row if
+/// given; `None` if there is no position.
 pub fn similarity(heads: Tensor<4>, lengths: Option<&[usize]>) -> Option<Tensor<1>> {
     let [batch, _, seq, _] = heads.dims();
     let length = |row: usize| lengths.map_or(seq, |lengths| lengths[row].min(seq));
@@ -28,7 +28,8 @@ pub fn similarity(heads: Tensor<4>, lengths: Option<&[usize]>) -> Option<Tensor<
     if count == 0 {
         return None;
     }
-    // One view of all that follows: the heads get its gradient in one piece, and no order of sums depends on the graph around.
+    // All that follows uses one view, so the heads get their gradient in one piece and the order of sums does not depend on the
+    // surrounding graph.
     let heads = kernel::full(heads.swap_dims(1, 2));
     let sizes = (heads.clone().square().sum_dim(3) + TINY).sqrt();
     let mean = (heads / sizes).mean_dim(2);

@@ -1,18 +1,18 @@
-//! How spread attention is: the entropy −Σ w ln w of a query's weights, in nats, before dropout. It is ln n for a
-//! query that looks at n keys alike and 0 for one that looks at a single key.
+//! Spread of attention: the entropy −Σ w ln w of a query's weights, in nats, before dropout. It is ln n for a query that attends
+//! equally to n keys, and 0 for one that attends to a single key.
 //!
-//! It is read in one row of the batch, for at most [`QUERIES`] queries spread evenly over it, and written down as
-//! the mean over heads and queries. Queries that fill the row up are left out: they may not see themselves.
+//! It is measured in one row of the batch, for at most [`QUERIES`] queries spread evenly over the row, and reported as the mean
+//! over heads and queries. Padding queries are left out: they may not see themselves.
 
 use crate::kernel::{self, AttentionOptions, Chosen, Query, Relations, Relative};
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use burn::tensor::Tensor;
 
-/// Queries that are looked at.
+/// Maximum number of queries that are measured.
 pub const QUERIES: usize = 128;
 
-/// The arguments of attention, as the kernel was given it.
+/// The arguments of an attention kernel call.
 pub(super) struct Weighing<'a> {
     /// `[batch, heads, queries, d_head]`.
     pub q: &'a Tensor<4>,
@@ -22,13 +22,13 @@ pub(super) struct Weighing<'a> {
     pub relations: &'a Relations,
     /// Scale and soft cap.
     pub options: AttentionOptions,
-    /// Whether the keys are a memory's.
+    /// Whether this is cross-attention.
     pub crossed: bool,
-    /// Whether a key stands for several positions, so that no query has one of its own.
+    /// Whether each key stands for several positions, so that no query has a key at its own position.
     pub summaries: bool,
 }
 
-/// Notes the entropy of some queries when the pass is asked for it.
+/// Notes the entropy of some queries if the pass is asked for it.
 pub(super) fn read(pass: &Pass, weighing: &Weighing) {
     let Some(probe) = pass.probe() else { return };
     if let Some(sample) = probe.sample() {
@@ -37,7 +37,7 @@ pub(super) fn read(pass: &Pass, weighing: &Weighing) {
     }
 }
 
-/// Records what `change` makes of all weights of a layer's attention when the pass is recorded with them.
+/// Records the result of `change` on all weights of a layer's attention, if the pass records attention weights.
 pub(super) fn record(
     pass: &Pass,
     layer: usize,
@@ -49,7 +49,7 @@ pub(super) fn record(
     }
 }
 
-/// Relations without what gradients need.
+/// Returns the relations without gradient tracking.
 pub(super) fn untracked(relations: &Relations) -> Relations {
     Relations {
         bias: relations.bias.untracked(),
@@ -60,7 +60,7 @@ pub(super) fn untracked(relations: &Relations) -> Relations {
 }
 
 impl Weighing<'_> {
-    /// All weights, `[batch, heads, queries, keys]`, without what gradients need.
+    /// Returns all weights, `[batch, heads, queries, keys]`, without gradient tracking.
     fn weights(&self) -> Tensor<4> {
         let (q, k) = (self.q.clone(), self.k.clone());
         let (q, k) = (kernel::untracked(q), kernel::untracked(k));
@@ -75,7 +75,7 @@ impl Weighing<'_> {
         untracked(self.relations)
     }
 
-    /// The mean over heads and chosen queries of a row.
+    /// Returns the mean entropy over heads and sampled queries of a row.
     fn entropy(&self, Sample { row, length, .. }: Sample) -> f64 {
         let [_, _, queries, _] = self.q.dims();
         let queries = &spread(length.unwrap_or(queries).clamp(1, queries));
@@ -92,7 +92,8 @@ impl Weighing<'_> {
         entropies.iter().sum::<f64>() / entropies.len().max(1) as f64
     }
 
-    /// Whether each of the queries is no padding: it sees itself, or looks at keys of which none is its own.
+    /// Returns, for each query, whether it counts: padding queries do not see themselves and are left out. Queries whose keys
+    /// include no key of their own always count.
     fn counted(&self, row: usize, queries: &[usize]) -> Vec<bool> {
         let Relations {
             visible, offset, ..
@@ -115,7 +116,7 @@ impl Weighing<'_> {
     }
 }
 
-/// At most [`QUERIES`] of `queries`, spread evenly, the last one among them.
+/// Returns at most [`QUERIES`] of `queries` indices, spread evenly and including the last one.
 pub(super) fn spread(queries: usize) -> Vec<usize> {
     let chosen = queries.min(QUERIES);
     (1..=chosen).map(|i| i * queries / chosen - 1).collect()

@@ -1,4 +1,4 @@
-//! The facts of a kind of attention that checks and plans ask. Each kind says its own, in its own file.
+//! Facts about a kind of attention, queried by checks and plans. Each kind states them in its own file.
 
 use super::segments::SegmentMemory;
 use super::{AttentionConfig, MultiHeadConfig};
@@ -9,26 +9,28 @@ use crate::nn::position::Means;
 /// The sizes that an attention is built from.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionShape {
-    /// Width of the vectors that it reads and gives.
+    /// Width of the layer's input and output.
     pub d_model: usize,
-    /// Width of the vectors that keys and values are made of: another one in attention to a memory of another network.
+    /// Width of the vectors from which keys and values are computed; differs from `d_model` in attention to a memory of another
+    /// network.
     pub d_memory: usize,
-    /// Dropout on its weights.
+    /// Dropout on the attention weights.
     pub dropout: f64,
-    /// What scores are multiplied by beside 1/√d_head, and twice beside a factor that is given; 1 but in μP.
+    /// Factor on the scores beside 1/√d_head, squared if the config gives a scale; 1 except in μP.
     pub score_factor: f64,
-    /// Positions of the longest input.
+    /// Number of positions of the longest input.
     pub context: usize,
-    /// Whether its stack reads from left to right.
+    /// Whether the stack reads from left to right.
     pub causal: bool,
-    /// Number of its block in the stack, from 0.
+    /// Number of the block in the stack, from 0.
     pub layer: usize,
-    /// That of the first block whose attention has the same keys: parameters of all of these layers stand there.
+    /// Number of the first block whose attention has the same settings; parameters that all of these layers share are stored
+    /// there.
     pub lender: usize,
 }
 
 impl AttentionShape {
-    /// Attention outside of a stack: the first layer of a network that reads both ways.
+    /// Returns the shape of attention outside a stack: the first layer of a network that reads both ways.
     pub fn alone(d_model: usize, context: usize) -> Self {
         Self {
             d_model,
@@ -43,42 +45,43 @@ impl AttentionShape {
     }
 }
 
-/// The order in which a kind can read.
+/// The reading directions that a kind supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// A query may see later keys or not, as its stack says.
+    /// A query may or may not see later keys, as the stack requires.
     EitherWay,
-    /// Every query sees keys on both sides: it cannot be causal.
+    /// Every query sees keys on both sides; the kind cannot be causal.
     BothWays,
     /// No query sees a later key.
     LeftToRight,
 }
 
-/// The surroundings that a kind can stand in.
+/// The surroundings that a kind supports.
 #[derive(Clone, Copy, Debug)]
 pub struct Abilities {
-    /// The order in which it reads.
+    /// The reading directions.
     pub reads: Reads,
-    /// The ways in which positions may act on its heads.
+    /// The ways in which positions may act on the heads.
     pub positions: &'static [Means],
-    /// Whether a rotation can turn values as it turns keys.
+    /// Whether a rotation can be applied to values as well as keys.
     pub turned_values: bool,
-    /// Whether documents of one row can be hidden from each other.
+    /// Whether documents of one row can be masked from each other.
     pub documents: bool,
     /// Whether the source of a prefix language model can see all of itself.
     pub prefix: bool,
-    /// Whether it can look at hidden states of earlier segments.
+    /// Whether the kind can attend to hidden states of earlier segments.
     pub segments: bool,
-    /// Whether it can look at a memory, as cross-attention.
+    /// Whether the kind can attend to a memory, as cross-attention.
     pub across: bool,
-    /// Whether it makes a weight for each query and key that it looks at: dropout, entropies and records act on those.
+    /// Whether the kind computes a weight for each query and key that it sees; dropout, entropies and records act on these
+    /// weights.
     pub weights: bool,
-    /// Whether scores of heads may stand beside those of keys.
+    /// Whether attention sinks may compete with the keys.
     pub sinks: bool,
 }
 
 impl Abilities {
-    /// Those of dot products over keys that are seen or hidden.
+    /// The abilities of dot-product attention over keys that are visible or masked.
     pub const ALL: Self = Self {
         reads: Reads::EitherWay,
         positions: &[Means::Rotation, Means::Bias, Means::Vectors],
@@ -92,92 +95,93 @@ impl Abilities {
     };
 }
 
-/// The facts of a kind; each default is that of dot products over all keys.
+/// The facts of a kind; the defaults are those of dot products over all keys.
 pub trait AttentionFacts {
-    /// Its row of the family's table.
+    /// Entry of this kind in its family's table.
     fn kind(&self) -> Kind;
 
-    /// The heads with their projections, whichever keys they see; of a kind with other projections those of multi-head
-    /// attention that are most like it.
+    /// Returns the heads with their projections, regardless of which keys they see. A kind with other projections returns the
+    /// multi-head settings that come closest.
     fn heads(&self) -> MultiHeadConfig;
 
-    /// Takes other heads, fewer or narrower ones: keys that have one number for each head are adapted.
+    /// Replaces the heads by others, for example fewer or narrower ones; settings with one number per head are adapted.
     fn take_heads(&mut self, heads: MultiHeadConfig);
 
-    /// Width of the part of a head that positions act on, in a model of width `d_model`.
+    /// Returns the width of the part of a head that positions act on, in a model of width `d_model`.
     fn d_head(&self, d_model: usize) -> usize {
         self.heads().d_head(d_model)
     }
 
-    /// The surroundings that it can stand in.
+    /// Returns the surroundings that the kind supports.
     fn abilities(&self) -> Abilities {
         Abilities::ALL
     }
 
-    /// Whether it sees the tokens that a task marks as global.
+    /// Whether the kind sees the tokens that a task marks as global.
     fn sees_globals(&self) -> bool {
         false
     }
 
-    /// Most keys that a query of `tokens` positions meets, those of earlier segments included.
+    /// Returns the maximum number of keys that a query meets among `tokens` positions, those of earlier segments included.
     fn keys(&self, tokens: usize, causal: bool) -> usize;
 
-    /// Whether each query meets every key that it may see in one product over its heads: keys that a task hides stay hidden, and
+    /// Whether each query meets every visible key in one product over its heads. Then keys that a task masks stay masked, and
     /// heads may be wider than values.
     fn meets_all(&self) -> bool {
         false
     }
 
-    /// Whether keys are the queries themselves, so that no keys can be made of other states ([`LayerContext::sources`]).
+    /// Whether the queries themselves serve as keys, so that keys cannot be computed from other states
+    /// ([`LayerContext::sources`]).
     ///
     /// [`LayerContext::sources`]: crate::nn::layer::LayerContext::sources
     fn keys_are_queries(&self) -> bool {
         false
     }
 
-    /// Whether results depend on absolute places in a row, because blocks are counted from its first position for example. A packed
-    /// document is then read otherwise than the same document alone.
+    /// Whether results depend on absolute positions in a row, for example because blocks are counted from its first position. A
+    /// packed document is then read differently from the same document by itself.
     fn counts_from_row(&self) -> bool {
         false
     }
 
-    /// Whether in inputs of so many tokens the keys that a query meets depend on all tokens of its row, those that it never
-    /// sees included: a later token may then change what an earlier position gives.
+    /// Whether, in inputs of this many tokens, the keys that a query meets depend on all tokens of its row, even on those that it
+    /// never sees. A later token may then change the output at an earlier position.
     fn regroups(&self, _tokens: usize) -> bool {
         false
     }
 
-    /// Faults of its keys; `d_model` is the model's width, when that is sound. The width of a head, when it has one.
+    /// Reports invalid settings and returns the width of a head, if valid; `d_model` is the model's width, if that is valid.
     fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize>;
 
-    /// Faults of its keys in a stack that reads inputs of up to so many positions, where that is known.
+    /// Reports invalid settings in a stack that reads inputs of up to `context` positions, if that is known.
     fn faults_within(&self, _context: Option<usize>, _causal: bool, _at: &mut TableFaults) {}
 
-    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
     fn kept(&self, d_model: usize) -> u128 {
         self.heads().kept(d_model)
     }
 
-    /// Multiplications of a forward pass in a model of width `d_model`: so many queries over the keys of `sources` positions,
-    /// of which each meets `keys`.
+    /// Returns the multiplications of a forward pass in a model of width `d_model`; `pairs` are the number of queries, the number
+    /// of source positions with keys, and the number of keys that each query meets.
     fn products(&self, d_model: usize, pairs: [usize; 3]) -> u128 {
         self.heads().products(d_model, pairs)
     }
 }
 
-/// The questions whose answers follow from a kind's facts.
+/// Questions that a kind's facts answer.
 impl AttentionConfig {
-    /// The name of its kind.
+    /// Returns the name of the kind.
     pub fn kind(&self) -> &'static str {
         self.facts().kind().kind
     }
 
-    /// The heads with their projections, whichever keys they see.
+    /// Returns the heads with their projections, regardless of which keys they see.
     pub fn heads(&self) -> MultiHeadConfig {
         self.facts().heads()
     }
 
-    /// The same with `number` of its heads for each number of them: of those of queries, of keys and values.
+    /// Returns the same attention with `number` applied to its numbers of query heads and of key and value heads.
     #[must_use]
     pub fn with_heads(&self, number: impl Fn(usize) -> usize) -> Self {
         let heads = self.heads();
@@ -191,7 +195,8 @@ impl AttentionConfig {
         changed
     }
 
-    /// The attention to a memory that goes with it: multi-head attention of the same heads where its kind has none.
+    /// Returns the matching cross-attention: multi-head attention with the same heads if the kind itself cannot attend to a
+    /// memory.
     #[must_use]
     pub fn across(&self) -> Self {
         match self.facts().abilities().across {
@@ -200,12 +205,13 @@ impl AttentionConfig {
         }
     }
 
-    /// How much it remembers of earlier segments, when it does.
+    /// Returns how much the layer remembers of earlier segments, if anything.
     pub fn segments(&self) -> Option<SegmentMemory> {
         self.facts().heads().segments()
     }
 
-    /// Remembers so many positions in evaluation and decoding; whether it remembers any at all.
+    /// Sets the memory in evaluation and decoding to this many positions, if the attention has a memory; returns whether it has
+    /// one.
     pub fn remember_at_evaluation(&mut self, positions: usize) -> bool {
         let mut heads = self.heads();
         let remembers = heads.segments().is_some();
@@ -216,7 +222,7 @@ impl AttentionConfig {
         remembers
     }
 
-    /// Faults of its keys; `d_model` is the model's width, when that is sound. The width of a head, when it has one.
+    /// Reports invalid settings and returns the width of a head, if valid; `d_model` is the model's width, if that is valid.
     pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
         let facts = self.facts();
         if !facts.abilities().segments && self.segments().is_some() {
@@ -232,7 +238,7 @@ impl AttentionConfig {
         facts.faults(d_model, at)
     }
 
-    /// Faults of its keys where it is cross-attention's.
+    /// Reports settings that are invalid in cross-attention.
     pub fn faults_across(&self, d_model: Option<usize>, at: &mut TableFaults) {
         if !self.facts().abilities().across {
             let rule = format!(
@@ -248,40 +254,41 @@ impl AttentionConfig {
         self.faults(d_model, at);
     }
 
-    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
     pub fn kept(&self, d_model: usize) -> u128 {
         self.facts().kept(d_model)
     }
 
-    /// Numbers that are kept of each row for the hidden states of earlier segments.
+    /// Returns how many values per row are kept for the hidden states of earlier segments.
     pub fn kept_earlier(&self, d_model: usize) -> u128 {
         self.facts().heads().kept_earlier(d_model)
     }
 
-    /// Multiplications of a forward pass over so many positions of a model of width `d_model`, which see each other.
+    /// Returns the multiplications of a forward pass over `tokens` positions that see each other, in a model of width `d_model`.
     pub fn products(&self, d_model: usize, tokens: usize, causal: bool) -> u128 {
         let facts = self.facts();
         facts.products(d_model, self.pairs(tokens, causal))
     }
 
-    /// Queries of so many positions which see each other, the positions whose keys they see, and most keys that one meets.
+    /// Returns, for `tokens` positions that see each other: the number of queries, the number of positions with keys, and the
+    /// maximum number of keys that a query meets.
     pub fn pairs(&self, tokens: usize, causal: bool) -> [usize; 3] {
         let facts = self.facts();
         let sources = tokens.saturating_add(facts.heads().memory);
         [tokens, sources, facts.keys(tokens, causal)]
     }
 
-    /// Query heads.
+    /// Returns the number of query heads.
     pub fn n_heads(&self) -> usize {
         self.facts().heads().n_heads
     }
 
-    /// Width of the part of a head that positions act on, in a model of width `d_model`.
+    /// Returns the width of the part of a head that positions act on, in a model of width `d_model`.
     pub fn d_head(&self, d_model: usize) -> usize {
         self.facts().d_head(d_model)
     }
 
-    /// Whether positions that act on heads in this way can be carried.
+    /// Whether the attention supports positions that act on its heads in this way.
     pub fn carries(&self, means: Means) -> bool {
         self.facts().abilities().positions.contains(&means)
     }

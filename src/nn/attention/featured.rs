@@ -1,7 +1,8 @@
-//! Attention by features of queries and keys, which `linear` and `performer` have in common: heads around sums.
+//! Attention by features of queries and keys, the common part of `linear` and `performer`: multi-head projections around sums of
+//! features.
 //!
-//! No weight of a query and a key is formed, so that there is none to drop, to record or to cap. In decoding a layer keeps the
-//! sums of each head ([`RunningSums`]), of a constant size; cross-attention keeps those of its memory.
+//! No weight of a query and a key is computed, so there is none to drop, record or cap. In decoding a layer keeps the sums of
+//! each head ([`RunningSums`]), whose size is constant; cross-attention keeps those of its memory.
 
 use super::MultiHeadConfig;
 use super::multi_head::MultiHead;
@@ -17,7 +18,7 @@ use crate::nn::state::{LayerState, StateUse};
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-/// Attention by features with its parameters.
+/// Attention by features, with its parameters.
 #[derive(Module, Debug)]
 pub struct Featured {
     /// Projections of queries, keys, values and outputs.
@@ -28,17 +29,17 @@ pub struct Featured {
     features: Source,
 }
 
-/// What features are made of.
+/// The source of the features.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
-    /// Of vectors alone.
+    /// Features of the vectors themselves.
     Plain(Features),
-    /// Of products with random vectors.
+    /// Features of products with random vectors.
     Random(RandomFeatures),
 }
 
 impl Featured {
-    /// Attention of a shape by features from `source`.
+    /// Builds the attention layer for this shape with features from `source`.
     pub(super) fn new(
         heads: &MultiHeadConfig,
         shape: &AttentionShape,
@@ -53,10 +54,10 @@ impl Featured {
         }
     }
 
-    /// The same with these random vectors in place of drawn ones, row after row: one row a feature.
+    /// Replaces the random vectors by these, row after row: one row per feature.
     ///
     /// # Panics
-    /// Where its features are not random, or the numbers are no such rows.
+    /// If the features are not random, or `rows` does not consist of whole rows.
     #[must_use]
     pub fn projected_on(mut self, rows: Vec<f32>) -> Self {
         match &mut self.features {
@@ -73,7 +74,7 @@ impl Featured {
         }
     }
 
-    /// The sums that are kept, if some are.
+    /// Takes the kept sums out of the state, if there are any.
     fn kept(&self, state: Option<&mut LayerState>) -> Option<RunningSums> {
         match state {
             Some(LayerState::Recurrent(vectors)) => {
@@ -112,7 +113,7 @@ impl Featured {
 impl Layer for Featured {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
         let map = self.map(&x, cx);
-        // The sums of a memory are made once.
+        // The sums of a memory are computed once.
         if cx.memory.is_some()
             && let Some(sums) = self.kept(cx.state.as_deref_mut())
         {
@@ -138,7 +139,7 @@ impl Layer for Featured {
     }
 }
 
-/// Where attention by features can stand, with positions of these sorts on its heads.
+/// Returns the abilities of attention by features, with these ways for positions to act on its heads.
 pub(super) fn abilities(positions: &'static [Means]) -> Abilities {
     Abilities {
         reads: Reads::EitherWay,
@@ -153,8 +154,8 @@ pub(super) fn abilities(positions: &'static [Means]) -> Abilities {
     }
 }
 
-/// Multiplications of a forward pass: projections, and `of_each` for each head and position, in which queries and keys are
-/// mapped and meet their sums.
+/// Returns the multiplications of a forward pass: those of the projections, and `of_each` for each head and position, for mapping
+/// queries and keys and multiplying them with the sums.
 pub(super) fn products(
     heads: &MultiHeadConfig,
     d_model: usize,
@@ -166,7 +167,7 @@ pub(super) fn products(
     heads.products(d_model, [queries, sources, 0]) + vectors * of_each
 }
 
-/// Faults of the heads' keys, where no score is formed.
+/// Reports invalid head settings of a kind that computes no scores.
 pub(super) fn faults(
     heads: &MultiHeadConfig,
     kind: &str,

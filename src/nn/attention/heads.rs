@@ -1,4 +1,4 @@
-//! The keys of multi-head attention, which all attention over heads has.
+//! The settings of multi-head attention, which all kinds with heads share.
 
 use super::multi_head::KIND;
 use super::multi_head::gate::Gate;
@@ -12,10 +12,10 @@ use crate::one_table::is_usual;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Heads of any attention.
+/// Maximum number of heads of any attention.
 const MOST_HEADS: usize = 4096;
 
-/// The knobs of multi-head attention.
+/// Settings of multi-head attention.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MultiHeadConfig {
@@ -33,8 +33,8 @@ pub struct MultiHeadConfig {
     pub d_head: Option<usize>,
     /// Whether queries, keys and values have biases.
     pub bias: bool,
-    /// Whether keys have a bias; as `bias` when absent. It moves no weights by itself, but position to content terms do see
-    /// it (DeBERTa has none).
+    /// Whether keys have a bias; as `bias` when absent. By itself it changes no weights, but position-to-content terms use it
+    /// (DeBERTa has none).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_bias: Option<bool>,
     /// Whether the output has a bias; as `bias` when absent.
@@ -42,47 +42,48 @@ pub struct MultiHeadConfig {
     pub out_bias: Option<bool>,
     /// Norm on each head's queries and keys. Source: Henry et al. 2020; Dehghani et al. 2023, section 2.
     pub qk_norm: NormConfig,
-    /// Whether `qk_norm` is of all heads' queries, and of all heads' keys, as one vector each. Source: OLMo et al. 2024, OLMo 2,
-    /// section 3.
+    /// Whether `qk_norm` treats the queries of all heads as one vector, and their keys as another. Source: OLMo et al. 2024, OLMo
+    /// 2, section 3.
     #[serde(skip_serializing_if = "is_usual")]
     pub qk_norm_across: bool,
-    /// Queries, keys and values are held between −clip and clip before all else. Source: MosaicML 2023, MPT; Groeneveld et al. 2024,
-    /// OLMo.
+    /// Limit on queries, keys and values, which are clamped to between −clip and clip first. Source: MosaicML 2023, MPT;
+    /// Groeneveld et al. 2024, OLMo.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clip: Option<f64>,
-    /// Scores become c·tanh(score/c). Source: Gemma Team 2024, section 2.
+    /// Soft cap c on the scores, which become c·tanh(score/c). Source: Gemma Team 2024, section 2.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub softcap: Option<f64>,
-    /// A score that stands beside those of all keys without a value, so that a head may look at nothing: 0, or learned for each head.
+    /// An extra score without a value beside those of all keys, so that a head may attend to nothing: 0, or learned for each
+    /// head.
     /// Source: Miller 2023; OpenAI 2025, gpt-oss model card, section 2.2.
     #[serde(skip_serializing_if = "is_usual")]
     pub sinks: Sinks,
-    /// A gate on the heads' results, σ of a linear map of the query's input: a number for each element, or for each head; none when
-    /// absent. Source: Qiu et al. 2025, arXiv:2505.06708, section 2.2.
+    /// A gate on the heads' results, σ of a linear map of the query's input: one value for each element, or for each head; none
+    /// when absent. Source: Qiu et al. 2025, arXiv:2505.06708, section 2.2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<Gate>,
-    /// Factor on the scores; 1/√d_head when absent. With `[model.mup]` that of the narrower model. Source: Vaswani et al. 2017,
-    /// section 3.2.1.
+    /// Factor on the scores; 1/√d_head when absent. With `[model.mup]`, the factor of the narrower model. Source: Vaswani et al.
+    /// 2017, section 3.2.1.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<f64>,
-    /// Coefficient of a loss that drives the heads' outputs apart: their mean cosine, named
-    /// `head_similarity`; 0 leaves it out. Source: Li et al. 2018, section 3.
+    /// Coefficient of a loss that drives the heads' outputs apart, their mean cosine, reported as `head_similarity`; 0 leaves it
+    /// out. Source: Li et al. 2018, section 3.
     #[schemars(range(min = 0))]
     pub head_diversity: f64,
-    /// Hidden states of earlier segments that are looked at, the newest ones; 0 for none.
+    /// Number of hidden states of earlier segments that the layer attends to, the newest ones; 0 for none.
     /// Source: Dai et al. 2019, section 3.2.
     #[schemars(range(max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "is_usual")]
     pub memory: usize,
-    /// The same in evaluation and decoding; `memory` when absent. With 0 decoding sees its text as one segment, up to the
+    /// `memory` in evaluation and decoding; `memory` itself when absent. With 0, decoding sees its text as one segment, up to the
     /// context. Source: Dai et al. 2019, section 3.2.
     #[schemars(range(max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_at_evaluation: Option<usize>,
-    /// Whether each query sees as many keys as `memory` has, its own among them.
+    /// Whether each query sees as many keys as `memory` has positions, its own included.
     /// Source: Dai et al. 2019, released code.
     #[serde(skip_serializing_if = "is_usual")]
     pub same_length: bool,
@@ -113,7 +114,7 @@ impl Default for MultiHeadConfig {
 }
 
 impl MultiHeadConfig {
-    /// Faults of its keys; `d_model` is the model's width, when that is sound. The width of a head, when it has one.
+    /// Reports invalid settings and returns the width of a head, if valid; `d_model` is the model's width, if that is valid.
     pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
         at.within("qk_norm", |at| self.qk_norm.faults(at));
         if self.qk_norm_across && self.qk_norm.is_none() {
@@ -166,11 +167,11 @@ impl MultiHeadConfig {
         head.then(|| self.d_head(d_model))
     }
 
-    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
     pub fn kept(&self, d_model: usize) -> u128 {
         let (heads, kv_heads) = (self.n_heads as u128, self.n_kv_heads() as u128);
         let gate = self.gate_width(d_model);
-        // The gate's numbers, and results after it.
+        // The gate's values, and the results after it.
         let gated = match gate {
             0 => 0,
             gate => gate + heads * self.d_head(d_model) as u128,
@@ -178,14 +179,15 @@ impl MultiHeadConfig {
         2 * (heads + kv_heads) * self.d_head(d_model) as u128 + gated
     }
 
-    /// Numbers of a position's gate.
+    /// Returns the width of a position's gate.
     fn gate_width(&self, d_model: usize) -> u128 {
         let heads = [self.n_heads, self.d_head(d_model)];
         self.gate.map_or(0, |gate| gate.width(heads) as u128)
     }
 
-    /// Multiplications of a forward pass in a model of width `d_model`: so many queries over the keys of `sources`
-    /// positions, of which each sees `keys`. Projections, scores, and weighted values; a causal mask is no discount.
+    /// Returns the multiplications of a forward pass in a model of width `d_model`: `queries` queries over the keys of `sources`
+    /// positions, of which each query sees `keys`. Counts projections, scores and weighted values; a causal mask gives no
+    /// discount.
     pub fn products(&self, d_model: usize, [queries, sources, keys]: [usize; 3]) -> u128 {
         let [d_model, queries, sources, keys] =
             [d_model, queries, sources, keys].map(|n| n as u128);
@@ -198,14 +200,14 @@ impl MultiHeadConfig {
         2 * d_model * (queries * width + sources * kv_width) + 2 * queries * keys * width + gate
     }
 
-    /// Numbers that are kept of each row for the hidden states of earlier segments: themselves, as they are read, their
-    /// keys and values.
+    /// Returns how many values per row are kept for the hidden states of earlier segments: the states themselves, the states as
+    /// the layer reads them, their keys and their values.
     pub fn kept_earlier(&self, d_model: usize) -> u128 {
         let width = self.n_kv_heads() as u128 * self.d_head(d_model) as u128;
         2 * self.memory as u128 * (d_model as u128 + width)
     }
 
-    /// How much it remembers of earlier segments, when it does.
+    /// Returns how much the layer remembers of earlier segments, if anything.
     pub fn segments(&self) -> Option<SegmentMemory> {
         let segments = SegmentMemory {
             training: self.memory,
@@ -216,12 +218,12 @@ impl MultiHeadConfig {
         some.then_some(segments)
     }
 
-    /// Key and value heads.
+    /// Returns the number of key and value heads.
     pub fn n_kv_heads(&self) -> usize {
         self.n_kv_heads.unwrap_or(self.n_heads)
     }
 
-    /// Width of a head in a model of width `d_model`.
+    /// Returns the width of a head in a model of width `d_model`.
     pub fn d_head(&self, d_model: usize) -> usize {
         self.d_head.unwrap_or(d_model / self.n_heads.max(1))
     }
@@ -246,7 +248,7 @@ impl AttentionFacts for MultiHeadConfig {
         *self = heads;
     }
 
-    /// The one kind whose scores may each have a number of their own.
+    /// This kind supports every way for positions to act, even a separate bias for each query and key.
     fn abilities(&self) -> Abilities {
         Abilities {
             positions: &[

@@ -1,10 +1,10 @@
 //! Linear attention: y_i = φ(q_i) Σ_j φ(k_j) v_jᵀ / (φ(q_i) Σ_j φ(k_j)) with φ(x) = elu(x) + 1, over all keys, or those up to
 //! the query (Katharopoulos et al. 2020, arXiv:2006.16236, sections 3.2 and 3.3).
 //!
-//! Time and memory grow with the length, and a token of decoding costs the same however long the text is. A head's rotation by
-//! position is refused: φ of a turned vector depends on where both stand, not on their distance alone, and turning φ(x)
-//! itself, as RoFormer's section 3.3 does above the fraction line only, makes weights that do not sum to 1. Performer's
-//! features carry rotations exactly, in their mean.
+//! Time and memory grow linearly with the length, and decoding a token costs the same however long the text is. Rotary positions
+//! on heads are rejected: φ of a rotated vector depends on both absolute positions, not only on their distance, and rotating φ(x)
+//! itself, as RoFormer's section 3.3 does in the numerator only, gives weights that do not sum to 1. Performer's features respect
+//! rotations exactly, in expectation.
 
 use super::featured::{self, Featured, Source};
 use super::multi_head::MultiHeadConfig;
@@ -16,7 +16,7 @@ use crate::one_table::one_table;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "linear",
     summary: "products of elu(x) + 1 in place of a softmax; time and memory linear in the length, decoding at constant cost",
@@ -24,7 +24,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"linear\", n_heads = 4 }",
 };
 
-/// The knobs of linear attention: those of multi-head attention that act before or after the weights.
+/// Settings of linear attention: those of multi-head attention that act before or after the weights.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct LinearConfig {
@@ -37,7 +37,7 @@ pub struct LinearConfig {
 one_table!(LinearConfig, heads: MultiHeadConfig, |_| &[]);
 
 impl LinearConfig {
-    /// Attention of a shape.
+    /// Builds the attention layer for this shape.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> Featured {
         Featured::new(&self.heads, shape, init, Source::Plain(Features::Elu))
     }

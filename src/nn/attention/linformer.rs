@@ -1,15 +1,16 @@
-//! Linformer: keys and values are projected along positions to k of them before queries meet them, so that time and memory
-//! grow with the length (Wang et al. 2020, section 4): head_i = softmax(scale·Q_i(E_i K_i)ᵀ)·(F_i V_i), E and F `[k, context]`.
+//! Linformer: keys and values are projected along positions to k of them before queries meet them, so that time and memory grow
+//! linearly with the length (Wang et al. 2020, section 4): head_i = softmax(scale·Q_i(E_i K_i)ᵀ)·(F_i V_i), E and F
+//! `[k, context]`.
 //!
-//! A position has its own column of E and F: a text that is shorter than the context uses the first ones. Keys and values of
-//! positions that fill rows up are zeros before the projection, so that padding changes nothing. Every projected key is made
-//! of all positions: no query can be kept from a later key, from another document or from what stands at a distance, and
-//! positions reach attention through the embeddings alone.
+//! Each position has its own column of E and F: a text shorter than the context uses the first columns. Keys and values of
+//! padding are zeroed before the projection, so that padding changes nothing. Every projected key mixes all positions. Hence no
+//! query can be kept from later keys, from other documents or from distant keys, and positions can act only through the
+//! embeddings.
 //!
-//! Sharing (section 4, "additional efficiency techniques"): `none` gives each head its own E and F, `headwise` one E and one
-//! F for all heads of a layer, `key_value` one E = F for a layer, `layerwise` one E = F for all layers that have these
-//! keys; it stands in the first of them. E and F are drawn from normals of variance 1/k, the random projections of the
-//! paper's proof (theorem 2), whatever scheme draws the other matrices.
+//! Sharing (section 4, "additional efficiency techniques"): `none` gives each head its own E and F, `headwise` one E and one F
+//! for all heads of a layer, `key_value` one E = F for a layer, `layerwise` one E = F for all layers with the same settings,
+//! stored in the first of them. E and F are drawn from normals of variance 1/k, as the random projections of the paper's proof
+//! (theorem 2), whatever scheme initialises the other matrices.
 
 use super::multi_head::{MultiHead, MultiHeadConfig};
 use super::{Abilities, Attended, AttentionFacts, AttentionShape, Kind, Reads};
@@ -25,7 +26,7 @@ use burn::tensor::{Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "linformer",
     summary: "keys and values are projected along positions to k of them; time and memory linear in the length; reads both ways",
@@ -33,22 +34,22 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"linformer\", n_heads = 4, k = 64, sharing = \"headwise\" }",
 };
 
-/// Which heads and layers have a projection in common.
+/// Which heads and layers share a projection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
-    /// Each head has its own for keys and for values.
+    /// Each head has one projection for keys and one for values.
     None,
-    /// The heads of a layer have one for keys and one for values.
+    /// The heads of a layer share one projection for keys and one for values.
     #[default]
     Headwise,
-    /// A layer has one for keys and values.
+    /// A layer has one projection for both keys and values.
     KeyValue,
-    /// All layers with these keys have one.
+    /// All layers with the same settings share one projection.
     Layerwise,
 }
 
-/// The knobs of Linformer: those of multi-head attention, the number of projected keys and who shares projections.
+/// Settings of Linformer: those of multi-head attention, the number of projected keys and the sharing of projections.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct LinformerConfig {
@@ -56,10 +57,10 @@ pub struct LinformerConfig {
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
-    /// Keys and values that positions are projected to. Source: Wang et al. 2020, section 4.
+    /// Number of keys and values that positions are projected to. Source: Wang et al. 2020, section 4.
     #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     pub k: usize,
-    /// Which heads and layers have a projection in common. Source: Wang et al. 2020, section 4.
+    /// Which heads and layers share a projection. Source: Wang et al. 2020, section 4.
     pub sharing: Sharing,
 }
 
@@ -75,13 +76,13 @@ impl Default for LinformerConfig {
 
 one_table!(LinformerConfig, heads: MultiHeadConfig, |_| &[]);
 
-/// The roles of the parameters of [`Projection`].
+/// Roles of the parameters of [`Projection`].
 pub const ROLES: Roles = Roles::new("Projection", &[("weight", WEIGHT)]);
 
-/// A linear map of positions.
+/// A linear map along positions.
 #[derive(Module, Debug)]
 pub struct Projection {
-    /// `[k, context]`, or where heads have their own `[kv heads·k, context]`, head after head.
+    /// `[k, context]`, or `[kv heads·k, context]`, head after head, if each head has its own.
     pub weight: Param<Tensor<2>>,
 }
 
@@ -96,11 +97,11 @@ impl Projection {
 /// Linformer attention with its parameters.
 #[derive(Module, Debug)]
 pub struct Linformer {
-    /// Queries, keys and values by heads, and the output's matrix.
+    /// Projections of queries, keys, values and the output.
     pub heads: MultiHead,
-    /// Projects keys, and values where they have no map of their own; absent where an earlier layer has it.
+    /// The projection of keys, and of values too if they have none of their own; absent if an earlier layer lends it.
     pub project_keys: Option<Projection>,
-    /// Projects values.
+    /// The separate projection of values.
     pub project_values: Option<Projection>,
     k: usize,
     context: usize,
@@ -109,7 +110,7 @@ pub struct Linformer {
 }
 
 impl LinformerConfig {
-    /// Attention of a shape.
+    /// Builds the attention layer for this shape.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> Linformer {
         let heads = MultiHead::new(&self.heads, shape, init);
         let maps = match self.sharing {
@@ -166,7 +167,7 @@ impl AttentionFacts for LinformerConfig {
         self.heads.faults(d_model, at)
     }
 
-    /// Beside what all heads keep, the keys and values of a position once more, in the order in which they are projected.
+    /// Besides what all heads keep: keys and values once more, transposed for the projection.
     fn kept(&self, d_model: usize) -> u128 {
         self.heads.kept(d_model) + 2 * self.kv_width(d_model)
     }
@@ -185,7 +186,7 @@ impl LinformerConfig {
 }
 
 impl Linformer {
-    /// `x` `[batch, kv heads, positions, d_head]` projected to `[batch, kv heads, k, d_head]`.
+    /// Projects `x` `[batch, kv heads, positions, d_head]` to `[batch, kv heads, k, d_head]`.
     fn projected(&self, x: Tensor<4>, weight: &Tensor<2>) -> Tensor<4> {
         let [batch, heads, positions, d_head] = x.dims();
         assert!(
@@ -234,7 +235,7 @@ impl Linformer {
     }
 }
 
-/// `x` `[batch, heads, positions, d_head]` with zeros at the positions behind the rows' lengths.
+/// Returns `x` `[batch, heads, positions, d_head]` with zeros at the positions beyond the rows' lengths.
 pub(super) fn without_padding(x: Tensor<4>, lengths: Option<&[usize]>) -> Tensor<4> {
     let [batch, _, positions, _] = x.dims();
     let Some(factors) = padding::tokens(lengths, positions) else {

@@ -1,10 +1,10 @@
 //! Local attention over blocks: with blocks of b positions, a query at position i sees the keys of its own block ⌊i/b⌋, of the
-//! `look_back` blocks before it and, where its stack reads both ways, of the `look_ahead` blocks after it.
+//! `look_back` blocks before it and, if its stack reads both ways, of the `look_ahead` blocks after it.
 //!
-//! With no block before it this is the local attention of T-DMCA (Liu et al. 2018, "Generating Wikipedia by summarizing long
-//! sequences", section 4.2.3); with one it is Reformer's (Kitaev et al. 2020, released code, num_chunks_before and
-//! num_chunks_after). Everything else is multi-head attention. Other blocks are never computed, so time and memory grow with
-//! the length; in decoding a layer keeps the keys that a later query may see, and no others.
+//! With `look_back` = 0 this is the local attention of T-DMCA (Liu et al. 2018, "Generating Wikipedia by summarizing long
+//! sequences", section 4.2.3); with 1 it is Reformer's (Kitaev et al. 2020, released code, num_chunks_before and
+//! num_chunks_after). Everything else is multi-head attention. Other blocks are never computed, so time and memory grow linearly
+//! with the length. In decoding a layer keeps only the keys that a later query may see.
 
 use super::multi_head::{MultiHead, MultiHeadConfig};
 use super::{Abilities, Attended, AttentionFacts, AttentionShape, Kind, Weighs};
@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "local",
     summary: "each position sees its own block and some beside it; time and memory linear in the length",
@@ -26,7 +26,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"local\", n_heads = 4, block = 64, look_back = 1 }",
 };
 
-/// The knobs of local attention: those of multi-head attention, the size of a block and how many are seen.
+/// Settings of local attention: those of multi-head attention, the size of a block and how many blocks are seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct LocalConfig {
@@ -37,10 +37,10 @@ pub struct LocalConfig {
     /// Positions of a block. Source: Liu et al. 2018, section 4.2.3.
     #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     pub block: usize,
-    /// Blocks before its own that a query sees.
+    /// Number of blocks before its own that a query sees.
     #[schemars(range(max = crate::faults::LONGEST))]
     pub look_back: usize,
-    /// Blocks after its own that a query sees where its stack reads both ways; `look_back` when absent.
+    /// Number of blocks after its own that a query sees if its stack reads both ways; `look_back` when absent.
     #[schemars(range(max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub look_ahead: Option<usize>,
@@ -60,7 +60,7 @@ impl Default for LocalConfig {
 one_table!(LocalConfig, heads: MultiHeadConfig, |_| &[]);
 
 impl LocalConfig {
-    /// The blocks that a query of a stack sees.
+    /// Returns the blocks that a query of a stack sees.
     fn blocks(&self, causal: bool) -> Blocks {
         let ahead = self.look_ahead.unwrap_or(self.look_back);
         Blocks {
@@ -70,7 +70,7 @@ impl LocalConfig {
         }
     }
 
-    /// Attention of a shape to the keys of these blocks.
+    /// Builds the attention layer for this shape over these blocks.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> MultiHead {
         MultiHead::new(&self.heads, shape, init).weighed(self.blocks(shape.causal))
     }
@@ -132,7 +132,7 @@ impl AttentionFacts for LocalConfig {
     }
 }
 
-/// A query's own block and those beside it.
+/// A query's own block and its neighbours.
 #[derive(Clone, Copy, Debug)]
 struct Blocks {
     block: usize,
@@ -141,7 +141,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// The keys that queries at these positions see, of so many.
+    /// Returns the range of keys, out of `keys`, that queries at these positions see.
     fn of(self, positions: &Range<usize>, keys: usize) -> Range<usize> {
         let [first, last] = [positions.start, positions.end - 1].map(|at| at / self.block);
         let start = first.saturating_sub(self.back) * self.block;

@@ -1,7 +1,7 @@
-//! Attention: the half of a block in which positions look at each other.
+//! Attention: the half of a block in which positions attend to each other.
 //!
-//! The state of incremental decoding is a value that the caller owns ([`super::state`]); there is one forward
-//! for training, evaluation and decoding.
+//! The state of incremental decoding is a value that the caller owns ([`super::state`]); the same forward function serves
+//! training, evaluation and decoding.
 
 mod across;
 pub mod adaptive_span;
@@ -75,7 +75,7 @@ pub const KINDS: &[Kind] = &[
     differential::KIND,
 ];
 
-/// Which attention a model uses.
+/// The attention of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum AttentionConfig {
@@ -83,27 +83,27 @@ pub enum AttentionConfig {
     MultiHead(MultiHeadConfig),
     /// Scaled dot products over a position's neighbours.
     SlidingWindow(SlidingWindowConfig),
-    /// Scaled dot products inside of blocks and over those beside them.
+    /// Scaled dot products over a position's own block and neighbouring blocks.
     Local(LocalConfig),
     /// Scaled dot products over neighbouring, global and random blocks.
     BigBird(BigBirdConfig),
     /// Scaled dot products over the last positions in some heads, every stride-th in the others.
     Strided(StridedConfig),
-    /// Scaled dot products over a position's block in some heads, the last positions of every block in the others.
+    /// Scaled dot products over a position's own block in some heads, over the last positions of every block in the others.
     Fixed(FixedConfig),
     /// Scaled dot products over keys that are projected along positions.
     Linformer(LinformerConfig),
-    /// Scaled dot products over keys that a strided convolution makes fewer.
+    /// Scaled dot products over keys whose number a strided convolution reduces.
     MemoryCompressed(MemoryCompressedConfig),
     /// Scaled dot products over a span that each head learns.
     AdaptiveSpan(AdaptiveSpanConfig),
-    /// Products of elu(x) + 1.
+    /// Products of the features elu(x) + 1.
     Linear(LinearConfig),
     /// A softmax estimated by random features.
     Performer(PerformerConfig),
-    /// Scaled dot products with positions of the same bucket.
+    /// Scaled dot products over positions of the same hash bucket.
     Lsh(LshConfig),
-    /// Scaled dot products over keys and values that are made of a narrow vector of each position.
+    /// Scaled dot products over keys and values that are computed from a narrow vector of each position.
     Latent(LatentConfig),
     /// The difference of the softmaxes of two heads.
     Differential(DifferentialConfig),
@@ -116,7 +116,7 @@ impl Default for AttentionConfig {
 }
 
 impl AttentionConfig {
-    /// Attention of this shape.
+    /// Builds the attention layer for this shape.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> Attention {
         match self {
             Self::MultiHead(c) => Attention::MultiHead(MultiHead::new(c, shape, init)),
@@ -136,7 +136,7 @@ impl AttentionConfig {
         }
     }
 
-    /// What checks and plans ask of it.
+    /// Returns the facts that checks and plans query.
     pub fn facts(&self) -> &dyn AttentionFacts {
         match self {
             Self::MultiHead(c) => c,
@@ -176,39 +176,39 @@ impl AttentionConfig {
     }
 }
 
-/// An attention with its parameters.
+/// An attention layer with its parameters.
 #[derive(Module, Debug)]
 pub enum Attention {
     /// Scaled dot products over all positions.
     MultiHead(MultiHead),
     /// Scaled dot products over a position's neighbours.
     SlidingWindow(MultiHead),
-    /// Scaled dot products inside of blocks and over those beside them.
+    /// Scaled dot products over a position's own block and neighbouring blocks.
     Local(MultiHead),
     /// Scaled dot products over neighbouring, global and random blocks.
     BigBird(MultiHead),
     /// Scaled dot products over the last positions, and over every stride-th.
     Strided(MultiHead),
-    /// Scaled dot products over a position's block, and over the last positions of every block.
+    /// Scaled dot products over a position's own block, and over the last positions of every block.
     Fixed(MultiHead),
     /// Scaled dot products over keys that are projected along positions.
     Linformer(Linformer),
-    /// Scaled dot products over keys that a strided convolution makes fewer.
+    /// Scaled dot products over keys whose number a strided convolution reduces.
     MemoryCompressed(MemoryCompressed),
     /// Scaled dot products over a span that each head learns.
     AdaptiveSpan(AdaptiveSpan),
-    /// Products of features.
+    /// Products of features (linear attention and Performer).
     Featured(Featured),
-    /// Scaled dot products with positions of the same bucket.
+    /// Scaled dot products over positions of the same hash bucket.
     Lsh(Lsh),
-    /// Scaled dot products over keys and values that are made of a narrow vector of each position.
+    /// Scaled dot products over keys and values that are computed from a narrow vector of each position.
     Latent(Latent),
     /// The difference of the softmaxes of two heads.
     Differential(Differential),
 }
 
 impl Attention {
-    /// The layer that acts: within a sequence, or from a sequence to the memory of its context.
+    /// Returns the variant's layer: self-attention, or attention to the memory of its context.
     pub fn layer(&self) -> &dyn Layer {
         match self {
             Self::MultiHead(layer)
@@ -227,7 +227,7 @@ impl Attention {
         }
     }
 
-    /// Whether it sees the tokens that a task marks as global.
+    /// Whether the layer sees the tokens that a task marks as global.
     pub fn sees_globals(&self) -> bool {
         match self {
             Self::MultiHead(layer) | Self::SlidingWindow(layer) => layer.sees_globals(),

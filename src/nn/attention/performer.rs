@@ -1,11 +1,11 @@
-//! Performer: softmax attention estimated by products of random features, FAVOR+ (Choromanski et al. 2021,
-//! arXiv:2009.14794). With w the rows of a random matrix, exp(x·y) is the mean of exp(w·x − |x|²/2)·exp(w·y − |y|²/2), all
-//! features are positive, and the error falls as 1/√features; orthogonal rows make it smaller (theorem 2).
+//! Performer: softmax attention estimated by products of random features, FAVOR+ (Choromanski et al. 2021, arXiv:2009.14794).
+//! With w the rows of a random matrix, exp(x·y) is the mean of exp(w·x − |x|²/2)·exp(w·y − |y|²/2). All features are positive,
+//! and the error falls as 1/√features; orthogonal rows reduce it further (theorem 2).
 //!
-//! `kernel = "relu"` has relu(w·x) for the exponential (generalised attention). What is subtracted before exponentials is
-//! [`Features::Exponential`]'s; the matrix and its draws are [`super::random_features`]'s. The mean over draws of either
-//! kernel depends on lengths of queries and keys and the angle between them alone, so that rotary positions keep their meaning:
-//! queries and keys are turned before their features are made.
+//! `kernel = "relu"` uses relu(w·x) in place of the exponential (generalised attention). [`Features::Exponential`] describes what
+//! is subtracted before exponentials, [`super::random_features`] the matrix and its draws. For either kernel, the mean over draws
+//! depends only on the lengths of queries and keys and the angle between them, so that rotary positions keep their meaning:
+//! queries and keys are rotated before their features are computed.
 
 use super::featured::{self, Featured, Source};
 use super::multi_head::MultiHeadConfig;
@@ -19,7 +19,7 @@ use crate::one_table::one_table;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "performer",
     summary: "a softmax estimated by random features, which training redraws; time and memory linear in the length",
@@ -27,17 +27,17 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"performer\", n_heads = 4, features = 64, redraw = 1000 }",
 };
 
-/// The function of a query and a key that products of features estimate.
+/// The function of a query and a key that is estimated by products of features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Estimates {
-    /// exp(scale·q·k), whose normalised weights are the softmax's.
+    /// exp(scale·q·k); the normalised weights are those of softmax.
     Softmax,
     /// The mean of relu(w·q)·relu(w·k) over random w.
     Relu,
 }
 
-/// The knobs of Performer: those of multi-head attention that act before or after the weights, and its features.
+/// Settings of Performer: those of multi-head attention that act before or after the weights, and its features.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct PerformerConfig {
@@ -45,18 +45,18 @@ pub struct PerformerConfig {
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
-    /// Random features; d_head·ln d_head, rounded down, when absent. Source: Choromanski et al. 2021, section 2.2.
+    /// Number of random features; d_head·ln d_head, rounded down, when absent. Source: Choromanski et al. 2021, section 2.2.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub features: Option<usize>,
-    /// What they estimate. Source: Choromanski et al. 2021, section 2.2.
+    /// The function that the features estimate. Source: Choromanski et al. 2021, section 2.2.
     pub kernel: Estimates,
     /// Lengths of the random vectors. Source: Choromanski et al. 2021, section 2.4.
     pub row_norms: RowNorms,
-    /// Steps after which training draws other random vectors; with 0 those of the first step stay. Evaluation has those of
-    /// the first step.
+    /// Number of steps after which training draws new random vectors; with 0 those of the first step stay. Evaluation uses those
+    /// of the first step.
     pub redraw: usize,
-    /// Added to each feature; 0.0001 of a softmax and 0.001 of relu when absent.
+    /// Added to each feature; 0.0001 for softmax and 0.001 for relu when absent.
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eps: Option<f64>,
@@ -78,13 +78,13 @@ impl Default for PerformerConfig {
 one_table!(PerformerConfig, heads: MultiHeadConfig, |_| &[]);
 
 impl PerformerConfig {
-    /// Random features of heads of this width.
+    /// Returns the number of random features for heads of this width.
     fn features(&self, d_head: usize) -> usize {
         let d = d_head as f64;
         self.features.unwrap_or(((d * d.ln()) as usize).max(1))
     }
 
-    /// Attention of a shape.
+    /// Builds the attention layer for this shape.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> Featured {
         let d_head = self.heads.d_head(shape.d_model);
         let scale = self.heads.scale.unwrap_or(1.0 / (d_head as f64).sqrt());
@@ -105,7 +105,7 @@ impl PerformerConfig {
 }
 
 impl AttentionFacts for PerformerConfig {
-    /// Estimates of turned queries and keys depend on their places, not on their distance alone.
+    /// Estimates from rotated queries and keys depend on their absolute positions, not only on their distance.
     fn counts_from_row(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! The maps of multi-head attention as position schemes use them, to project vectors of distances.
+//! The projections of multi-head attention as position schemes use them, to project vectors of distances.
 
 use super::multi_head::MultiHead;
 use crate::nn::position::Projections;

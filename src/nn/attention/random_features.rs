@@ -1,13 +1,13 @@
-//! The random vectors of Performer's features: blocks of orthogonal rows (Choromanski et al. 2021, section 2.4 and appendix
-//! B), one matrix for all heads of a layer.
+//! The random vectors of Performer's features: blocks of orthogonal rows (Choromanski et al. 2021, section 2.4 and appendix B),
+//! one matrix for all heads of a layer.
 //!
-//! A block is as many normal vectors as they have elements, made orthogonal by Gram and Schmidt; the last block may be cut. Such
-//! rows point everywhere alike. The factor of a QR decomposition, which other implementations take as it is, does not: the signs
-//! that LAPACK gives it leave an error that does not fall with the features.
+//! A block consists of as many normal vectors as they have elements, made orthogonal by Gram-Schmidt; the last block may be cut.
+//! Such rows are distributed uniformly over directions. The Q factor of a QR decomposition, which other implementations use as it
+//! is, is not: the signs that LAPACK gives it leave an error that does not fall with the number of features.
 //!
-//! A matrix is a function of (seed, layer, number of the draw), and the number is step / `redraw`: nothing of it is in a
-//! checkpoint, a resumed run draws what it would have drawn, and all micro-batches of a step have one matrix. Evaluation and
-//! decoding have draw 0: an estimate for any draw is one for each of them.
+//! A matrix is a function of (seed, layer, number of the draw), where the number is step / `redraw`. Nothing is stored in a
+//! checkpoint: a resumed run draws the same matrices, and all micro-batches of a step share one. Evaluation and decoding use draw
+//! 0, since any draw estimates the same function.
 
 use crate::kernel::prefix_sums::{FeatureMap, Features};
 use crate::nn::init::Init;
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RowNorms {
-    /// Those of normal vectors, so that features estimate without bias.
+    /// Lengths of normal vectors, so that the features' estimate is unbiased.
     Chi,
     /// √d_head each (regularised).
     Constant,
@@ -31,23 +31,23 @@ pub enum RowNorms {
 /// The number of a draw and its vectors.
 type Draw = (u64, Arc<[f32]>);
 
-/// Features over drawn vectors.
+/// Features computed from drawn vectors.
 #[derive(Clone, Debug)]
 pub struct RandomFeatures {
     features: Features,
-    /// Vectors, and numbers of each.
+    /// Number of vectors, and elements of each.
     sizes: [usize; 2],
     norms: RowNorms,
     redraw: u64,
     /// Seed and part of the model.
     seed: [u64; 2],
     given: Option<Arc<[f32]>>,
-    /// The newest draw and its number: a function of the number that is not computed again.
+    /// The newest draw and its number, cached.
     drawn: Arc<Mutex<Option<Draw>>>,
 }
 
 impl RandomFeatures {
-    /// `count` features of vectors of `d` numbers for a part of a model.
+    /// Creates features for a part of a model; `sizes` are the number of features and the width of a head.
     pub fn new(
         features: Features,
         sizes: [usize; 2],
@@ -66,7 +66,7 @@ impl RandomFeatures {
         }
     }
 
-    /// Takes these vectors, row after row, for good.
+    /// Uses these vectors, row after row, in place of draws.
     pub(super) fn give(&mut self, rows: Vec<f32>) {
         let d = self.sizes[1].max(1);
         assert!(rows.len().is_multiple_of(d), "whole random vectors");
@@ -74,7 +74,7 @@ impl RandomFeatures {
         self.given = Some(rows.into());
     }
 
-    /// The map of a pass.
+    /// Returns the feature map for a pass.
     pub fn map(&self, pass: &Pass, device: &Device) -> FeatureMap {
         let rows = match &self.given {
             Some(rows) => rows.clone(),
@@ -90,7 +90,7 @@ impl RandomFeatures {
         }
     }
 
-    /// The vectors of a draw.
+    /// Returns the vectors of a draw.
     fn vectors(&self, number: u64) -> Arc<[f32]> {
         let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
         match &*drawn {
@@ -106,7 +106,7 @@ impl RandomFeatures {
     }
 }
 
-/// `rows` random vectors of `d` numbers, orthogonal in blocks of `d`.
+/// Draws `rows` random vectors of `d` elements, orthogonal in blocks of `d`.
 pub fn orthogonal([rows, d]: [usize; 2], norms: RowNorms, mut stream: Stream) -> Vec<f32> {
     let mut all = Vec::with_capacity(rows * d);
     while all.len() < rows * d {
@@ -130,12 +130,12 @@ fn normals(d: usize, stream: &mut Stream) -> Vec<f64> {
     (0..d).map(|_| f64::from(stream.normal())).collect()
 }
 
-/// `d` orthogonal vectors of length 1 in random directions.
+/// Draws `d` orthogonal vectors of length 1 in random directions.
 fn block(d: usize, stream: &mut Stream) -> Vec<Vec<f64>> {
     let mut rows: Vec<Vec<f64>> = Vec::with_capacity(d);
     while rows.len() < d {
         let mut row = normals(d, stream);
-        // Twice, since the first time leaves rounding errors along the other rows.
+        // Done twice, since one pass leaves rounding errors along the other rows.
         for _ in 0..2 {
             for other in &rows {
                 let along = dot(&row, other);
@@ -143,7 +143,7 @@ fn block(d: usize, stream: &mut Stream) -> Vec<Vec<f64>> {
             }
         }
         let norm = dot(&row, &row).sqrt();
-        // A vector within the span of the others, of which rounding errors alone are left, is drawn again.
+        // If a vector lies within the span of the others, only rounding errors are left, and it is drawn again.
         if norm > 1e-6 {
             rows.push(row.iter().map(|x| x / norm).collect());
         }
@@ -185,7 +185,7 @@ mod tests {
             })
             .sum();
         let mean = squares / draws as f64;
-        // χ² of 12 has a variance of 24; of 600 the mean is within 4 standard errors.
+        // A χ² variable with 12 degrees of freedom has variance 24; the mean of 600 of them is within 4 standard errors.
         assert!(
             (mean - d as f64).abs() < 4.0 * (24.0f64 / 600.0).sqrt(),
             "{mean}"

@@ -1,26 +1,26 @@
-//! Segment recurrence: attention also looks at the hidden states that its layer read in earlier segments, without their
-//! gradients (Dai et al. 2019, Transformer-XL, section 3.2).
+//! Segment recurrence: attention also sees the hidden states that its layer read in earlier segments, without their gradients
+//! (Dai et al. 2019, Transformer-XL, section 3.2).
 //!
-//! With h the layer's input and m its newest `memory` states of earlier segments, queries are made of h alone, keys and
-//! values of [SG(m) ∘ h]. Stacks keep m ([`crate::stack`]); keys say here how much of it.
+//! With h the layer's input and m its newest `memory` states of earlier segments, queries are computed from h only, keys and
+//! values from [SG(m) ∘ h]. Stacks keep m ([`crate::stack`]); the settings here determine its length.
 
 use super::multi_head::MultiHeadConfig;
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::Window;
 
-/// How much a layer remembers of earlier segments.
+/// Number of earlier positions that a layer remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentMemory {
-    /// Positions in training.
+    /// Number of positions in training.
     pub training: usize,
-    /// Positions in evaluation and decoding.
+    /// Number of positions in evaluation and decoding.
     pub evaluation: usize,
-    /// Whether a query sees as many keys as there are positions, itself included, wherever it stands in its segment.
+    /// Whether each query sees exactly as many keys as positions are remembered, itself included, wherever it is in its segment.
     pub same_length: bool,
 }
 
 impl SegmentMemory {
-    /// The positions of a pass that trains or does not.
+    /// Returns the number of positions for training or evaluation.
     pub fn positions(self, trains: bool) -> usize {
         match trains {
             true => self.training,
@@ -28,7 +28,7 @@ impl SegmentMemory {
         }
     }
 
-    /// The keys that a query sees of those before it, when that is a number.
+    /// Returns the window of keys before a query, if each query sees a fixed number of them.
     pub fn window(self, trains: bool) -> Option<Window> {
         self.same_length.then(|| Window {
             before: self.positions(trains).saturating_sub(1),
@@ -37,14 +37,14 @@ impl SegmentMemory {
         })
     }
 
-    /// Positions before a new token whose keys decoding keeps; `None` when it keeps all of them: without a memory in
-    /// evaluation a text is one segment.
+    /// Returns for how many positions before a new token decoding keeps the keys; `None` if it keeps all of them, because a text
+    /// is one segment if evaluation has no memory.
     pub fn reach(self) -> Option<usize> {
         let others = usize::from(self.same_length);
         (self.evaluation > 0).then(|| self.evaluation.saturating_sub(others))
     }
 
-    /// Most keys that a query of `tokens` positions sees in training.
+    /// Returns the maximum number of keys that a query among `tokens` positions sees in training.
     pub fn keys(self, tokens: usize) -> usize {
         let all = tokens.saturating_add(self.training);
         match self.same_length {
@@ -54,7 +54,7 @@ impl SegmentMemory {
     }
 }
 
-/// Faults of the keys of segment recurrence.
+/// Reports invalid settings of segment recurrence.
 pub(super) fn faults(c: &MultiHeadConfig, at: &mut TableFaults) {
     let evaluation = c.memory_at_evaluation;
     for (key, value) in [

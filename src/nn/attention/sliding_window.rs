@@ -1,12 +1,12 @@
-//! Sliding-window attention: a query at position i sees the keys at i ± m·dilation for 0 ≤ m < window, before it alone
-//! in a causal model and on both sides in a bidirectional one (Beltagy et al. 2020, Longformer, section 3.1; Child et
-//! al. 2019; Jiang et al. 2023, Mistral 7B, section 2, whose count of keys `window` is).
+//! Sliding-window attention: a query at position i sees the keys at i ± m·dilation for 0 ≤ m < window, only before it in a causal
+//! model and on both sides in a bidirectional one (Beltagy et al. 2020, Longformer, section 3.1; Child et al. 2019; Jiang et al.
+//! 2023, Mistral 7B, section 2, whose way of counting `window` uses).
 //!
-//! Everything but the window is multi-head attention. Tiles outside of the window are never computed, so time and
-//! memory grow with the length; in decoding a layer keeps the keys that a later query may see, and no others.
-//! Cross-attention of an encoder-decoder sees the whole source: the source's positions are not the target's.
+//! Everything except the window is multi-head attention. Tiles outside the window are never computed, so time and memory grow
+//! linearly with the length. In decoding a layer keeps only the keys that a later query may see. Cross-attention of an
+//! encoder-decoder sees the whole source: positions of the source do not correspond to those of the target.
 //!
-//! With `global` it sees the tokens that the task marks, and these see all ([`global_tokens`](super::global_tokens)).
+//! With `global` it also sees the tokens that the task marks, and these see all ([`global_tokens`](super::global_tokens)).
 
 use super::global_tokens::{Global, GlobalHeads};
 use super::multi_head::{MultiHead, MultiHeadConfig};
@@ -19,7 +19,7 @@ use crate::one_table::one_table;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "sliding_window",
     summary: "each position sees its neighbours alone, a dilation for each head; time and memory linear in the length",
@@ -27,10 +27,10 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"sliding_window\", n_heads = 4, window = 256, dilation = [1, 1, 1, 2] }",
 };
 
-/// Global tokens of a text in counts of what a pass costs; how many there are its task says.
+/// Assumed number of global tokens per text in cost estimates; the actual number is set by the task.
 const COUNTED: usize = 1;
 
-/// The knobs of sliding-window attention: those of multi-head attention, the window and its dilation.
+/// Settings of sliding-window attention: those of multi-head attention, the window and its dilation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct SlidingWindowConfig {
@@ -45,8 +45,8 @@ pub struct SlidingWindowConfig {
     /// Source: Beltagy et al. 2020, section 3.1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dilation: Option<Vec<usize>>,
-    /// Whether the tokens that the task marks are seen by all and see all, with projections of their own or the same ones;
-    /// no token is global when absent.
+    /// Whether the tokens that the task marks see all others and are seen by all, with separate projections or the same ones; no
+    /// token is global when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub global: Option<Global>,
 }
@@ -65,7 +65,7 @@ impl Default for SlidingWindowConfig {
 one_table!(SlidingWindowConfig, heads: MultiHeadConfig, |_| &[]);
 
 impl SlidingWindowConfig {
-    /// These heads over a window of so many keys.
+    /// Creates settings for these heads with a window of this many keys.
     pub fn of(heads: MultiHeadConfig, window: usize) -> Self {
         Self {
             heads,
@@ -74,7 +74,7 @@ impl SlidingWindowConfig {
         }
     }
 
-    /// The keys around a query; a causal model does not see those after it.
+    /// Returns the window around a query; a causal model does not see the keys after it.
     fn window(&self) -> Window {
         Window {
             before: self.window.saturating_sub(1),
@@ -83,7 +83,7 @@ impl SlidingWindowConfig {
         }
     }
 
-    /// Attention of a shape to the keys of the window.
+    /// Builds the attention layer for this shape over the window.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> MultiHead {
         let heads = MultiHead::new(&self.heads, shape, init).within(self.window());
         match self.global {
@@ -96,7 +96,7 @@ impl SlidingWindowConfig {
         }
     }
 
-    /// Numbers of a position's keys and values that global tokens see through projections of their own.
+    /// Returns the width of a position's keys and values in the separate projections of global tokens.
     fn own_keys_and_values(&self, d_model: usize) -> u128 {
         let width = self.heads.n_kv_heads() * self.heads.d_head(d_model);
         match self.global {
@@ -105,7 +105,7 @@ impl SlidingWindowConfig {
         }
     }
 
-    /// Earlier segments are seen through the window.
+    /// Checks the memory: earlier segments are seen only through the window.
     fn memory_faults(&self, at: &mut TableFaults) {
         if self.global.is_some() && self.heads.segments().is_some() {
             let rule = "global reads both ways, and memory is of segments that are read from left to right; leave one out";
@@ -161,7 +161,7 @@ impl AttentionFacts for SlidingWindowConfig {
         self.heads.clone()
     }
 
-    /// Of the dilations of all heads every so many, as the heads become fewer.
+    /// Picks dilations of the former heads at even intervals as the number of heads shrinks.
     fn take_heads(&mut self, heads: MultiHeadConfig) {
         let each = |all: &Vec<usize>| {
             let number = heads.n_heads;
@@ -194,7 +194,7 @@ impl AttentionFacts for SlidingWindowConfig {
                 prefix: false,
                 ..all
             },
-            // Vectors of distances are made for the projections of all tokens.
+            // Vectors of distances are built for the projections of all tokens.
             Some(Global::Own) => Abilities {
                 reads: Reads::BothWays,
                 prefix: false,
@@ -220,7 +220,7 @@ impl AttentionFacts for SlidingWindowConfig {
         self.heads.kept(d_model) + self.own_keys_and_values(d_model)
     }
 
-    /// Global tokens of their own projections make queries, see all keys, and weigh all values.
+    /// Global tokens with separate projections compute queries, see all keys, and weigh all values.
     fn products(&self, d_model: usize, pairs: [usize; 3]) -> u128 {
         let [_, sources, _] = pairs.map(|n| n as u128);
         let width = (self.heads.n_heads * self.heads.d_head(d_model)) as u128;

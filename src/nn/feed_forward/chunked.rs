@@ -1,8 +1,8 @@
-//! Feed-forward layers that compute some positions after the other (Kitaev et al. 2020, Reformer, section 3): each position
-//! is computed by itself, so the result is the same, and no more than a chunk of positions has its inner vectors in memory.
+//! Feed-forward layers that compute chunks of positions one after the other (Kitaev et al. 2020, Reformer, section 3). Each
+//! position is independent, so the result is the same, and only one chunk of positions at a time has its inner vectors in memory.
 //!
-//! All chunks together are one operation of the graph, which keeps the layer's input; on the way back each chunk is computed
-//! once more. Dropout inside the layer is keyed by the chunk.
+//! All chunks together are one operation of the autodiff graph, which keeps only the layer's input; each chunk is recomputed in
+//! the backward pass. Dropout inside the layer is keyed by the chunk.
 
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel;
@@ -11,16 +11,16 @@ use crate::nn::pass::Pass;
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-/// Faults of the key `chunk`.
+/// Reports faults of the setting `chunk`.
 pub(super) fn faults(chunk: Option<usize>, at: &mut TableFaults) {
     at.count("chunk", chunk.unwrap_or(1), LONGEST);
 }
 
-/// The work of a layer that makes a vector of each position.
+/// The computation of a position-wise layer.
 type Work<M> = fn(&M, Tensor<3>, &Pass) -> Tensor<3>;
 
-/// `work` on `x` `[batch, seq, d_model]`, `chunk` positions after the other; on all at once where that is `None` or there
-/// are no more.
+/// Applies `work` to `x` `[batch, seq, d_model]`, `chunk` positions at a time; to all at once if `chunk` is `None` or not smaller
+/// than their number.
 pub(super) fn in_chunks<M: Module + 'static>(
     layer: &M,
     x: Tensor<3>,
@@ -61,7 +61,7 @@ fn chunks(x: &Tensor<3>, chunk: usize) -> usize {
     x.dims()[1].div_ceil(chunk)
 }
 
-/// The positions of a chunk.
+/// Returns the positions of chunk `number`.
 fn piece(x: &Tensor<3>, number: usize, chunk: usize) -> Tensor<3> {
     let from = number * chunk;
     let length = chunk.min(x.dims()[1] - from);

@@ -11,7 +11,7 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "dense",
     summary: "two matrices with a nonlinearity between",
@@ -19,7 +19,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"dense\", activation = \"gelu\", d_ff = 512, bias = true }",
 };
 
-/// The knobs of a dense feed-forward layer.
+/// Settings of a dense feed-forward layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DenseConfig {
@@ -31,7 +31,7 @@ pub struct DenseConfig {
     pub activation: Activation,
     /// Whether both maps have biases.
     pub bias: bool,
-    /// Positions that are computed at once; all of them when absent. The inner vectors of one chunk alone are in memory.
+    /// Number of positions that are computed at once; all of them when absent. Only the inner vectors of one chunk are in memory.
     /// Source: Kitaev et al. 2020, section 3.
     #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,13 +50,13 @@ impl Default for DenseConfig {
 }
 
 impl DenseConfig {
-    /// Faults of its keys.
+    /// Reports invalid settings.
     pub fn faults(&self, at: &mut TableFaults) {
         at.count("d_ff", self.d_ff.unwrap_or(1), WIDEST);
         chunked::faults(self.chunk, at);
     }
 
-    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
     pub fn kept(&self, d_model: usize) -> u128 {
         match self.chunk {
             Some(_) => 0,
@@ -64,12 +64,12 @@ impl DenseConfig {
         }
     }
 
-    /// Multiplications of a forward pass for each position.
+    /// Returns the number of multiplications per position in a forward pass.
     pub fn products(&self, d_model: usize) -> u128 {
         2 * d_model as u128 * self.d_ff(d_model) as u128
     }
 
-    /// The inner width for vectors of `d_model` elements.
+    /// Returns the layer's inner width in a model of width `d_model`.
     pub fn d_ff(&self, d_model: usize) -> usize {
         self.d_ff.unwrap_or(4 * d_model)
     }
@@ -82,7 +82,7 @@ impl From<DenseConfig> for FeedForwardConfig {
 }
 
 impl FeedForwardConfig {
-    /// Its keys, where it is a dense layer.
+    /// Returns the settings, if this is a dense layer.
     pub fn as_dense(&self) -> Option<&DenseConfig> {
         match self {
             Self::Dense(c) => Some(c),
@@ -91,12 +91,12 @@ impl FeedForwardConfig {
     }
 }
 
-/// W₂·act(W₁x + b₁) + b₂.
+/// The layer W₂·act(W₁x + b₁) + b₂.
 #[derive(Module, Debug)]
 pub struct Dense {
-    /// `[d_model, d_ff]`.
+    /// W₁, from d_model to d_ff.
     pub up: Linear,
-    /// `[d_ff, d_model]`.
+    /// W₂, from d_ff to d_model.
     pub down: Linear,
     #[module(skip)]
     activation: Activation,
@@ -106,7 +106,7 @@ pub struct Dense {
 }
 
 impl Dense {
-    /// The layer for vectors of `d_model` elements, with dropout after its nonlinearity.
+    /// Builds the layer for vectors of `d_model` elements, with dropout after its nonlinearity.
     pub fn new(config: &DenseConfig, d_model: usize, dropout: f64, init: &Init) -> Self {
         let d_ff = config.d_ff(d_model);
         Self {

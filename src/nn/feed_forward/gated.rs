@@ -1,6 +1,7 @@
 //! The gated feed-forward layer W₂(act(W₁x)⊙W₃x) (Shazeer 2020): SwiGLU with silu, GEGLU with gelu, GLU with sigmoid.
 //!
-//! Both branches may be clamped and a number be added to the linear one (OpenAI 2025, gpt-oss): act(min(W₁x, c))⊙(clamp(W₃x, ±c) + b).
+//! Both branches may be clamped and an offset added to the linear one (OpenAI 2025, gpt-oss): act(min(W₁x, c))⊙(clamp(W₃x,
+//! ±c) + b).
 
 use super::super::init::{Init, Role};
 use super::super::layer::{Layer, LayerContext};
@@ -15,7 +16,7 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "gated",
     summary: "a nonlinear gate times a linear branch, then a matrix back",
@@ -23,7 +24,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"gated\", activation = \"silu\", d_ff = 344 }",
 };
 
-/// The knobs of a gated feed-forward layer.
+/// Settings of a gated feed-forward layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatedConfig {
@@ -36,15 +37,16 @@ pub struct GatedConfig {
     pub activation: Activation,
     /// Whether the three maps have biases.
     pub bias: bool,
-    /// The gate's numbers are at most this before the nonlinearity, and those of the linear branch within plus and minus this;
-    /// any when absent. Source: OpenAI 2025, gpt-oss model card, section 2.1, and released code.
+    /// Limit c on both branches: the gate is cut above c before the nonlinearity, the linear branch is clamped to ±c; no limit
+    /// when absent. Source: OpenAI 2025, gpt-oss model card, section 2.1, and released code.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clamp: Option<f64>,
-    /// Added to the linear branch: with 1 the gate alone passes where that branch is 0. Source: OpenAI 2025, gpt-oss, released code.
+    /// Added to the linear branch: with 1, only the gate passes where that branch is 0. Source: OpenAI 2025, gpt-oss, released
+    /// code.
     #[serde(skip_serializing_if = "is_usual")]
     pub linear_offset: f64,
-    /// Positions that are computed at once; all of them when absent. The inner vectors of one chunk alone are in memory.
+    /// Number of positions that are computed at once; all of them when absent. Only the inner vectors of one chunk are in memory.
     /// Source: Kitaev et al. 2020, section 3.
     #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,7 +67,7 @@ impl Default for GatedConfig {
 }
 
 impl GatedConfig {
-    /// Faults of its keys.
+    /// Reports invalid settings.
     pub fn faults(&self, at: &mut TableFaults) {
         at.count("d_ff", self.d_ff.unwrap_or(1), WIDEST);
         if let Some(clamp) = self.clamp {
@@ -81,7 +83,7 @@ impl GatedConfig {
         chunked::faults(self.chunk, at);
     }
 
-    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
     pub fn kept(&self, d_model: usize) -> u128 {
         match self.chunk {
             Some(_) => 0,
@@ -92,7 +94,7 @@ impl GatedConfig {
         }
     }
 
-    /// What is done with the branches.
+    /// Returns the operation on the two branches.
     pub(super) fn product(&self) -> GatedProduct {
         GatedProduct {
             activation: self.activation,
@@ -101,19 +103,19 @@ impl GatedConfig {
         }
     }
 
-    /// Multiplications of a forward pass for each position.
+    /// Returns the number of multiplications per position in a forward pass.
     pub fn products(&self, d_model: usize) -> u128 {
         3 * d_model as u128 * self.d_ff(d_model) as u128
     }
 
-    /// The inner width for vectors of `d_model` elements.
+    /// Returns the layer's inner width in a model of width `d_model`.
     pub fn d_ff(&self, d_model: usize) -> usize {
         self.d_ff
             .unwrap_or((8 * d_model).div_ceil(3).next_multiple_of(8))
     }
 }
 
-/// The product of the two branches.
+/// The operation that combines the two branches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GatedProduct {
     activation: Activation,
@@ -122,7 +124,7 @@ pub(super) struct GatedProduct {
 }
 
 impl GatedProduct {
-    /// act(gate)⊙up of clamped branches, both `[batch, seq, d_ff]`.
+    /// Clamps both branches, `[batch, seq, d_ff]`, and returns act(gate)⊙up.
     pub fn of(self, mut gate: Tensor<3>, mut up: Tensor<3>) -> Tensor<3> {
         if let Some(clamp) = self.clamp {
             gate = gate.clamp_max(clamp);
@@ -135,14 +137,14 @@ impl GatedProduct {
     }
 }
 
-/// W₂(act(W₁x)⊙W₃x).
+/// The layer W₂(act(W₁x)⊙W₃x).
 #[derive(Module, Debug)]
 pub struct Gated {
-    /// W₁ `[d_model, d_ff]`.
+    /// W₁, from d_model to d_ff.
     pub gate: Linear,
-    /// W₃ `[d_model, d_ff]`.
+    /// W₃, from d_model to d_ff.
     pub up: Linear,
-    /// W₂ `[d_ff, d_model]`.
+    /// W₂, from d_ff to d_model.
     pub down: Linear,
     #[module(skip)]
     product: GatedProduct,
@@ -152,7 +154,7 @@ pub struct Gated {
 }
 
 impl Gated {
-    /// The layer for vectors of `d_model` elements, with dropout after its nonlinearity.
+    /// Builds the layer for vectors of `d_model` elements, with dropout after its nonlinearity.
     pub fn new(config: &GatedConfig, d_model: usize, dropout: f64, init: &Init) -> Self {
         let d_ff = config.d_ff(d_model);
         Self {

@@ -1,4 +1,4 @@
-//! Position-wise feed-forward layers: the half of a block that looks at one position at a time.
+//! Position-wise feed-forward layers: the half of a block that processes each position separately.
 
 mod chunked;
 pub mod dense;
@@ -32,15 +32,15 @@ pub enum Activation {
     Relu,
     /// x·Φ(x), with the error function (Hendrycks and Gimpel 2016).
     Gelu,
-    /// GELU by its tanh approximation, as GPT-2 computes it.
+    /// GELU in its tanh approximation, as in GPT-2.
     GeluTanh,
     /// x·σ(x), also called swish.
     Silu,
     /// max(0, x)² (So et al. 2021, Primer).
     ReluSquared,
-    /// x·σ(1.702·x), GELU by its sigmoid approximation, as CLIP computes it (Hendrycks and Gimpel 2016, section 2).
+    /// x·σ(1.702·x), GELU in its sigmoid approximation, as in CLIP (Hendrycks and Gimpel 2016, section 2).
     QuickGelu,
-    /// σ(x), whose gated layer is the gated linear unit (Dauphin et al. 2017; Shazeer 2020).
+    /// σ(x); the gated layer with it is the gated linear unit (Dauphin et al. 2017; Shazeer 2020).
     Sigmoid,
 }
 
@@ -58,7 +58,7 @@ impl From<Activation> for kernel::Activation {
     }
 }
 
-/// Which feed-forward layer a block has.
+/// The feed-forward layer of a block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum FeedForwardConfig {
@@ -66,7 +66,7 @@ pub enum FeedForwardConfig {
     Dense(DenseConfig),
     /// W₂(act(W₁x)⊙W₃x).
     Gated(GatedConfig),
-    /// Experts that a router chooses.
+    /// Mixture of experts that a router chooses.
     Moe(MoeConfig),
     /// RWKV's channel mixing.
     Rwkv(RwkvMixConfig),
@@ -81,7 +81,7 @@ impl Default for FeedForwardConfig {
 }
 
 impl FeedForwardConfig {
-    /// The layer where it stands, with dropout after its nonlinearity.
+    /// Builds the layer for a block of this shape, with dropout after its nonlinearity.
     pub fn init(&self, shape: &BlockShape, dropout: f64, init: &Init) -> FeedForward {
         let d_model = shape.d_model;
         match self {
@@ -93,7 +93,7 @@ impl FeedForwardConfig {
         }
     }
 
-    /// Faults of its keys.
+    /// Reports invalid settings.
     pub fn faults(&self, at: &mut TableFaults) {
         match self {
             Self::Dense(c) => c.faults(at),
@@ -104,7 +104,7 @@ impl FeedForwardConfig {
         }
     }
 
-    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
     pub fn kept(&self, d_model: usize) -> u128 {
         match self {
             Self::Dense(c) => c.kept(d_model),
@@ -115,7 +115,7 @@ impl FeedForwardConfig {
         }
     }
 
-    /// The key of its inner width, when it is given.
+    /// Returns the inner width, if the settings give one.
     pub fn given_width(&self) -> Option<usize> {
         match self {
             Self::Dense(c) => c.d_ff,
@@ -126,7 +126,7 @@ impl FeedForwardConfig {
         }
     }
 
-    /// The same with `width` of its inner width, where a key gives one.
+    /// Returns the same layer with `width` applied to its inner width, if the settings give one.
     #[must_use]
     pub fn with_width(&self, width: impl Fn(usize) -> usize) -> Self {
         let mut layer = self.clone();
@@ -141,7 +141,7 @@ impl FeedForwardConfig {
         layer
     }
 
-    /// Positions that are computed at once, where not all are.
+    /// Returns the number of positions that are computed at once; `None` if all are.
     pub fn chunk(&self) -> Option<usize> {
         match self {
             Self::Dense(c) => c.chunk,
@@ -150,7 +150,7 @@ impl FeedForwardConfig {
         }
     }
 
-    /// The inner width.
+    /// Returns the inner width in a model of width `d_model`.
     pub fn d_ff(&self, d_model: usize) -> usize {
         match self {
             Self::Dense(c) => c.d_ff(d_model),
@@ -161,7 +161,7 @@ impl FeedForwardConfig {
         }
     }
 
-    /// Multiplications of a forward pass for each position, in a model of width `d_model`.
+    /// Returns the multiplications per position of a forward pass, in a model of width `d_model`.
     pub fn products(&self, d_model: usize) -> u128 {
         match self {
             Self::Dense(c) => c.products(d_model),
@@ -172,7 +172,7 @@ impl FeedForwardConfig {
         }
     }
 
-    /// Parameters that a token does not use in a model of width `d_model`.
+    /// Returns the number of parameters that a token does not use, in a model of width `d_model`.
     pub fn unused(&self, d_model: usize) -> usize {
         match self {
             Self::Dense(_) | Self::Gated(_) | Self::Rwkv(_) | Self::Rwkv7(_) => 0,
@@ -180,7 +180,7 @@ impl FeedForwardConfig {
         }
     }
 
-    /// Whether the gradient of a step depends on how it is cut into micro-batches.
+    /// Whether the gradient of a step depends on its division into micro-batches.
     pub fn couples_rows(&self) -> bool {
         match self {
             Self::Dense(_) | Self::Gated(_) | Self::Rwkv(_) | Self::Rwkv7(_) => false,
@@ -188,7 +188,7 @@ impl FeedForwardConfig {
         }
     }
 
-    /// The value of the key `kind`.
+    /// Returns the value of the key `kind`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Dense(_) => dense::KIND.kind,
@@ -199,7 +199,7 @@ impl FeedForwardConfig {
         }
     }
 
-    /// Whether a position depends on those before it, so that the layer keeps a state and stands in causal stacks alone.
+    /// Whether a position depends on earlier ones, so that the layer keeps a state and can be used only in causal stacks.
     pub fn looks_back(&self) -> bool {
         match self {
             Self::Rwkv(_) | Self::Rwkv7(_) => true,
@@ -207,7 +207,7 @@ impl FeedForwardConfig {
         }
     }
 
-    /// Widths of the vectors of its state, in a model of width `d_model`.
+    /// Returns the widths of the layer's state vectors, in a model of width `d_model`.
     pub fn state_widths(&self, d_model: usize) -> Vec<usize> {
         match self.looks_back() {
             true => vec![d_model],
@@ -227,7 +227,7 @@ pub enum FeedForward {
     Dense(Dense),
     /// W₂(act(W₁x)⊙W₃x).
     Gated(Gated),
-    /// Experts that a router chooses.
+    /// Mixture of experts that a router chooses.
     Moe(Moe),
     /// RWKV's channel mixing.
     Rwkv(RwkvMix),
@@ -236,7 +236,7 @@ pub enum FeedForward {
 }
 
 impl FeedForward {
-    /// The layer that acts.
+    /// Returns the variant's layer.
     pub fn layer(&self) -> &dyn Layer {
         match self {
             Self::Dense(layer) => layer,

@@ -1,5 +1,5 @@
-//! RWKV's channel mixing (Peng et al. 2023, arXiv:2305.13048, section 3.1.3): y = σ(W_r r)⊙W_v max(W_k k, 0)², where r and k are mixes
-//! of a position with the one before it. It keeps the newest position as its state.
+//! RWKV's channel mixing (Peng et al. 2023, arXiv:2305.13048, section 3.1.3): y = σ(W_r r)⊙W_v max(W_k k, 0)², where r and k are
+//! mixes of a position with the one before it. The state is the newest position.
 
 use super::super::init::{Init, Role};
 use super::super::layer::{BlockShape, Layer, LayerContext};
@@ -15,7 +15,7 @@ use burn::tensor::activation::sigmoid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "rwkv",
     summary: "RWKV's channel mixing: two matrices and a gate over a mix of each position with the one before it",
@@ -23,7 +23,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"rwkv\", d_ff = 512 }",
 };
 
-/// The knobs of RWKV's channel mixing.
+/// Settings of RWKV's channel mixing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RwkvMixConfig {
@@ -34,23 +34,23 @@ pub struct RwkvMixConfig {
 }
 
 impl RwkvMixConfig {
-    /// Faults of its keys.
+    /// Reports invalid settings.
     pub fn faults(&self, at: &mut TableFaults) {
         at.count("d_ff", self.d_ff.unwrap_or(1), WIDEST);
     }
 
-    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
     pub fn kept(&self, d_model: usize) -> u128 {
         2 * self.d_ff(d_model) as u128 + 4 * d_model as u128
     }
 
-    /// Multiplications of a forward pass for each position.
+    /// Returns the number of multiplications per position in a forward pass.
     pub fn products(&self, d_model: usize) -> u128 {
         let (d, d_ff) = (d_model as u128, self.d_ff(d_model) as u128);
         2 * d * d_ff + d * d
     }
 
-    /// The inner width for vectors of `d_model` elements.
+    /// Returns the layer's inner width in a model of width `d_model`.
     pub fn d_ff(&self, d_model: usize) -> usize {
         self.d_ff.unwrap_or(4 * d_model)
     }
@@ -63,17 +63,17 @@ pub struct RwkvMix {
     pub mix_key: Mix,
     /// μ of receptances.
     pub mix_receptance: Mix,
-    /// `[d_ff, d_model]`.
+    /// W_k, `[d_ff, d_model]`.
     pub key: Linear,
-    /// `[d_model, d_model]`.
+    /// W_r, `[d_model, d_model]`.
     pub receptance: Linear,
-    /// `[d_model, d_ff]`.
+    /// W_v, `[d_model, d_ff]`.
     pub value: Linear,
     dropout: f64,
 }
 
 impl RwkvMix {
-    /// The layer of a shape, with dropout after its nonlinearity.
+    /// Builds the layer for a block of this shape, with dropout after its nonlinearity.
     pub fn new(config: &RwkvMixConfig, shape: &BlockShape, dropout: f64, init: &Init) -> Self {
         let (d, d_ff) = (shape.d_model, config.d_ff(shape.d_model));
         Self {

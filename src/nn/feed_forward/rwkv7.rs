@@ -1,5 +1,5 @@
-//! RWKV's channel mixing, version 7 (Peng et al. 2025, arXiv:2503.14456, section 4.2): y = W_v max(W_k k, 0)², where k is a mix of a
-//! position with the one before it. Of version 4's ([`super::rwkv`]) it lacks the gate. It keeps the newest position as its state.
+//! RWKV's channel mixing, version 7 (Peng et al. 2025, arXiv:2503.14456, section 4.2): y = W_v max(W_k k, 0)², where k is a mix
+//! of a position with the one before it. Unlike version 4 ([`super::rwkv`]) it has no gate. The state is the newest position.
 
 use super::super::init::{Init, Role};
 use super::super::layer::{BlockShape, Layer, LayerContext};
@@ -14,7 +14,7 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "rwkv7",
     summary: "RWKV-7's channel mixing: two matrices over a mix of each position with the one before it",
@@ -22,7 +22,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"rwkv7\", d_ff = 512 }",
 };
 
-/// The knobs of RWKV-7's channel mixing.
+/// Settings of RWKV-7's channel mixing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rwkv7MixConfig {
@@ -33,22 +33,22 @@ pub struct Rwkv7MixConfig {
 }
 
 impl Rwkv7MixConfig {
-    /// Faults of its keys.
+    /// Reports invalid settings.
     pub fn faults(&self, at: &mut TableFaults) {
         at.count("d_ff", self.d_ff.unwrap_or(1), WIDEST);
     }
 
-    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
     pub fn kept(&self, d_model: usize) -> u128 {
         2 * self.d_ff(d_model) as u128 + d_model as u128
     }
 
-    /// Multiplications of a forward pass for each position.
+    /// Returns the number of multiplications per position in a forward pass.
     pub fn products(&self, d_model: usize) -> u128 {
         2 * d_model as u128 * self.d_ff(d_model) as u128
     }
 
-    /// The inner width for vectors of `d_model` elements.
+    /// Returns the layer's inner width in a model of width `d_model`.
     pub fn d_ff(&self, d_model: usize) -> usize {
         self.d_ff.unwrap_or(4 * d_model)
     }
@@ -59,15 +59,16 @@ impl Rwkv7MixConfig {
 pub struct Rwkv7Mix {
     /// μ of keys.
     pub mix_key: Mix,
-    /// `[d_ff, d_model]`.
+    /// W_k, `[d_ff, d_model]`.
     pub key: Linear,
-    /// `[d_model, d_ff]`.
+    /// W_v, `[d_model, d_ff]`.
     pub value: Linear,
     dropout: f64,
 }
 
 impl Rwkv7Mix {
-    /// The layer of a shape, with dropout after its nonlinearity. The initial μ is that of the authors' code, which depends on the layer.
+    /// Builds the layer for a block of this shape, with dropout after its nonlinearity. The initial μ follows the authors' code
+    /// and depends on the layer.
     pub fn new(config: &Rwkv7MixConfig, shape: &BlockShape, dropout: f64, init: &Init) -> Self {
         let (d, d_ff) = (shape.d_model, config.d_ff(shape.d_model));
         Self {

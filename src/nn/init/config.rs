@@ -1,4 +1,4 @@
-//! The kinds of `[model] init` and their knobs.
+//! The kinds of `[model] init` and their settings.
 
 use super::t5::{self, T5InitConfig};
 use crate::faults::TableFaults;
@@ -29,7 +29,7 @@ pub const KINDS: &[Kind] = &[
     t5::KIND,
 ];
 
-/// How the matrices of a model are drawn. Gains start at 1 and biases at 0 under every scheme.
+/// The initialisation of a model's matrices. Gains are initially 1 and biases 0 under every scheme.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum InitConfig {
@@ -50,17 +50,17 @@ impl Default for InitConfig {
 }
 
 impl InitConfig {
-    /// Xavier's with a gain of 1.
+    /// Returns Xavier's initialisation with a gain of 1.
     pub fn xavier() -> Self {
         Self::Xavier(XavierInitConfig::default())
     }
 
-    /// Normal draws with the usual deviation, cut at two of them.
+    /// Returns normal draws with the default deviation, cut at two deviations.
     pub fn truncated_normal() -> Self {
         Self::TruncatedNormal(TruncatedNormalInitConfig::default())
     }
 
-    /// Whether projections into the residual stream are drawn the smaller, the deeper the stack is.
+    /// Whether projections into the residual stream are drawn smaller in deeper stacks.
     pub fn scales_with_depth(&self) -> bool {
         match self {
             Self::Gpt2(c) => c.depth_scaled,
@@ -68,7 +68,8 @@ impl InitConfig {
         }
     }
 
-    /// Whether its deviations can be scaled with the width of a model: they are those of a key, or go by the width in one way.
+    /// Whether the scheme's deviations can be scaled with the width of a model (μP): they are fixed by a setting, or depend on
+    /// the width in a single way.
     pub fn suits_width(&self) -> bool {
         match self {
             Self::Gpt2(_) | Self::Xavier(_) | Self::TruncatedNormal(_) => true,
@@ -76,7 +77,7 @@ impl InitConfig {
         }
     }
 
-    /// Faults of its keys.
+    /// Reports invalid settings.
     pub fn faults(&self, at: &mut TableFaults) {
         match self {
             Self::Gpt2(c) => at.positive("std", c.std),
@@ -97,8 +98,8 @@ pub struct Gpt2InitConfig {
     /// Standard deviation of every matrix and embedding. Source: Radford et al. 2018, section 4.1.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub std: f64,
-    /// Divide the standard deviation of projections into the residual stream by √(2·layers); DeepNorm's β takes its
-    /// place. Source: Radford et al. 2019, section 2.3.
+    /// Whether the standard deviation of projections into the residual stream is divided by √(2·layers); DeepNorm's β replaces
+    /// this. Source: Radford et al. 2019, section 2.3.
     pub depth_scaled: bool,
 }
 
@@ -115,7 +116,7 @@ impl Default for Gpt2InitConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct XavierInitConfig {
-    /// Multiplies the bound √(6/(fan in + fan out)). Source: Glorot and Bengio 2010, section 4.2.1.
+    /// Factor on the bound √(6/(fan in + fan out)). Source: Glorot and Bengio 2010, section 4.2.1.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub gain: f64,
     /// Standard deviation of embeddings.

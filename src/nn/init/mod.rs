@@ -1,9 +1,9 @@
-//! Initial weights, named as in the papers, drawn from the counter-based generator.
+//! Initial weights, with schemes named as in the papers, drawn from the counter-based generator.
 //!
-//! Matrix number i of a part of a model (`stack 3 attention`) draws from the stream (seed, init, i, part), so a model's
-//! initial weights depend on its shape and seed alone, and models that differ in one part begin with the same weights in
-//! all others: runs of an ablation that have a seed in common are pairs. Parameters are lazy: a model can be built, counted
-//! and planned without allocating it.
+//! Matrix number i of a part of a model (`stack 3 attention`) draws from the stream (seed, init, i, part). A model's initial
+//! weights therefore depend only on its shape and seed, and models that differ in one part begin with the same weights in all
+//! others: runs of an ablation with the same seed are paired. Parameters are lazy: a model can be built, counted and planned
+//! without allocating it.
 
 pub mod config;
 pub mod t5;
@@ -20,7 +20,7 @@ pub use t5::T5InitConfig;
 pub struct Initial {
     /// The scheme.
     pub scheme: InitConfig,
-    /// How many times as wide the model is as one that the scheme's deviations are meant for ([`crate::stack::mup`]); 1 elsewhere.
+    /// Ratio of the model's width to the width that the scheme's deviations are meant for ([`crate::stack::mup`]); 1 without μP.
     pub width: f64,
 }
 
@@ -42,34 +42,34 @@ impl From<&Self> for Initial {
     }
 }
 
-/// The work of a matrix, as far as its initialisation depends on it.
+/// The function of a matrix in the model, as far as its initialisation depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Keys and anything else.
+    /// Keys and all matrices without a more specific role.
     Inner,
-    /// A projection of inputs that are as many, however wide the model is: of an image's pixels.
+    /// A projection from inputs whose number does not depend on the model's width, such as an image's pixels.
     Input,
     /// Queries: T5 draws them so that scores need no 1/√d_head.
     Query {
         /// Width of a head.
         d_head: usize,
     },
-    /// A table of numbers that are added to scores, which are products of vectors of the stream.
+    /// A table of biases that are added to scores, which are products of vectors of the residual stream.
     ScoreBias {
-        /// Width of the stream.
+        /// Width of the residual stream.
         d_model: usize,
     },
-    /// Values and the first feed-forward products: DeepNorm scales them.
+    /// Values and the first feed-forward matrices: DeepNorm scales them.
     Value,
     /// A projection whose result is added to the residual stream: GPT-2 and DeepNorm scale it.
     Residual,
     /// A table of vectors that is looked up.
     Embedding,
-    /// An untied product onto the vocabulary: small, so that a fresh model's loss is ln V.
+    /// An untied LM head: small, so that the initial loss of a model is ln V.
     Head,
 }
 
-/// Makes the parameters of a model, or of one of its parts.
+/// Builds the parameters of a model, or of one of its parts.
 pub struct Init<'a> {
     device: &'a Device,
     seed: u64,
@@ -81,8 +81,8 @@ pub struct Init<'a> {
 }
 
 impl<'a> Init<'a> {
-    /// `residuals` is the number of additions to the residual stream (2 a layer); `beta` DeepNorm's factor
-    /// on values, outputs and feed-forward matrices (1 elsewhere).
+    /// Creates the builder of a model. `residuals` is the number of additions to the residual stream (2 per layer); `beta` is
+    /// DeepNorm's factor on values, outputs and feed-forward matrices (1 otherwise).
     pub fn new(
         device: &'a Device,
         seed: u64,
@@ -101,12 +101,12 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Makes what a task adds to a model: its draws are the same whatever the model is.
+    /// Creates the builder of the heads that a task adds to a model; their draws do not depend on the model.
     pub fn of_heads(device: &'a Device, seed: u64, initial: impl Into<Initial>) -> Self {
         Self::new(device, seed, initial, 1, 1.0).of("heads")
     }
 
-    /// For a part of the model, whose draws do not depend on what other parts there are.
+    /// Returns the builder of a part of the model, whose draws do not depend on which other parts exist.
     pub fn of(&self, part: &str) -> Self {
         Self {
             device: self.device,
@@ -119,7 +119,7 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// The same part, with other sizes of the residual stream's projections.
+    /// Returns the builder of the same part with another scaling of the residual stream's projections.
     pub fn scaled(self, residuals: usize, beta: f64) -> Self {
         Self {
             residuals: residuals.max(1),
@@ -128,34 +128,34 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// The device that parameters are made on.
+    /// Returns the device of the parameters.
     pub fn device(&self) -> &'a Device {
         self.device
     }
 
-    /// The seed and the part of the model, for draws that are no initial weights.
+    /// Returns the seed and the part of the model, for draws other than initial weights.
     pub fn seed_and_part(&self) -> [u64; 2] {
         [self.seed, self.part]
     }
 
-    /// A table of vectors, `[entries, d]`.
+    /// Builds a table of vectors, `[entries, d]`.
     pub fn table(&self, entries: usize, d: usize) -> Param<Tensor<2>> {
         self.table_of(entries, d, Role::Embedding)
     }
 
-    /// A table with a row for each of `entries`, `[entries, d]`.
+    /// Builds a table with a row for each of `entries`, `[entries, d]`, drawn according to `role`.
     pub fn table_of(&self, entries: usize, d: usize, role: Role) -> Param<Tensor<2>> {
         let draw = self.draw(entries, d, role);
         let stream = self.stream();
         self.lazy([entries, d], move |n| draw.fill(stream.clone(), n))
     }
 
-    /// A table of vectors that begin at zero, `[entries, d]`.
+    /// Builds a table of vectors that are initially zero, `[entries, d]`.
     pub fn zeros(&self, entries: usize, d: usize) -> Param<Tensor<2>> {
         self.lazy([entries, d], |n| vec![0.0; n])
     }
 
-    /// The weight of a linear map, `[d_out, d_in]`. Numbers are drawn input after input.
+    /// Builds the weight of a linear map, `[d_out, d_in]`. Values are drawn input by input.
     pub fn linear(&self, d_in: usize, d_out: usize, role: Role) -> Param<Tensor<2>> {
         let draw = self.draw(d_in, d_out, role);
         let stream = self.stream();
@@ -171,12 +171,12 @@ impl<'a> Init<'a> {
         })
     }
 
-    /// A vector of `len` equal values (gains and biases).
+    /// Builds a vector of `len` equal values (gains and biases).
     pub fn vector(&self, len: usize, value: f32) -> Param<Tensor<1>> {
         self.lazy([len], move |n| vec![value; n])
     }
 
-    /// A vector of `len` values, each a function of its place.
+    /// Builds a vector of `len` values, each a function of its index.
     pub fn values(
         &self,
         len: usize,
@@ -185,7 +185,7 @@ impl<'a> Init<'a> {
         self.lazy([len], move |n| (0..n).map(&value).collect())
     }
 
-    /// Numbers that are each a function of a draw between 0 and 1, whatever the scheme.
+    /// Builds a tensor whose elements are each a function of a uniform draw between 0 and 1, whatever the scheme.
     pub fn uniform<const D: usize>(
         &self,
         shape: [usize; D],
@@ -198,7 +198,7 @@ impl<'a> Init<'a> {
         })
     }
 
-    /// A vector of `len` draws of a normal distribution around 0, whatever the scheme.
+    /// Builds a vector of `len` draws from a normal distribution around 0, whatever the scheme.
     pub fn normal(&self, len: usize, std: f32) -> Param<Tensor<1>> {
         let stream = self.stream();
         self.lazy([len], move |n| {
@@ -207,7 +207,7 @@ impl<'a> Init<'a> {
         })
     }
 
-    /// A matrix from `d_in` to `d_out` for each of `count` experts, `[count, d_out, d_in]`.
+    /// Builds a matrix from `d_in` to `d_out` for each of `count` experts, `[count, d_out, d_in]`.
     pub fn matrices(
         &self,
         count: usize,
@@ -215,7 +215,7 @@ impl<'a> Init<'a> {
         role: Role,
     ) -> Param<Tensor<3>> {
         let draw = self.draw(d_in, d_out, role);
-        // There may be very many, and plans draw none of them.
+        // The streams are created lazily: there may be very many, and plans draw none of them.
         let (seed, part) = (self.seed, self.part);
         let first = self.next.replace(self.next.get() + count as u64);
         self.lazy([count, d_out, d_in], move |_| {
@@ -226,8 +226,8 @@ impl<'a> Init<'a> {
         })
     }
 
-    /// Maps of positions that keep distances at random (Johnson and Lindenstrauss), `count` times `[k, positions]` one below
-    /// the other, whatever the scheme: normal with variance 1/k (Wang et al. 2020, theorem 2).
+    /// Builds `count` random maps along positions that preserve distances (Johnson and Lindenstrauss), each `[k, positions]`,
+    /// stacked on top of each other, whatever the scheme: normal with variance 1/k (Wang et al. 2020, theorem 2).
     pub fn random_projection(&self, positions: usize, k: usize, count: usize) -> Param<Tensor<2>> {
         let draw = Draw::Normal(1.0 / (k.max(1) as f64).sqrt());
         let stream = self.stream();
@@ -236,7 +236,7 @@ impl<'a> Init<'a> {
         })
     }
 
-    /// The kernel of a convolution, `[outputs, inputs, rows, columns]`, whatever the scheme: normal with variance
+    /// Builds the kernel of a convolution, `[outputs, inputs, rows, columns]`, whatever the scheme: normal with variance
     /// 2/(outputs·rows·columns) (He et al. 2015, equation 14).
     pub fn kernel(&self, shape: [usize; 4]) -> Param<Tensor<4>> {
         let [outputs, _, rows, columns] = shape;

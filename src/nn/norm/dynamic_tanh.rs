@@ -1,4 +1,4 @@
-//! Dynamic tanh: γ·tanh(α·x)+β, in the place of a norm (Zhu et al. 2025, Transformers without Normalization, section 4).
+//! Dynamic tanh: γ·tanh(α·x)+β, in place of a norm (Zhu et al. 2025, Transformers without Normalization, section 4).
 //!
 //! No statistic of the vector is computed: each element is squashed by itself.
 
@@ -13,7 +13,7 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "dynamic_tanh",
     summary: "tanh of each element times a learned number, scale and shift: no norm",
@@ -21,12 +21,12 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"dynamic_tanh\", alpha = 0.5 }",
 };
 
-/// Dynamic tanh's knobs.
+/// Settings of dynamic tanh.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DynamicTanhConfig {
-    /// α at the start. The language models of the paper multiply embeddings by √d_model first (`embedding_scale = true`) and begin with
-    /// less the wider they are. Source: Zhu et al. 2025, sections 4 and 7.
+    /// Initial α. The language models of the paper multiply embeddings by √d_model first (`embedding_scale = true`) and begin
+    /// with a smaller α the wider they are. Source: Zhu et al. 2025, sections 4 and 7.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub alpha: f64,
 }
@@ -38,12 +38,12 @@ impl Default for DynamicTanhConfig {
 }
 
 impl DynamicTanhConfig {
-    /// Faults of its keys.
+    /// Reports invalid settings.
     pub(super) fn faults(&self, at: &mut TableFaults) {
         at.positive("alpha", self.alpha);
     }
 
-    /// What stands in the place of a norm over vectors of `d` elements.
+    /// Builds the replacement of a norm over vectors of `d` elements.
     pub(super) fn init(&self, d: usize, init: &Init) -> DynamicTanh {
         DynamicTanh {
             alpha: init.vector(1, self.alpha as f32),
@@ -53,25 +53,25 @@ impl DynamicTanhConfig {
     }
 }
 
-/// The roles of the parameters of [`DynamicTanh`].
+/// Roles of the parameters of [`DynamicTanh`].
 pub const ROLES: Roles = Roles::new(
     "DynamicTanh",
     &[("alpha", NORM), ("gamma", NORM), ("beta", NORM)],
 );
 
-/// α, γ and β of a dynamic tanh.
+/// Parameters α, γ and β of a dynamic tanh.
 #[derive(Module, Debug)]
 pub struct DynamicTanh {
-    /// `[1]`.
+    /// α `[1]`.
     pub alpha: Param<Tensor<1>>,
-    /// `[d]`, starts at 1.
+    /// γ `[d]`, initially 1.
     pub gamma: Param<Tensor<1>>,
-    /// `[d]`, starts at 0.
+    /// β `[d]`, initially 0.
     pub beta: Param<Tensor<1>>,
 }
 
 impl DynamicTanh {
-    /// `[batch, seq, d]` → the same shape.
+    /// Applies the function to `[batch, seq, d]`; the shape stays the same.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         let dtype = x.dtype();
         let [alpha, gamma, beta] =
@@ -79,7 +79,7 @@ impl DynamicTanh {
         kernel::dynamic_tanh(x, alpha, gamma, beta)
     }
 
-    /// The same of `factor·x + y`, all three `[batch, seq, d]`.
+    /// Like [`Self::forward`] for `factor·x + y`; `x`, `y` and the result are `[batch, seq, d]`.
     pub(super) fn forward_sum(&self, [x, y]: [Tensor<3>; 2], factor: f64) -> Tensor<3> {
         self.forward(kernel::add(scaled(x, factor), y))
     }

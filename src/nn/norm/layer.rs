@@ -1,4 +1,4 @@
-//! Layer norm: (x−μ)/√(σ²+ε)·γ+β (Ba et al. 2016). It may do without β, or without both.
+//! Layer norm: (x−μ)/√(σ²+ε)·γ+β (Ba et al. 2016), optionally without β, or without both γ and β.
 
 use crate::faults::TableFaults;
 use crate::kernel;
@@ -11,7 +11,7 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "layer",
     summary: "subtract the mean, divide by the standard deviation, scale and shift",
@@ -19,7 +19,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"layer\", eps = 1e-5, bias = true, gain = true }",
 };
 
-/// Layer norm's knobs.
+/// Settings of layer norm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LayerNormConfig {
@@ -44,7 +44,7 @@ impl Default for LayerNormConfig {
 }
 
 impl LayerNormConfig {
-    /// Faults of its keys.
+    /// Reports invalid settings.
     pub(super) fn faults(&self, at: &mut TableFaults) {
         at.positive("eps", self.eps);
         if self.bias && !self.gain {
@@ -53,7 +53,7 @@ impl LayerNormConfig {
         }
     }
 
-    /// A norm over vectors of `d` elements.
+    /// Builds a norm over vectors of `d` elements.
     pub fn init(&self, d: usize, init: &Init) -> LayerNorm {
         LayerNorm {
             gamma: self.gain.then(|| init.vector(d, 1.0)),
@@ -63,21 +63,21 @@ impl LayerNormConfig {
     }
 }
 
-/// The roles of the parameters of [`LayerNorm`].
+/// Roles of the parameters of [`LayerNorm`].
 pub const ROLES: Roles = Roles::new("LayerNorm", &[("gamma", NORM), ("beta", NORM)]);
 
-/// γ and β of a layer norm.
+/// Parameters γ and β of a layer norm.
 #[derive(Module, Debug)]
 pub struct LayerNorm {
-    /// `[d]`, starts at 1.
+    /// γ `[d]`, initially 1.
     pub gamma: Option<Param<Tensor<1>>>,
-    /// `[d]`, starts at 0.
+    /// β `[d]`, initially 0.
     pub beta: Option<Param<Tensor<1>>>,
     eps: f64,
 }
 
 impl LayerNorm {
-    /// A norm over vectors of `d` elements whose γ starts at `gain`.
+    /// Builds a norm over vectors of `d` elements whose γ is initially `gain`.
     pub fn new(d: usize, eps: f64, gain: f32, init: &Init) -> Self {
         Self {
             gamma: Some(init.vector(d, gain)),
@@ -86,20 +86,19 @@ impl LayerNorm {
         }
     }
 
-    /// `[batch, seq, d]` → the same shape.
+    /// Normalises `[batch, seq, d]`; the shape stays the same.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         let [gamma, beta] = self.vectors();
         kernel::layer_norm(x, gamma, beta, self.eps)
     }
 
-    /// The norm of `factor·x + y`, all three `[batch, seq, d]`.
+    /// Returns the norm of `factor·x + y`; `x`, `y` and the result are `[batch, seq, d]`.
     pub(super) fn forward_sum(&self, both: [Tensor<3>; 2], factor: f64) -> Tensor<3> {
         let [gamma, beta] = self.vectors();
         kernel::layer_norm_of_sum(both, factor, gamma, beta, self.eps)
     }
 
-    /// `[batch, seq, d]` → the same shape, each of `groups` equal parts of a vector by its own mean and deviation (group norm, Wu and
-    /// He 2018).
+    /// Normalises `[batch, seq, d]` in `groups` equal parts, each by its own mean and deviation (group norm, Wu and He 2018).
     pub fn by_groups(&self, x: Tensor<3>, groups: usize) -> Tensor<3> {
         let ([batch, seq, d], [gamma, beta]) = (x.dims(), self.vectors());
         let parts = x.reshape([batch, seq * groups, d / groups]);
@@ -114,7 +113,7 @@ impl LayerNorm {
         }
     }
 
-    /// γ and β, where they are.
+    /// Returns γ and β, if present.
     fn vectors(&self) -> [Option<Tensor<1>>; 2] {
         [&self.gamma, &self.beta].map(|vector| vector.as_ref().map(Param::val))
     }

@@ -1,6 +1,6 @@
 //! Normalisation of the last dimension.
 //!
-//! Each kind stands in a file of its own.
+//! Each kind has its own file.
 
 pub mod dynamic_tanh;
 pub mod layer;
@@ -34,7 +34,7 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
-/// Which normalisation a model uses.
+/// The normalisation of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum NormConfig {
@@ -56,13 +56,13 @@ impl Default for NormConfig {
     }
 }
 
-/// `none` has no knobs.
+/// `none` has no settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NoNormConfig {}
 
 impl NormConfig {
-    /// Faults of its keys.
+    /// Reports invalid settings.
     pub fn faults(&self, at: &mut TableFaults) {
         match self {
             Self::Layer(c) => c.faults(at),
@@ -73,12 +73,12 @@ impl NormConfig {
         }
     }
 
-    /// RMS norm with its usual keys.
+    /// Returns RMS norm with default settings.
     pub fn rms() -> Self {
         Self::Rms(RmsNormConfig::default())
     }
 
-    /// RMS norm with this ε.
+    /// Returns RMS norm with this ε and otherwise default settings.
     pub fn rms_of(eps: f64) -> Self {
         Self::Rms(RmsNormConfig {
             eps,
@@ -86,17 +86,17 @@ impl NormConfig {
         })
     }
 
-    /// Vectors stay as they are.
+    /// Returns the choice of no normalisation.
     pub fn none() -> Self {
         Self::None(NoNormConfig {})
     }
 
-    /// Whether vectors stay as they are.
+    /// Whether there is no normalisation.
     pub fn is_none(&self) -> bool {
         matches!(self, Self::None(_))
     }
 
-    /// A norm over vectors of `d` elements.
+    /// Builds a norm over vectors of `d` elements.
     pub fn init(&self, d: usize, init: &Init) -> Norm {
         match self {
             Self::Layer(c) => Norm::Layer(c.init(d, init)),
@@ -124,7 +124,7 @@ pub enum Norm {
 }
 
 impl Norm {
-    /// `[batch, seq, d]` → the same shape.
+    /// Normalises `[batch, seq, d]`; the shape stays the same.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         match self {
             Self::Layer(n) => n.forward(x),
@@ -135,7 +135,7 @@ impl Norm {
         }
     }
 
-    /// The norm of `factor·x + y`, all three `[batch, seq, d]`.
+    /// Returns the norm of `factor·x + y`; `x`, `y` and the result are `[batch, seq, d]`.
     pub fn forward_sum(&self, x: Tensor<3>, y: Tensor<3>, factor: f64) -> Tensor<3> {
         match self {
             Self::Layer(n) => n.forward_sum([x, y], factor),
@@ -147,11 +147,11 @@ impl Norm {
     }
 }
 
-/// `factor·x`.
+/// Returns `factor·x`.
 pub fn scaled(x: Tensor<3>, factor: f64) -> Tensor<3> {
     if factor == 1.0 { x } else { x * factor }
 }
 
-/// Nothing.
+/// The absence of a norm.
 #[derive(Module, Debug)]
 pub struct NoNorm {}

@@ -1,4 +1,4 @@
-//! RMS norm: x/√(mean x²+ε)·γ (Zhang and Sennrich 2019), or, zero-centred, x/√(mean x²+ε)·(1+γ) (Gemma). It may do without γ.
+//! RMS norm: x/√(mean x²+ε)·γ (Zhang and Sennrich 2019) or, zero-centred, x/√(mean x²+ε)·(1+γ) (Gemma), optionally without γ.
 
 use crate::faults::TableFaults;
 use crate::kernel;
@@ -11,7 +11,7 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "rms",
     summary: "divide by the root mean square, scale",
@@ -19,14 +19,14 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"rms\", eps = 1e-6, zero_centered = true }",
 };
 
-/// RMS norm's knobs.
+/// Settings of RMS norm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RmsNormConfig {
     /// Added to the mean square.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub eps: f64,
-    /// Whether the scale is 1 + γ with a γ that starts at 0, so that weight decay draws it towards 1 (Gemma).
+    /// Whether the scale is 1 + γ with an initial γ of 0, so that weight decay draws the scale towards 1 (Gemma).
     #[serde(skip_serializing_if = "is_usual")]
     pub zero_centered: bool,
     /// Whether there is a scale γ.
@@ -44,20 +44,20 @@ impl Default for RmsNormConfig {
     }
 }
 
-/// The roles of the parameters of [`RmsNorm`].
+/// Roles of the parameters of [`RmsNorm`].
 pub const ROLES: Roles = Roles::new("RmsNorm", &[("gamma", NORM)]);
 
-/// γ of an RMS norm.
+/// Parameter γ of an RMS norm.
 #[derive(Module, Debug)]
 pub struct RmsNorm {
-    /// `[d]`, starts at 1; at 0 when zero-centred.
+    /// γ `[d]`, initially 1; initially 0 if zero-centred.
     pub gamma: Option<Param<Tensor<1>>>,
     eps: f64,
     zero_centered: bool,
 }
 
 impl RmsNormConfig {
-    /// Faults of its keys.
+    /// Reports invalid settings.
     pub(super) fn faults(&self, at: &mut TableFaults) {
         at.positive("eps", self.eps);
         if self.zero_centered && !self.gain {
@@ -66,7 +66,7 @@ impl RmsNormConfig {
         }
     }
 
-    /// A norm over vectors of `d` elements.
+    /// Builds a norm over vectors of `d` elements.
     pub fn init(&self, d: usize, init: &Init) -> RmsNorm {
         let start = if self.zero_centered { 0.0 } else { 1.0 };
         RmsNorm {
@@ -78,7 +78,7 @@ impl RmsNormConfig {
 }
 
 impl RmsNorm {
-    /// A norm over vectors of `d` elements.
+    /// Builds a norm over vectors of `d` elements.
     pub fn new(d: usize, eps: f64, init: &Init) -> Self {
         let config = RmsNormConfig {
             eps,
@@ -87,7 +87,7 @@ impl RmsNorm {
         config.init(d, init)
     }
 
-    /// `[d]`, by which what was normalised is multiplied.
+    /// Returns the factor on normalised vectors, `[d]`.
     fn scale(&self) -> Option<Tensor<1>> {
         let gamma = self.gamma.as_ref()?.val();
         Some(match self.zero_centered {
@@ -96,17 +96,17 @@ impl RmsNorm {
         })
     }
 
-    /// `[batch, seq, d]` → the same shape.
+    /// Normalises `[batch, seq, d]`; the shape stays the same.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         kernel::rms_norm(x, self.scale(), self.eps)
     }
 
-    /// The norm of `factor·x + y`, all three `[batch, seq, d]`.
+    /// Returns the norm of `factor·x + y`; `x`, `y` and the result are `[batch, seq, d]`.
     pub(super) fn forward_sum(&self, both: [Tensor<3>; 2], factor: f64) -> Tensor<3> {
         kernel::rms_norm_of_sum(both, factor, self.scale(), self.eps)
     }
 
-    /// `[batch, seq, d]` → the same shape, each of `groups` equal parts of a vector by its own root mean square.
+    /// Normalises `[batch, seq, d]` in `groups` equal parts, each by its own root mean square.
     pub fn by_groups(&self, x: Tensor<3>, groups: usize) -> Tensor<3> {
         let ([batch, seq, d], gamma) = (x.dims(), self.scale());
         if groups == 1 {
@@ -120,7 +120,7 @@ impl RmsNorm {
         }
     }
 
-    /// `[batch, seq, parts·d]` → the same shape, each part of d elements by itself, all of them with one scale.
+    /// Normalises `[batch, seq, parts·d]` in parts of d elements, each by itself and all with the same scale.
     pub fn by_parts(&self, x: Tensor<3>, parts: usize) -> Tensor<3> {
         let [batch, seq, width] = x.dims();
         let parts = x.reshape([batch, seq * parts, width / parts]);

@@ -1,6 +1,6 @@
-//! Scale norm: x/√(mean x²+ε)·g, one number g for all channels (Nguyen and Salazar 2019, section 2.2).
+//! Scale norm: x/√(mean x²+ε)·g, with a single number g for all channels (Nguyen and Salazar 2019, section 2.2).
 //!
-//! The paper divides by the length ‖x‖ and begins with g = √d, which is the same: √d/‖x‖ = 1/√(mean x²).
+//! The paper divides by the length ‖x‖ and begins with g = √d, which is equivalent: √d/‖x‖ = 1/√(mean x²).
 
 use crate::faults::TableFaults;
 use crate::kernel;
@@ -12,7 +12,7 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "scale",
     summary: "divide by the root mean square, one scale for all channels",
@@ -20,7 +20,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"scale\", eps = 1e-5 }",
 };
 
-/// Scale norm's knobs.
+/// Settings of scale norm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScaleNormConfig {
@@ -36,12 +36,12 @@ impl Default for ScaleNormConfig {
 }
 
 impl ScaleNormConfig {
-    /// Faults of its keys.
+    /// Reports invalid settings.
     pub(super) fn faults(&self, at: &mut TableFaults) {
         at.positive("eps", self.eps);
     }
 
-    /// A norm over vectors of any width.
+    /// Builds a norm over vectors of any width.
     pub(super) fn init(&self, init: &Init) -> ScaleNorm {
         ScaleNorm {
             gain: init.vector(1, 1.0),
@@ -50,24 +50,24 @@ impl ScaleNormConfig {
     }
 }
 
-/// The roles of the parameters of [`ScaleNorm`].
+/// Roles of the parameters of [`ScaleNorm`].
 pub const ROLES: Roles = Roles::new("ScaleNorm", &[("gain", NORM)]);
 
-/// g of a scale norm.
+/// Parameter g of a scale norm.
 #[derive(Module, Debug)]
 pub struct ScaleNorm {
-    /// `[1]`, starts at 1.
+    /// g `[1]`, initially 1.
     pub gain: Param<Tensor<1>>,
     eps: f64,
 }
 
 impl ScaleNorm {
-    /// `[batch, seq, d]` → the same shape.
+    /// Normalises `[batch, seq, d]`; the shape stays the same.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         self.scaled(kernel::rms_norm(x, None, self.eps))
     }
 
-    /// The norm of `factor·x + y`, all three `[batch, seq, d]`.
+    /// Returns the norm of `factor·x + y`; `x`, `y` and the result are `[batch, seq, d]`.
     pub(super) fn forward_sum(&self, both: [Tensor<3>; 2], factor: f64) -> Tensor<3> {
         self.scaled(kernel::rms_norm_of_sum(both, factor, None, self.eps))
     }

@@ -1,4 +1,4 @@
-//! The dropouts of a pass: each has a key of its own, of which its mask is a function.
+//! The dropouts of a pass: each has its own key, which determines its mask.
 
 use super::Pass;
 use crate::kernel::{self, DropKey};
@@ -6,7 +6,7 @@ use crate::rng::part;
 use burn::tensor::Tensor;
 
 impl Pass {
-    /// The key of the dropout `name` of the present part; `None` when nothing is to be dropped there.
+    /// Returns the key of the dropout `name` of the current part; `None` if nothing is to be dropped.
     pub fn key(&self, name: &str, p: f64) -> Option<DropKey> {
         let draws = self.draws.filter(|_| p > 0.0)?;
         Some(DropKey {
@@ -18,7 +18,7 @@ impl Pass {
         })
     }
 
-    /// The dropout `name` with probability `p` on `x` `[batch, seq, d]`.
+    /// Applies the dropout `name` with probability `p` to `x` `[batch, seq, d]`.
     pub fn dropout(&self, x: Tensor<3>, name: &str, p: f64) -> Tensor<3> {
         match self.key(name, p) {
             Some(key) => kernel::dropout(x, key),
@@ -26,7 +26,7 @@ impl Pass {
         }
     }
 
-    /// The stream `x` plus the dropout `name` with probability `p` on `y`, both `[batch, seq, d]`.
+    /// Adds `y` to the stream `x` after the dropout `name` with probability `p` on `y`; both are `[batch, seq, d]`.
     pub fn add_dropped(&self, x: Tensor<3>, y: Tensor<3>, name: &str, p: f64) -> Tensor<3> {
         match self.key(name, p) {
             Some(key) => kernel::add_dropped(x, y, key),
@@ -34,8 +34,8 @@ impl Pass {
         }
     }
 
-    /// The dropout `name` with probability `p` on vectors `[rows, d]` that all rows of a step's batch share: one mask for
-    /// all of its micro-batches.
+    /// Applies the dropout `name` with probability `p` to vectors `[rows, d]` that all rows of a step's batch share: all
+    /// micro-batches have one mask.
     pub fn dropout_shared(&self, x: Tensor<2>, name: &str, p: f64) -> Tensor<2> {
         match self.key(name, p) {
             Some(key) => {

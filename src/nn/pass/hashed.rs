@@ -1,4 +1,4 @@
-//! Hashing in a pass: draws that all rows share, and the orders of positions that came of it.
+//! Hashing in a pass: draws that all rows share, and the resulting orders of positions.
 
 use super::Pass;
 use crate::kernel::sorted_chunks::SortedChunks;
@@ -7,20 +7,20 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Orders of positions, by the parts of the network that sorted them.
+/// Orders of positions, keyed by the part of the network that sorted them.
 pub type Orders = BTreeMap<u64, SortedChunks>;
 
-/// The orders of a pass.
+/// The orders of positions of a pass.
 #[derive(Debug, Default)]
 pub(super) struct Hashed {
-    /// Those that layers have sorted, while they are noted.
+    /// Orders that layers have sorted, while they are being noted.
     noted: RefCell<Option<Orders>>,
-    /// Those that layers take in place of sorting anew.
+    /// Orders that layers use instead of sorting again.
     given: Option<Arc<Orders>>,
 }
 
 impl Hashed {
-    /// Those of a pass that does the same work once more.
+    /// Returns the orders for a pass that repeats the same work.
     pub(super) fn again(&self) -> Self {
         Self {
             noted: RefCell::default(),
@@ -30,17 +30,17 @@ impl Hashed {
 }
 
 impl Pass {
-    /// The draws of what all rows share. Those that are redrawn are in training a function of (seed, step, part of the
-    /// network); all others, and those of an evaluation, of the part alone.
+    /// Returns the random stream for draws that all rows share. If `redrawn`, it is in training a function of (seed, step, part
+    /// of the network). Otherwise, and in an evaluation, it depends only on the part.
     pub fn shared_stream(&self, purpose: Purpose, redrawn: bool) -> Stream {
         let draws = self.draws.filter(|_| redrawn).unwrap_or_default();
         Stream::new(draws.seed, purpose, (draws.step, 0, self.part.get()))
     }
 
-    /// The order of the hashed positions of the present part: as it was given, or as `make` sorts them.
+    /// Returns the order of the hashed positions of the current part: the given one, or the one that `make` sorts.
     ///
-    /// A hash has jumps. What computes a layer a second time from inputs that rounding has moved takes the order of the first
-    /// time, so that each query meets the same keys.
+    /// A hash is discontinuous. Recomputing a layer from inputs that differ by rounding could sort differently, so the
+    /// recomputation uses the order of the first time and each query meets the same keys.
     pub fn order(&self, make: impl FnOnce() -> SortedChunks) -> SortedChunks {
         let part = self.part.get();
         let given = self
@@ -58,14 +58,14 @@ impl Pass {
         order
     }
 
-    /// Does `work`, and gives the orders that its layers sorted beside what it gives.
+    /// Does `work` and returns its result together with the orders that its layers sorted.
     pub fn noting_orders<T>(&self, work: impl FnOnce() -> T) -> (T, Orders) {
         let outer = self.hashed.noted.replace(Some(Orders::new()));
         let done = work();
         (done, self.hashed.noted.replace(outer).unwrap_or_default())
     }
 
-    /// The same pass, whose layers take these orders.
+    /// Returns the same pass, whose layers use these orders.
     #[must_use]
     pub fn with_orders(mut self, orders: Orders) -> Self {
         self.hashed.given = Some(Arc::new(orders));

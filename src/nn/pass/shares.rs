@@ -1,10 +1,10 @@
-//! Losses that layers add in a part of a pass.
+//! Weights of the losses that layers add when several parts of a pass share the tokens.
 
 use super::Pass;
 
 impl Pass {
-    /// Does the work of a network on so many of the tokens that several works of this pass read together: losses that its layers add
-    /// count by their share of these, so that they are means over all of them.
+    /// Does the work of a network on `own` of the `all` tokens that several calls in this pass read together. Losses that its
+    /// layers add are weighted by that share, so that they are means over all tokens.
     pub fn of_tokens<T>(&self, own: usize, all: usize, work: impl FnOnce() -> T) -> T {
         let before = self.losses.borrow().len();
         let done = work();

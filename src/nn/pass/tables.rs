@@ -1,4 +1,4 @@
-//! Tables that follow from sizes and positions alone, which the layers of a pass have in common: those asked for last are kept.
+//! Tables that depend only on sizes and positions and are shared by the layers of a pass; the most recent ones are cached.
 
 mod angles;
 mod waves;
@@ -8,21 +8,21 @@ use burn::tensor::Tensor;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use waves::Waves;
 
-/// The tables that a pass has, in common with what is computed anew of it on the way back.
+/// The cached tables of a pass, shared with its recomputations in the backward pass.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tables {
     angles: Arc<Mutex<Option<angles::Kept>>>,
     waves: Arc<Mutex<Option<waves::Kept>>>,
 }
 
-/// A kept table, of which each value is whole.
+/// Locks a cached table. Each value is replaced as a whole, so a poisoned lock is still valid.
 fn held<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a table can stand beside `x` in one operation.
+/// Whether a table can be used in one operation with `x`.
 fn beside<const D: usize>(table: &Tensor<D>, x: &Tensor<3>) -> bool {
     let (own, others) = (table.device(), x.device());
-    // Equal devices may differ in this.
+    // Devices that compare equal may still differ in autodiff.
     own == others && own.is_autodiff() == others.is_autodiff() && table.dtype() == x.dtype()
 }

@@ -1,7 +1,7 @@
 //! Attention with linear biases: score − slope_h·|i − j| (Press et al. 2022, section 3).
 //!
-//! Slopes are the geometric sequence 2^(−max/h), 2^(−2max/h) …; a number of heads h that is not a power of
-//! two takes the sequence of the power below, then every second term of the one above (released code).
+//! Slopes are the geometric sequence 2^(−max/h), 2^(−2max/h) … If the number of heads h is not a power of two, the slopes are the
+//! sequence for the next lower power, followed by every second term of the sequence for the next higher one (released code).
 
 use super::facts::{Acts, Known, Means, PositionFacts};
 use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
@@ -12,7 +12,7 @@ use burn::tensor::{Device, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "alibi",
     summary: "scores lowered in proportion to distance, a fixed slope for each head",
@@ -20,14 +20,14 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"alibi\" }",
 };
 
-/// The knobs of linear biases.
+/// Settings of linear biases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AlibiConfig {
-    /// The last head's slope is 2^−max_exponent. Source: Press et al. 2022, section 3.
+    /// Exponent of the last head's slope, which is 2^−max_exponent. Source: Press et al. 2022, section 3.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub max_exponent: f64,
-    /// Multiply the bias by 1/√d_head together with the scores, as Falcon does.
+    /// Whether the bias is multiplied by 1/√d_head together with the scores, as in Falcon.
     pub scaled: bool,
 }
 
@@ -62,14 +62,14 @@ impl PositionFacts for AlibiConfig {
     }
 }
 
-/// Biases scores by distance.
+/// Adds biases by distance to the scores.
 #[derive(Module, Debug)]
 pub struct Alibi {
     slopes: Vec<f64>,
 }
 
 impl Alibi {
-    /// The scheme for a model of this shape.
+    /// Builds the scheme for a model of this shape.
     pub fn new(config: &AlibiConfig, shape: &PositionShape) -> Self {
         let factor = if config.scaled {
             1.0 / (shape.d_head as f64).sqrt()
@@ -85,7 +85,7 @@ impl Alibi {
     }
 }
 
-/// The slope of each of `n_heads` heads.
+/// Returns the slope of each of `n_heads` heads.
 pub fn slopes(n_heads: usize, max_exponent: f64) -> Vec<f64> {
     let geometric = |n: usize| -> Vec<f64> {
         (1..=n)
@@ -154,7 +154,7 @@ mod tests {
     fn slopes_of_the_paper() {
         assert_eq!(slopes(8, 8.0)[0], 0.5);
         assert_eq!(slopes(8, 8.0)[7], 1.0 / 256.0);
-        // 12 heads: the 8 of a power of two, then every second of the 16.
+        // 12 heads: the 8 slopes of a power of two, then every second of the 16.
         let twelve = slopes(12, 8.0);
         assert_eq!(twelve.len(), 12);
         assert_eq!(twelve[8], 2f64.powf(-0.5));

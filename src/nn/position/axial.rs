@@ -1,8 +1,9 @@
-//! Axial positions: a learned table of many positions as two small ones (Kitaev et al. 2020, Reformer, and its released code).
+//! Axial positions: a learned table of many positions composed of two small ones (Kitaev et al. 2020, Reformer, and its released
+//! code).
 //!
-//! With a shape of r rows and c columns, position p stands in row ⌊p/c⌋ and column p mod c; its vector is that of the row
-//! followed by that of the column, r·w₁ + c·w₂ parameters in place of r·c·(w₁ + w₂). With `joined = "sum"` both are as wide as
-//! the model and added: the embeddings of the Sparse Transformer (Child et al. 2019, section 5.3).
+//! With a shape of r rows and c columns, position p is in row ⌊p/c⌋ and column p mod c. Its vector is the row's vector followed
+//! by the column's: r·w₁ + c·w₂ parameters in place of r·c·(w₁ + w₂). With `joined = "sum"` both vectors are as wide as the model
+//! and added, as in the embeddings of the Sparse Transformer (Child et al. 2019, section 5.3).
 
 use super::facts::{Acts, Known, PositionFacts};
 use super::learned_2d::Joined;
@@ -16,7 +17,7 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "axial",
     summary: "a learned table as one of rows and one of columns of positions, side by side or added",
@@ -24,18 +25,18 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"axial\", axial_shape = [16, 16] }",
 };
 
-/// The knobs of axial positions.
+/// Settings of axial positions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AxialConfig {
-    /// Rows and columns, whose product is the longest input; the data's context, nearly square, when absent.
+    /// Rows and columns, whose product is the length of the longest input; the data's context, nearly square, when absent.
     /// Source: Kitaev et al. 2020, released code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub axial_shape: Option<[usize; 2]>,
-    /// Widths of the vectors of rows and of columns, whose sum is d_model; a half each when absent.
+    /// Widths of the row and column vectors, whose sum is d_model; a half each when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub axial_widths: Option<[usize; 2]>,
-    /// Whether the vectors of row and column stand side by side or are added.
+    /// Whether the row and column vectors are concatenated or added.
     #[serde(skip_serializing_if = "are_halves")]
     pub joined: Joined,
 }
@@ -46,7 +47,7 @@ fn are_halves(joined: &Joined) -> bool {
 }
 
 impl AxialConfig {
-    /// Rows and columns for inputs of `context` tokens.
+    /// Returns the rows and columns for inputs of `context` tokens.
     pub fn shape(&self, context: usize) -> [usize; 2] {
         self.axial_shape.unwrap_or_else(|| {
             let columns = ((context as f64).sqrt().ceil() as usize).max(1);
@@ -56,7 +57,7 @@ impl AxialConfig {
 }
 
 impl AxialConfig {
-    /// Widths of the vectors of rows and of columns in a model of this width.
+    /// Returns the widths of the row and column vectors in a model of this width.
     pub fn widths(&self, d_model: usize) -> [usize; 2] {
         if self.joined == Joined::Sum {
             return [d_model; 2];
@@ -141,10 +142,10 @@ impl PositionFacts for AxialConfig {
     }
 }
 
-/// The roles of the parameters of [`Axial`].
+/// Roles of the parameters of [`Axial`].
 pub const ROLES: Roles = Roles::new("Axial", &[("rows", TABLE), ("columns", TABLE)]);
 
-/// Adds the vectors of row and column, side by side.
+/// Adds the row and column vectors of each position to the embeddings.
 #[derive(Module, Debug)]
 pub struct Axial {
     /// `[rows, w₁]`.
@@ -157,7 +158,7 @@ pub struct Axial {
 }
 
 impl Axial {
-    /// The scheme for a model of this shape.
+    /// Builds the scheme for a model of this shape.
     pub fn new(config: &AxialConfig, shape: &PositionShape, init: &Init) -> Self {
         let [rows, columns] = config.shape(shape.context);
         let [first, second] = config.widths(shape.d_model);
@@ -170,7 +171,7 @@ impl Axial {
         }
     }
 
-    /// Vectors of rows and columns as those of positions.
+    /// Combines row and column vectors into vectors of positions.
     fn joined(&self, rows: Tensor<3>, columns: Tensor<3>) -> Tensor<3> {
         match self.added {
             true => rows + columns,
@@ -178,7 +179,7 @@ impl Axial {
         }
     }
 
-    /// The vectors of positions `from..from + seq`, `[seq, d_model]`: of the rows that they stand in alone.
+    /// Returns the vectors of positions `from..from + seq`, `[seq, d_model]`, computed only for the rows that contain them.
     fn vectors(&self, from: usize, seq: usize) -> Tensor<2> {
         let columns = self.n_columns;
         let (first, end) = (from / columns, (from + seq).div_ceil(columns));

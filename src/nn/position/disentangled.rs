@@ -1,14 +1,14 @@
-//! Disentangled attention (He et al. 2021, DeBERTa, sections 3.1 and 3.2): queries and keys meet each other and vectors of
-//! distances,
+//! Disentangled attention (He et al. 2021, DeBERTa, sections 3.1 and 3.2): queries and keys are multiplied with each other and
+//! with vectors of distances,
 //!
 //! ```text
 //! score(i, j) = (q_i·k_j + q_i·K R[δ(i, j)] + k_j·Q R[δ(i, j)]) / √(3·d_head)
 //! ```
 //!
-//! R is one table for the model, K and Q maps of each layer: its own, or those of attention itself. δ(i, j) is i − j, clipped
-//! to −k … k − 1 and counted from 0 (DeBERTa); with `buckets` far distances share logarithmic buckets before that (DeBERTa-v3,
-//! released code). Both sums go by δ(i, j), as in the released code; the paper prints δ(j, i) in the second. A causal model has
-//! no vectors for keys after their query.
+//! R is one table for the model; K and Q are maps of each layer, either separate ones or those of attention itself. δ(i, j) is
+//! i − j, clipped to −k … k − 1 and counted from 0 (DeBERTa); with `buckets`, far distances share logarithmic buckets before that
+//! (DeBERTa-v3, released code). Both sums use δ(i, j), as in the released code; the paper prints δ(j, i) in the second. A causal
+//! model has no vectors for keys after their query.
 
 use super::facts::{Acts, Known, Means, PositionFacts, last};
 use super::{Attending, Kind, PositionScheme, PositionShape, Relative, Span, by_heads, of_layers};
@@ -24,7 +24,7 @@ use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "disentangled",
     summary: "content meets position and position meets content: queries and keys times projected vectors of distances",
@@ -32,20 +32,21 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"disentangled\", max_distance = 128, terms = [\"c2p\", \"p2c\"] }",
 };
 
-/// The knobs of disentangled attention.
+/// Settings of disentangled attention.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DisentangledConfig {
-    /// k, from where on distances are one; with `buckets`, the distance at which the last bucket begins.
+    /// k, the distance from which on all distances are treated alike; with `buckets`, the distance at which the last bucket
+    /// begins.
     /// Source: He et al. 2021, section 3.1.
     pub max_distance: usize,
-    /// Buckets of each direction: half of them hold one distance each, the others grow logarithmically. A vector for each
-    /// distance when absent. Source: He et al. 2021 (DeBERTa v2), released code.
+    /// Number of buckets for each direction: half of them hold one distance each, the others grow logarithmically. One vector for
+    /// each distance when absent. Source: He et al. 2021 (DeBERTa v2), released code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buckets: Option<usize>,
-    /// Which products are added to that of query and key. Source: He et al. 2021, section 3.1.
+    /// The products that are added to that of query and key. Source: He et al. 2021, section 3.1.
     pub terms: Vec<Term>,
-    /// Whether vectors of distances are projected by attention's own maps onto queries and keys.
+    /// Whether vectors of distances are projected by attention's own maps to queries and keys.
     pub shared_projections: bool,
     /// Norm on the vectors of distances.
     pub norm: NormConfig,
@@ -78,7 +79,7 @@ impl DisentangledConfig {
         self.terms.contains(&term)
     }
 
-    /// k: vectors of each direction.
+    /// Returns k, the number of vectors for each direction.
     fn vectors(&self) -> usize {
         self.buckets.unwrap_or(self.max_distance)
     }
@@ -144,17 +145,17 @@ impl PositionFacts for DisentangledConfig {
     }
 }
 
-/// The numbers of distances.
+/// The numbering of distances.
 #[derive(Clone, Copy, Debug)]
 struct Numbers {
     vectors: i64,
     buckets: Option<i64>,
     max_distance: i64,
-    /// The first that there is a vector for.
+    /// The first distance number that has a vector.
     first: i64,
 }
 
-/// The rows of the table that a span needs, both ends included.
+/// The first and the last table row that a span needs.
 #[derive(Clone, Copy, Debug)]
 struct Needed {
     first: usize,
@@ -168,7 +169,7 @@ impl Needed {
 }
 
 impl Numbers {
-    /// The row of a query that stands `behind` positions after its key.
+    /// Returns the row for a query that is `behind` positions after its key.
     fn row(self, behind: i64) -> usize {
         let place = match self.buckets {
             Some(buckets) => bucket(behind, buckets, self.max_distance),
@@ -187,7 +188,8 @@ impl Numbers {
     }
 }
 
-/// The logarithmic bucket of a distance, of its sign: distances up to half of `buckets` are their own.
+/// Returns the logarithmic bucket of a distance, with the sign of the distance; distances up to half of `buckets` have their own
+/// bucket.
 pub fn bucket(distance: i64, buckets: i64, max_distance: i64) -> i64 {
     let middle = buckets / 2;
     let far = distance.abs();
@@ -199,20 +201,20 @@ pub fn bucket(distance: i64, buckets: i64, max_distance: i64) -> i64 {
     (place as i64 + middle) * distance.signum()
 }
 
-/// The roles of the parameters of [`Disentangled`]; the others are those of linear maps and norms.
+/// Roles of the parameters of [`Disentangled`]; the others are declared by linear maps and norms.
 pub const ROLES: Roles = Roles::new("Disentangled", &[("table", TABLE)]);
 
 /// Vectors of distances for queries and keys.
 #[derive(Module, Debug)]
 pub struct Disentangled {
-    /// R, `[2k, d_model]`; `[k, d_model]` of a causal model.
+    /// R, `[2k, d_model]`; `[k, d_model]` in a causal model.
     pub table: Param<Tensor<2>>,
-    /// On R.
+    /// Norm on R.
     pub norm: Norm,
-    /// K of each layer, `[heads·d_head, d_model]`, without a bias, which would do nothing; none for a layer without
+    /// K of each layer, `[heads·d_head, d_model]`, without a bias, which would have no effect; `None` for a layer without
     /// attention.
     pub keys: Vec<Option<Linear>>,
-    /// Q of each layer, the same with a bias.
+    /// Q of each layer, likewise but with a bias.
     pub queries: Vec<Option<Linear>>,
     c2p: bool,
     p2c: bool,
@@ -224,7 +226,7 @@ pub struct Disentangled {
 }
 
 impl Disentangled {
-    /// The scheme for a model of this shape.
+    /// Builds the scheme for a model of this shape.
     pub fn new(config: &DisentangledConfig, shape: &PositionShape, init: &Init) -> Self {
         let numbers = config.numbers(shape.causal);
         let rows = 2 * config.vectors() - numbers.first as usize;
@@ -252,7 +254,7 @@ impl Disentangled {
         }
     }
 
-    /// Vectors of distances as a layer's own map projects them.
+    /// Projects vectors of distances by a layer's own map.
     fn projected(&self, maps: &[Option<Linear>], layer: usize, x: &Tensor<2>) -> Option<Tensor<3>> {
         let map = maps.get(layer)?.as_ref()?;
         let x = map.forward(x.clone().unsqueeze_dim(0));
@@ -269,7 +271,7 @@ impl PositionScheme for Disentangled {
     }
 
     fn relative(&self, attending: &Attending) -> Option<Relative> {
-        // A layer that keeps fewer keys than others needs the nearest distances alone.
+        // A layer that keeps fewer keys than others needs only the nearest distances.
         let needed = self.numbers.of(attending.span);
         let vectors = attending.prepared.vectors.clone()?;
         let vectors = vectors.narrow(0, 0, needed.rows());

@@ -1,8 +1,8 @@
-//! Dynamic position bias: a small network makes the bias of each head from a distance, so that distances that training never saw have
-//! one, too (Wang et al. 2021, CrossFormer, section 3.3; x-transformers' `dynamic_pos_bias`).
+//! Dynamic position bias: a small network computes the bias of each head from a distance, so that distances unseen in training
+//! have one, too (Wang et al. 2021, CrossFormer, section 3.3; x-transformers' `dynamic_pos_bias`).
 //!
-//! The input is query − key, or sign·ln(1 + |query − key|); `depth` hidden layers of `hidden` units with SiLU follow, then a number
-//! for each head. All layers of the model share it.
+//! The input is query − key, or sign·ln(1 + |query − key|). It passes through `depth` hidden layers of `hidden` units with SiLU
+//! and a last layer with one output for each head. All layers of the model share the network.
 
 use super::facts::{Acts, Known, Means, PositionFacts, last};
 use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
@@ -15,7 +15,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "dynamic_bias",
     summary: "a small network makes each head's bias from the distance",
@@ -23,16 +23,16 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"dynamic_bias\", hidden = 32, log_distance = true }",
 };
 
-/// The knobs of biases that a network makes.
+/// Settings of biases computed by a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DynamicBiasConfig {
     /// Width of the hidden layers; a quarter of `d_model` when absent, as in x-transformers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden: Option<usize>,
-    /// Hidden layers.
+    /// Number of hidden layers.
     pub depth: usize,
-    /// Whether the network reads the logarithm of a distance, which grows slowly beyond the training length.
+    /// Whether the network reads the logarithm of the distance, which grows slowly beyond the training length.
     pub log_distance: bool,
 }
 
@@ -46,7 +46,7 @@ impl Default for DynamicBiasConfig {
     }
 }
 
-/// The deepest network.
+/// Maximum depth of the network.
 const DEEPEST: usize = 64;
 
 impl DynamicBiasConfig {
@@ -75,7 +75,7 @@ impl PositionFacts for DynamicBiasConfig {
         Some(super::relative_bias_2d::KIND)
     }
 
-    /// One network serves all layers; each has an equal share of its products here.
+    /// One network serves all layers; each layer is charged an equal share of its products.
     fn products(&self, shape: &PositionShape, [queries, sources, _]: [usize; 3]) -> u128 {
         let hidden = self.hidden(shape.d_model) as u128;
         let inner = (self.depth as u128 - 1) * hidden * hidden;
@@ -90,18 +90,18 @@ impl PositionFacts for DynamicBiasConfig {
     }
 }
 
-/// Biases scores by a network's number of the distance.
+/// Adds biases that a network computes from the distance to the scores.
 #[derive(Module, Debug)]
 pub struct DynamicBias {
-    /// From one number on.
+    /// The hidden layers, of which the first reads a single number.
     hidden: Vec<Linear>,
-    /// Onto a number for each head.
+    /// The last layer, with one output for each head.
     head: Linear,
     log_distance: bool,
 }
 
 impl DynamicBias {
-    /// The scheme for a model of this shape.
+    /// Builds the scheme for a model of this shape.
     pub fn new(config: &DynamicBiasConfig, shape: &PositionShape, init: &Init) -> Self {
         let width = config.hidden(shape.d_model);
         let hidden = (0..config.depth).map(|layer| match layer {
@@ -115,7 +115,7 @@ impl DynamicBias {
         }
     }
 
-    /// Query − key of each diagonal, as the network reads it.
+    /// Returns query − key of each diagonal, in the form that the network reads.
     fn inputs(&self, span: Span) -> Vec<f32> {
         let input = |diagonal| {
             let distance = -(span.distance(diagonal) as f64);

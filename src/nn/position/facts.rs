@@ -1,64 +1,64 @@
-//! The facts of a position scheme that checks and plans ask. Each scheme says its own, in its own file.
+//! Facts about a position scheme, queried by checks and plans. Each scheme states them in its own file.
 
 use super::learned::LearnedConfig;
 use super::{Kind, PositionConfig, PositionShape, Span};
 use crate::faults::TableFaults;
 
-/// The place where a scheme enters a model.
+/// The point at which a scheme acts in a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acts {
-    /// Its vectors are added to the embeddings, and are as wide as these.
+    /// Its vectors are added to the embeddings and have their width.
     Embeddings,
     /// Its vectors are added to the input of every layer.
     Layers,
-    /// It acts on the heads of attention, whose number and width are then one in all layers.
+    /// It acts on the heads of attention, whose number and width must then be the same in all layers.
     Heads(Means),
 }
 
 /// The way in which a scheme acts on heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
-    /// Queries and keys are turned before they meet.
+    /// Queries and keys are rotated before their product.
     Rotation,
-    /// They are turned, and multiplied by factors of which keys have the inverse.
+    /// Queries and keys are rotated and multiplied by factors; the keys' factors are the inverse of the queries'.
     FadingRotation,
-    /// A number for each head and distance is added to the scores.
+    /// A bias for each head and distance is added to the scores.
     Bias,
-    /// The same, with other numbers in each layer.
+    /// A bias for each head and distance, different in each layer.
     LayerBias,
-    /// A number for each score of its own.
+    /// A separate bias for each pair of query and key.
     PairBias,
-    /// Vectors of distances meet queries, keys or weights.
+    /// Vectors of distances are combined with queries, keys or weights.
     Vectors,
 }
 
-/// The things that the rows of a table stand for, in their order.
+/// What the rows of a table stand for, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowsOf {
     /// Positions: tokens of a text; tokens before the patches of an image, then its patches row by row.
     Positions,
     /// The rows of a grid of patches.
     GridRows,
-    /// Its columns.
+    /// The columns of a grid of patches.
     GridColumns,
-    /// The distances of its patches by rows and columns, then so many rows of a class token where there is one.
+    /// The distances of patches by rows and columns, then this many rows for a class token if there is one.
     GridDistances(usize),
 }
 
-/// The sizes of a model that are known when its keys are checked.
+/// The model's sizes, as far as they are known when the settings are checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
     /// Width of the residual stream.
     pub d_model: Option<usize>,
     /// Width of a head.
     pub d_head: Option<usize>,
-    /// Tokens of the longest input; of an image its patches and the tokens before them that have a place.
+    /// Number of tokens of the longest input; for an image, its patches and the tokens before them that have a position.
     pub context: Option<usize>,
     /// Whether inputs are images.
     pub of_images: bool,
 }
 
-/// The keys by which a head has its width, of a scheme that needs another one.
+/// The settings that determine the width of a head, named in faults of schemes that need another width.
 pub(super) const HEAD_KEYS: [&str; 4] = [
     "kind",
     "model.attention.d_head",
@@ -66,102 +66,103 @@ pub(super) const HEAD_KEYS: [&str; 4] = [
     "model.d_model",
 ];
 
-/// The facts of a scheme; each default is that of a scheme that has no such thing.
+/// The facts of a scheme; the defaults are those of a scheme without the feature.
 pub trait PositionFacts {
-    /// Its row of the family's table.
+    /// Entry of this kind in its family's table.
     fn kind(&self) -> Kind;
 
-    /// The place where it enters.
+    /// Returns the point at which the scheme acts.
     fn acts(&self) -> Acts;
 
-    /// Faults of its keys.
+    /// Reports invalid settings.
     fn faults(&self, _known: &Known, _at: &mut TableFaults) {}
 
-    /// Whether it is for stacks alone that read from left to right.
+    /// Whether the scheme is only for stacks that read from left to right.
     fn causal_alone(&self) -> bool {
         false
     }
 
-    /// Segments of a text that its scores tell apart; 0 where they tell none.
+    /// Number of segments of a text that the scheme's scores distinguish; 0 if none.
     fn segments(&self) -> usize {
         0
     }
 
-    /// Whether it turns values as it turns keys.
+    /// Whether the scheme rotates values as well as keys.
     fn turns_values(&self) -> bool {
         false
     }
 
-    /// The scheme of texts that is like it, of one that places the patches of an image by row and column.
+    /// For a scheme that places the patches of an image by row and column: the corresponding scheme for texts.
     fn of_texts(&self) -> Option<Kind> {
         None
     }
 
-    /// The scheme of images that takes the place of one that goes by distances along a line: patches have none.
+    /// For a scheme that uses distances along a line, which patches do not have: the scheme that replaces it for images.
     fn of_images(&self) -> Option<Kind> {
         None
     }
 
-    /// Whether it leaves tokens before the patches of an image alone, however many there are, where it acts in the blocks.
+    /// For a scheme that acts in the blocks: whether it leaves the tokens before an image's patches unchanged, however many there
+    /// are.
     fn leaves_tokens(&self) -> bool {
         false
     }
 
-    /// Whether the attention of some blocks may have it in place of the model's scheme: it acts there, or nowhere, and learns
-    /// nothing.
+    /// Whether the attention of some blocks may use this scheme in place of the model's: it must act on heads, or not at all, and
+    /// have no learned parameters.
     fn of_blocks(&self) -> bool {
         false
     }
 
-    /// Whether it tells a token its place in the segment that is read, so that it says nothing of earlier segments: their
-    /// places are the same (Dai et al. 2019, section 3.3).
+    /// Whether the scheme encodes a token's position in the current segment. Such a scheme cannot distinguish earlier segments,
+    /// whose tokens have the same positions (Dai et al. 2019, section 3.3).
     fn by_place(&self) -> bool {
         !matches!(self.acts(), Acts::Heads(_))
     }
 
-    /// The things that the rows of its parameter of this name stand for, so that it can be resampled for others of them; `None`
-    /// where none can be made from those that are there.
+    /// Returns what the rows of the parameter of this name stand for, so that the parameter can be resampled for another number
+    /// of them; `None` if it cannot be resampled.
     fn rows_of(&self, _parameter: &str) -> Option<RowsOf> {
         None
     }
 
-    /// Whether images of smaller grids than the model's may be read beside others
+    /// Whether images of smaller grids than the model's may be read in the same batch
     /// ([`PositionScheme::embed_smaller`](super::PositionScheme::embed_smaller)).
     fn reads_smaller_grids(&self) -> bool {
         false
     }
 
-    /// Rows at the head of a table of positions that are no position's.
+    /// Number of rows at the start of a table of positions that do not belong to a position.
     fn reserved(&self) -> usize {
         0
     }
 
-    /// The fault of widths of its own beside embeddings of `width` elements in a model of width `d_model`.
+    /// Returns the fault of the scheme's own widths if embeddings have `width` elements in a model of width `d_model`.
     fn narrow_fault(&self, _width: usize, _d_model: usize) -> Option<String> {
         None
     }
 
-    /// The number of which the model's width must be a multiple.
+    /// Returns the number of which the model's width must be a multiple.
     fn divides_width(&self) -> usize {
         1
     }
 
-    /// Multiplications that it adds to one layer's attention of this shape: so many queries over `sources` positions, of
-    /// which each sees `keys`. What is looked up, added or turned element by element is none; vectors of distances are
-    /// projected once, and no query or key meets more of them than there are.
+    /// Returns the multiplications that the scheme adds to the attention of one layer of this shape, with `queries` queries over
+    /// `sources` positions, of which each query sees `keys`. Lookups, additions and element-wise rotations count as none. Vectors
+    /// of distances are projected once, and no query or key meets more of them than exist.
     fn products(&self, _shape: &PositionShape, [_queries, _sources, _keys]: [usize; 3]) -> u128 {
         0
     }
 
-    /// Numbers that it keeps for the backward pass of a batch whose queries see up to so many keys, however many rows there
-    /// are: vectors of distances, and those projected by each layer.
+    /// Returns how many values the scheme keeps for the backward pass of a batch whose queries see up to this many keys, whatever
+    /// the number of rows: the vectors of distances, and their projections in each layer.
     fn kept(&self, _shape: &PositionShape, _keys: usize) -> u128 {
         0
     }
 }
 
 impl PositionConfig {
-    /// The keys of a learned table with a row for each position, when it is one.
+    /// Returns the settings of a learned table with a row for each position, if that is the scheme.
     pub fn learned(&self) -> Option<&LearnedConfig> {
         match self {
             Self::Learned(c) => Some(c),
@@ -169,7 +170,7 @@ impl PositionConfig {
         }
     }
 
-    /// The same with so many rows in a learned table, where a number is given.
+    /// Returns the same scheme with `rows` rows in a learned table, if a number is given.
     #[must_use]
     pub fn with_rows(&self, rows: Option<usize>) -> Self {
         match (self, rows) {
@@ -181,7 +182,7 @@ impl PositionConfig {
         }
     }
 
-    /// The scheme's facts.
+    /// Returns the scheme's facts.
     pub fn facts(&self) -> &dyn PositionFacts {
         match self {
             Self::None(c) => c,
@@ -208,13 +209,13 @@ impl PositionConfig {
         }
     }
 
-    /// Whether it acts on the heads of attention.
+    /// Whether the scheme acts on the heads of attention.
     pub fn has_heads(&self) -> bool {
         matches!(self.facts().acts(), Acts::Heads(_))
     }
 }
 
-/// The span of the last `queries` of so many positions.
+/// Returns the span of the last `queries` of `keys` positions.
 pub(super) fn last(queries: usize, keys: usize) -> Span {
     Span {
         queries,

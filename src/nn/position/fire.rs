@@ -1,9 +1,9 @@
-//! Functional interpolation for relative positions: a small network makes each head's bias from a distance that is divided by the
-//! query's own position, both on a logarithmic scale (Li et al. 2024, FIRE, section 3.1).
+//! Functional interpolation for relative positions (Li et al. 2024, FIRE, section 3.1): a small network computes each head's bias
+//! from the distance divided by the query's own position, both on a logarithmic scale.
 //!
-//! The bias of query i and key j is f(ψ(i − j) / ψ(max(i, L))) with ψ(x) = ln(c·x + 1), c and L learned. Beyond L the longest distance
-//! of every query is 1, so that longer texts than training's are interpolated, not extrapolated. f has one hidden layer with ReLU.
-//! Positions count from the start of the row.
+//! The bias of query i and key j is f(ψ(i − j) / ψ(max(i, L))) with ψ(x) = ln(c·x + 1), where c and L are learned. Beyond L the
+//! longest distance of every query maps to 1, so that texts longer than those of training are interpolated, not extrapolated. f
+//! has one hidden layer with ReLU. Positions count from the start of the row.
 
 use super::facts::{Acts, Known, Means, PositionFacts};
 use super::{Attending, Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span, of_layers};
@@ -17,7 +17,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "fire",
     summary: "a small network makes each head's bias from a distance as a share of the query's position",
@@ -25,16 +25,16 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"fire\", hidden = 32, threshold = 512 }",
 };
 
-/// The knobs of interpolated positions.
+/// Settings of interpolated positions (FIRE).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FireConfig {
-    /// Units of the network's hidden layer. Source: Li et al. 2024, appendix A.
+    /// Number of units of the network's hidden layer. Source: Li et al. 2024, appendix A.
     pub hidden: usize,
-    /// L at the start: queries before it have their distances divided by it. A learned factor moves it. Positions count from the start
-    /// of a row, of packed documents, too.
+    /// Initial L: queries at earlier positions have their distances divided by L. A learned factor scales it. Positions count
+    /// from the start of a row, also in packed documents.
     pub threshold: usize,
-    /// Whether all layers share one network (FIRE-S), in place of one for each.
+    /// Whether all layers share one network (FIRE-S) instead of one network for each.
     pub shared: bool,
 }
 
@@ -89,23 +89,23 @@ impl PositionFacts for FireConfig {
     }
 }
 
-/// The roles of the parameters of a [`Network`]; those of its maps are a linear map's.
+/// Roles of the parameters of a [`FireNetwork`]; those of its maps are declared by linear maps.
 pub const ROLES: Roles = Roles::new("FireNetwork", &[("c", BIAS), ("l_factor", BIAS)]);
 
-/// The bias of each head as a function of a share of distance.
+/// A network that computes the bias of each head from a normalised distance.
 #[derive(Module, Debug)]
 pub struct FireNetwork {
-    /// c, one number.
+    /// c, a single number.
     c: Param<Tensor<1>>,
-    /// The factor on L, one number.
+    /// The factor on L, a single number.
     l_factor: Param<Tensor<1>>,
     hidden: Linear,
     head: Linear,
     threshold: usize,
 }
 
-/// A map whose numbers are drawn evenly up to 1/√inputs, as PyTorch's are, whatever the scheme: a share of distance is no vector of the
-/// stream, and the scheme's deviations are meant for those.
+/// Builds a map whose values are drawn uniformly within ±1/√inputs, like PyTorch's default, whatever the model's init scheme:
+/// that scheme's deviations are meant for vectors of the residual stream, and a normalised distance is not one.
 fn map(inputs: usize, outputs: usize, init: &Init) -> Linear {
     let most = (inputs as f32).sqrt().recip();
     let drawn = move |u: f32| most * (2.0 * u - 1.0);
@@ -115,10 +115,10 @@ fn map(inputs: usize, outputs: usize, init: &Init) -> Linear {
     }
 }
 
-/// c at the start.
+/// Initial c.
 const FIRST_C: f32 = 0.1;
 
-/// Added to the divisor: position 0 has a logarithm of 0 where L is 0.
+/// Added to the divisor, which is 0 at position 0 if L is 0.
 const EPS: f32 = 1e-6;
 
 impl FireNetwork {
@@ -132,7 +132,7 @@ impl FireNetwork {
         }
     }
 
-    /// `[1, heads, queries, keys]`.
+    /// Returns the biases, `[1, heads, queries, keys]`.
     fn bias(&self, span: Span, device: &Device) -> Tensor<4> {
         let Span {
             queries,
@@ -162,17 +162,17 @@ impl FireNetwork {
     }
 }
 
-/// Biases scores by shares of distances.
+/// Adds biases by normalised distance to the scores.
 #[derive(Module, Debug)]
 pub struct Fire {
-    /// That of all layers.
+    /// The network shared by all layers.
     shared: Option<FireNetwork>,
-    /// Those of each; none for a layer without attention, or where all share one.
+    /// The network of each layer; `None` for a layer without attention. Empty if all layers share one.
     layers: Vec<Option<FireNetwork>>,
 }
 
 impl Fire {
-    /// The scheme for a model of this shape.
+    /// Builds the scheme for a model of this shape.
     pub fn new(config: &FireConfig, shape: &PositionShape, init: &Init) -> Self {
         let network = || FireNetwork::new(config, shape.n_heads, init);
         match config.shared {

@@ -1,9 +1,9 @@
-//! Kernelised relative positions: scores lowered by a learned function of distance, two positive numbers for each head of each layer
-//! (Chi et al. 2022, KERPLE, section 4).
+//! Kernelised relative positions: scores are lowered by a learned function of distance with two positive parameters for each head
+//! of each layer (Chi et al. 2022, KERPLE, section 4).
 //!
-//! The logarithmic form is −p·ln(1 + a·|i − j|), the power form −a·|i − j|^p with p up to 2: both are conditionally positive
-//! definite kernels, so that scores keep the meaning of a product, and both are defined for distances that training never saw.
-//! The linear biases of ALiBi are the power form with p = 1 and a fixed a. First numbers and bounds are those of the authors'
+//! The logarithmic form is −p·ln(1 + a·|i − j|), the power form −a·|i − j|^p with p up to 2. Both are conditionally positive
+//! definite kernels, so that scores keep the meaning of a product, and both are defined for distances unseen in training. The
+//! linear biases of ALiBi are the power form with p = 1 and a fixed a. Initial values and bounds are those of the authors'
 //! program.
 
 use super::facts::{Acts, Means, PositionFacts};
@@ -17,7 +17,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "kerple",
     summary: "scores lowered by a learned function of distance, two numbers for each head and layer",
@@ -25,7 +25,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"kerple\", form = \"log\" }",
 };
 
-/// The knobs of kernelised positions.
+/// Settings of kernelised positions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KerpleConfig {
@@ -33,7 +33,7 @@ pub struct KerpleConfig {
     pub form: KerpleForm,
 }
 
-/// A function of distance with the numbers p and a of a head.
+/// A function of distance, with a head's parameters p and a.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KerpleForm {
@@ -58,10 +58,10 @@ impl PositionFacts for KerpleConfig {
     }
 }
 
-/// The least value of both numbers.
+/// Minimum of both parameters.
 const LEAST: f32 = 0.01;
 
-/// The ranges of both numbers of either form.
+/// The ranges of both parameters in each form.
 pub const BOUNDS: [Bounds; 4] = [
     bounds("LogKernel", "p", f32::MAX),
     bounds("LogKernel", "a", f32::MAX),
@@ -78,13 +78,13 @@ const fn bounds(holder: &'static str, field: &'static str, most: f32) -> Bounds 
     }
 }
 
-/// The roles of the parameters of a layer's logarithmic kernels.
+/// Roles of the parameters of a layer's logarithmic kernels.
 pub const LOG_ROLES: Roles = Roles::new("LogKernel", &[("p", BIAS), ("a", BIAS)]);
 
-/// The roles of the parameters of a layer's power kernels.
+/// Roles of the parameters of a layer's power kernels.
 pub const POWER_ROLES: Roles = Roles::new("PowerKernel", &[("p", BIAS), ("a", BIAS)]);
 
-/// −p·ln(1 + a·distance), a p and an a `[heads]` for each head.
+/// −p·ln(1 + a·distance), with p and a `[heads]`.
 #[derive(Module, Debug)]
 pub struct LogKernel {
     p: Param<Tensor<1>>,
@@ -97,14 +97,14 @@ impl LogKernel {
         Self { p, a }
     }
 
-    /// `[heads, distances]` of distances `[1, distances]`.
+    /// Returns the biases `[heads, distances]` for these distances.
     fn bias(&self, distances: &[f32], device: &Device) -> Tensor<2> {
         let lengthened = row(distances, device) * column(&self.a) + 1.0;
         -(lengthened.log() * column(&self.p))
     }
 }
 
-/// −a·distance^p, a p and an a `[heads]` for each head.
+/// −a·distance^p, with p and a `[heads]`.
 #[derive(Module, Debug)]
 pub struct PowerKernel {
     p: Param<Tensor<1>>,
@@ -117,7 +117,7 @@ impl PowerKernel {
         Self { p, a }
     }
 
-    /// As [`LogKernel::bias`]. A power is exp(p·ln distance); a distance of 0 has none.
+    /// Like [`LogKernel::bias`]. The power is computed as exp(p·ln distance); for a distance of 0 it is 0.
     fn bias(&self, distances: &[f32], device: &Device) -> Tensor<2> {
         let logarithms: Vec<f32> = distances.iter().map(|d| d.max(1.0).ln()).collect();
         let apart: Vec<f32> = distances.iter().map(|d| d.min(1.0)).collect();
@@ -126,12 +126,12 @@ impl PowerKernel {
     }
 }
 
-/// p and a of each head, drawn evenly up to 2 and 1.
+/// Draws p and a of each head uniformly up to 2 and 1.
 fn first_numbers(heads: usize, init: &Init) -> [Param<Tensor<1>>; 2] {
     [2.0, 1.0].map(|most| init.uniform([heads], move |u| (most * u).max(LEAST)))
 }
 
-/// A number of each head as a column.
+/// Returns one number per head as a column.
 fn column(numbers: &Param<Tensor<1>>) -> Tensor<2> {
     numbers.val().unsqueeze_dim(1)
 }
@@ -155,12 +155,12 @@ pub enum Kernels {
 /// Lowers scores by learned functions of distance.
 #[derive(Module, Debug)]
 pub struct Kerple {
-    /// Those of each layer; none for a layer without attention.
+    /// The kernels of each layer; `None` for a layer without attention.
     layers: Vec<Option<Kernels>>,
 }
 
 impl Kerple {
-    /// The scheme for a model of this shape.
+    /// Builds the scheme for a model of this shape.
     pub fn new(config: &KerpleConfig, shape: &PositionShape, init: &Init) -> Self {
         let heads = shape.n_heads;
         let layers = of_layers(shape, || match config.form {
@@ -171,7 +171,7 @@ impl Kerple {
     }
 }
 
-/// How far apart query and key are, for each diagonal of a span.
+/// Returns the distance between query and key for each diagonal of a span.
 fn apart(span: Span) -> Vec<f32> {
     let diagonals = 0..span.distances();
     let of = |diagonal| span.distance(diagonal).unsigned_abs() as f32;

@@ -11,7 +11,7 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "learned",
     summary: "a learned vector for each position, added to the embeddings",
@@ -19,14 +19,14 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"learned\" }",
 };
 
-/// The knobs of learned positions.
+/// Settings of learned positions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LearnedConfig {
-    /// Rows of the table; the data's context when absent.
+    /// Number of rows of the table; the data's context when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_len: Option<usize>,
-    /// Row of the first position; those before it belong to none (RoBERTa and BART: 2).
+    /// Row of the first position; the rows before it belong to no position (RoBERTa and BART: 2).
     pub first: usize,
 }
 
@@ -56,10 +56,10 @@ impl PositionFacts for LearnedConfig {
     }
 }
 
-/// The roles of the parameters of [`Learned`].
+/// Roles of the parameters of [`Learned`].
 pub const ROLES: Roles = Roles::new("Learned", &[("table", TABLE)]);
 
-/// Adds the table's rows.
+/// Adds a learned vector for each position to the embeddings.
 #[derive(Module, Debug)]
 pub struct Learned {
     /// `[max_len, d_model]`.
@@ -69,7 +69,7 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// The scheme for a model of this shape.
+    /// Builds the scheme for a model of this shape.
     pub fn new(config: &LearnedConfig, shape: &PositionShape, init: &Init) -> Self {
         let first = config.first;
         let max_len = config.max_len.unwrap_or(shape.context + first);
@@ -112,7 +112,7 @@ impl PositionScheme for Learned {
     }
 }
 
-/// Faults of a learned table of `max_len` rows, which must reach as far as the longest inputs.
+/// Reports faults of a learned table of `max_len` rows, which must cover the longest inputs.
 pub(super) fn table_faults(
     max_len: Option<usize>,
     first: usize,

@@ -1,7 +1,7 @@
-//! Learned positions of a grid: a vector for each row and one for each column, added to the embeddings (Dosovitskiy et al. 2021,
+//! Learned positions on a grid: a vector for each row and one for each column, added to the embeddings (Dosovitskiy et al. 2021,
 //! ViT, appendix D.4; Carion et al. 2020, DETR).
 //!
-//! A patch has [columns[x], rows[y]], each of half the model's width, or their sum. A class token has a vector of its own. A text
+//! A patch gets [columns[x], rows[y]], each of half the model's width, or their sum. A class token has a separate vector. A text
 //! is a grid of one row.
 
 use super::facts::{Acts, PositionFacts, RowsOf};
@@ -13,7 +13,7 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "learned_2d",
     summary: "a learned vector for each row and each column of an image's patches, added to the embeddings",
@@ -21,22 +21,22 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"learned_2d\", joined = \"halves\" }",
 };
 
-/// The knobs of learned positions on a grid.
+/// Settings of learned positions on a grid.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Learned2dConfig {
-    /// How the vectors of row and column make one.
+    /// How the vectors of row and column are combined.
     pub joined: Joined,
 }
 
-/// How the vectors of row and column make one.
+/// How the vectors of row and column are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Joined {
-    /// The column's is the first half, the row's the second.
+    /// Concatenated: the column's vector is the first half, the row's the second.
     #[default]
     Halves,
-    /// Both are as wide as the model, and added.
+    /// Added: both vectors are as wide as the model.
     Sum,
 }
 
@@ -69,20 +69,20 @@ impl PositionFacts for Learned2dConfig {
     }
 }
 
-/// The roles of the parameters of [`Learned2d`].
+/// Roles of the parameters of [`Learned2d`].
 pub const ROLES: Roles = Roles::new(
     "Learned2d",
     &[("columns", TABLE), ("rows", TABLE), ("class_token", TABLE)],
 );
 
-/// Adds the vectors of row and column.
+/// Adds the vectors of row and column to the embeddings.
 #[derive(Module, Debug)]
 pub struct Learned2d {
-    /// `[columns, d]`, d the model's width or half of it.
+    /// Vectors of columns `[columns, d]`, with d the model's width or half of it.
     pub columns: Param<Tensor<2>>,
-    /// `[rows, d]`.
+    /// Vectors of rows `[rows, d]`.
     pub rows: Param<Tensor<2>>,
-    /// `[1, d_model]`.
+    /// Vector of the class token, `[1, d_model]`.
     pub class_token: Option<Param<Tensor<2>>>,
     #[module(skip)]
     grid: Grid,
@@ -91,7 +91,7 @@ pub struct Learned2d {
 }
 
 impl Learned2d {
-    /// The scheme for a model of this shape, whose width is even where it is halved.
+    /// Builds the scheme for a model of this shape, whose width must be even for halves.
     pub fn new(config: &Learned2dConfig, shape: &PositionShape, init: &Init) -> Self {
         let grid = shape.grid.unwrap_or(Grid {
             rows: 1,
@@ -112,7 +112,7 @@ impl Learned2d {
         }
     }
 
-    /// A vector for each position, `[positions, d_model]`.
+    /// Returns the vector for each position, `[positions, d_model]`.
     fn table(&self) -> Tensor<2> {
         let Grid { rows, cols, .. } = self.grid;
         let (of_rows, of_columns) = (self.rows.val(), self.columns.val());

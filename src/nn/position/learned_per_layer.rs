@@ -12,7 +12,7 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "learned_per_layer",
     summary: "a learned table added to the input of every layer",
@@ -20,11 +20,11 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"learned_per_layer\" }",
 };
 
-/// The knobs of per-layer positions.
+/// Settings of per-layer positions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LearnedPerLayerConfig {
-    /// Rows of each table; the data's context when absent.
+    /// Number of rows of each table; the data's context when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_len: Option<usize>,
 }
@@ -47,19 +47,19 @@ impl PositionFacts for LearnedPerLayerConfig {
     }
 }
 
-/// The roles of the parameters of [`LearnedPerLayer`].
+/// Roles of the parameters of [`LearnedPerLayer`].
 pub const ROLES: Roles = Roles::new("LearnedPerLayer", &[("tables", TABLE)]);
 
-/// Adds the rows of the layer's table.
+/// Adds the rows of the layer's table to its input.
 #[derive(Module, Debug)]
 pub struct LearnedPerLayer {
-    /// One `[max_len, d_model]` for each layer.
+    /// One table `[max_len, d_model]` for each layer.
     pub tables: Vec<Param<Tensor<2>>>,
     max_len: usize,
 }
 
 impl LearnedPerLayer {
-    /// The scheme for a model of this shape.
+    /// Builds the scheme for a model of this shape.
     pub fn new(config: &LearnedPerLayerConfig, shape: &PositionShape, init: &Init) -> Self {
         let max_len = config.max_len.unwrap_or(shape.context);
         Self {

@@ -1,9 +1,9 @@
-//! Position schemes: how a model knows where a token stands.
+//! Position schemes: how a model knows the position of each token.
 //!
-//! A scheme enters at up to four places: added to the embeddings (once, or before every layer), rotating queries
-//! and keys, added to attention's scores, and added to its values. What depends on the span of positions alone is
-//! prepared once a forward pass ([`Prepared`]) and shared by all layers; what depends on a layer, or meets queries and keys
-//! as vectors, is asked for in every layer ([`PositionScheme::relative`]).
+//! A scheme can act at up to four points: it is added to the embeddings (once, or before every layer), rotates queries and keys,
+//! is added to attention scores, or is added to attention values. Everything that depends only on the span of positions is
+//! prepared once per forward pass ([`Prepared`]) and shared by all layers. Everything that depends on a layer, or multiplies
+//! queries and keys, is computed in every layer ([`PositionScheme::relative`]).
 
 pub mod alibi;
 pub mod axial;
@@ -90,11 +90,11 @@ pub const KINDS: &[Kind] = &[
     disentangled::KIND,
 ];
 
-/// Which position scheme a model uses.
+/// The position scheme of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PositionConfig {
-    /// No positions.
+    /// No position information.
     None(NoPositionConfig),
     /// Fixed sines and cosines, added to the embeddings.
     Sinusoidal(SinusoidalConfig),
@@ -103,12 +103,12 @@ pub enum PositionConfig {
     Sinusoidal2d(Sinusoidal2dConfig),
     /// A learned table, added to the embeddings.
     Learned(LearnedConfig),
-    /// A learned table for each layer.
+    /// A learned table for each layer, added to the layer's input.
     LearnedPerLayer(LearnedPerLayerConfig),
     /// Learned tables of an image's rows and columns.
     #[serde(rename = "learned_2d")]
     Learned2d(Learned2dConfig),
-    /// A learned table as two small ones.
+    /// A learned table composed of two small ones.
     Axial(AxialConfig),
     /// Queries and keys rotated by their position.
     Rotary(RotaryConfig),
@@ -128,12 +128,12 @@ pub enum PositionConfig {
     /// A learned scalar for each head and distance by rows and columns of an image.
     #[serde(rename = "relative_bias_2d")]
     RelativeBias2d(RelativeBias2dConfig),
-    /// The same with a table for each layer.
+    /// Like `relative_bias_2d`, with a table for each layer.
     #[serde(rename = "relative_bias_2d_per_layer")]
     RelativeBias2dPerLayer(RelativeBias2dPerLayerConfig),
-    /// A bias that a small network makes from the distance.
+    /// A bias that a small network computes from the distance.
     DynamicBias(DynamicBiasConfig),
-    /// A bias that a small network makes from a share of the query's position.
+    /// A bias that a small network computes from the distance relative to the query's position.
     Fire(FireConfig),
     /// Learned vectors of clipped distances for keys and values.
     Shaw(ShawConfig),
@@ -149,44 +149,44 @@ impl Default for PositionConfig {
     }
 }
 
-/// The model's shape, as far as a position scheme depends on it.
+/// The model's shape, as far as position schemes depend on it.
 #[derive(Clone, Debug)]
 pub struct PositionShape {
     /// Width of the residual stream.
     pub d_model: usize,
-    /// Query heads.
+    /// Number of query heads.
     pub n_heads: usize,
     /// Width of a head.
     pub d_head: usize,
-    /// Layers.
+    /// Number of layers.
     pub n_layers: usize,
     /// Longest training input in tokens.
     pub context: usize,
-    /// Whether a query sees earlier keys only.
+    /// Whether a query sees only earlier keys.
     pub causal: bool,
-    /// How the positions lie in an image; `None` in a text.
+    /// The layout of the positions in an image; `None` for a text.
     pub grid: Option<Grid>,
-    /// The layers without attention, which need nothing of a scheme that acts there.
+    /// Layers without attention, which need nothing from a scheme that acts on heads.
     pub without_attention: Vec<usize>,
-    /// The layers whose attention has the parameters of another layer's, and what a scheme learns for it, too.
+    /// Layers whose attention uses the parameters of another layer, including what a scheme learns for it.
     pub shared: Vec<usize>,
     /// Dropout on the embeddings.
     pub dropout: f64,
 }
 
 impl PositionShape {
-    /// Elements of a query's heads together.
+    /// Returns the width of all query heads together.
     fn width(&self) -> u128 {
         self.n_heads as u128 * self.d_head as u128
     }
 
-    /// Layers with attention.
+    /// Returns the number of layers with attention.
     fn attending_layers(&self) -> usize {
         self.n_layers - self.without_attention.len()
     }
 }
 
-/// A part for each layer that has parameters of attention, at the layer's number.
+/// Builds a part for each layer that has its own attention parameters, at the layer's index.
 fn of_layers<T>(shape: &PositionShape, part: impl Fn() -> T) -> Vec<Option<T>> {
     let lacks = [&shape.without_attention, &shape.shared];
     let has = |layer: &usize| lacks.iter().all(|layers| !layers.contains(layer));
@@ -194,7 +194,7 @@ fn of_layers<T>(shape: &PositionShape, part: impl Fn() -> T) -> Vec<Option<T>> {
     layers.map(|layer| has(&layer).then(&part)).collect()
 }
 
-/// The patches of an image, row by row, behind a class token when there is one.
+/// The patches of an image, row by row, after a class token if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     /// Patches from top to bottom.
@@ -206,14 +206,14 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Positions, the class token's included.
+    /// Returns the number of positions, the class token's included.
     pub fn positions(self) -> usize {
         usize::from(self.class_token) + self.rows * self.cols
     }
 }
 
 impl PositionConfig {
-    /// The scheme for a model of this shape.
+    /// Builds the scheme for a model of this shape.
     pub fn init(&self, shape: &PositionShape, init: &Init) -> Position {
         match self {
             Self::None(_) => Position::None(NoPosition {}),
@@ -248,7 +248,7 @@ impl PositionConfig {
 /// A position scheme with its parameters.
 #[derive(Module, Debug)]
 pub enum Position {
-    /// No positions.
+    /// No position information.
     None(NoPosition),
     /// Fixed sines and cosines.
     Sinusoidal(Sinusoidal),
@@ -260,11 +260,11 @@ pub enum Position {
     LearnedPerLayer(LearnedPerLayer),
     /// Rotated queries and keys.
     Rotary(Rotary),
-    /// The same by column and row.
+    /// Queries and keys rotated by column and row.
     Rotary2d(Rotary2d),
-    /// The same by the centres of patches.
+    /// Queries and keys rotated by the centres of patches.
     RotaryCentred(RotaryCentred),
-    /// The same along a line, fading with distance.
+    /// Rotated queries and keys whose scores fade with distance.
     Xpos(Xpos),
     /// Linear biases.
     Alibi(Alibi),
@@ -274,15 +274,15 @@ pub enum Position {
     RelativeBias(RelativeBias),
     /// Biases by rows and columns.
     RelativeBias2d(RelativeBias2d),
-    /// The same with a table for each layer.
+    /// Biases by rows and columns, with a table for each layer.
     RelativeBias2dPerLayer(RelativeBias2dPerLayer),
-    /// A network's biases by distance.
+    /// Biases that a network computes from the distance.
     DynamicBias(DynamicBias),
-    /// A network's biases by shares of positions.
+    /// Biases that a network computes from the distance relative to the query's position.
     Fire(Fire),
     /// Learned tables of rows and columns.
     Learned2d(Learned2d),
-    /// A learned table as two small ones.
+    /// A learned table composed of two small ones.
     Axial(Axial),
     /// Vectors of clipped distances.
     Shaw(Shaw),
@@ -293,7 +293,7 @@ pub enum Position {
 }
 
 impl Position {
-    /// The scheme that acts.
+    /// Returns the variant's scheme.
     pub fn scheme(&self) -> &dyn PositionScheme {
         match self {
             Self::None(scheme) => scheme,

@@ -6,7 +6,7 @@ use burn::module::Module;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "none",
     summary: "no positions; order comes from the causal mask alone",
@@ -14,7 +14,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"none\" }",
 };
 
-/// `none` has no knobs.
+/// `none` has no settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NoPositionConfig {}
@@ -41,7 +41,7 @@ impl PositionFacts for NoPositionConfig {
     }
 }
 
-/// Does nothing.
+/// A scheme that does nothing.
 #[derive(Module, Debug)]
 pub struct NoPosition {}
 

@@ -1,4 +1,4 @@
-//! A scheme's part in a pass that is recorded with it: what it adds to embeddings, layers and scores, by itself.
+//! Recording of a scheme's contribution in a recorded pass: what it adds to embeddings, layer inputs and scores, by itself.
 
 use super::{Places, Position, ScoreBias};
 use crate::nn::pass::Pass;
@@ -10,7 +10,7 @@ fn record(pass: &Pass) -> Option<&Record> {
 }
 
 impl Position {
-    /// The embeddings `[batch, seq, width]` as the scheme changes them before the first layer.
+    /// Applies the scheme to the embeddings `[batch, seq, width]` before the first layer.
     pub fn embed(&self, x: Tensor<3>, at: &Places, pass: &Pass) -> Tensor<3> {
         let scheme = self.scheme();
         if let Some(record) = record(pass) {
@@ -19,7 +19,7 @@ impl Position {
         scheme.embed(x, at)
     }
 
-    /// The input of a layer as the scheme changes it.
+    /// Applies the scheme to the input of a layer.
     pub fn embed_layer(&self, x: Tensor<3>, layer: usize, at: &Places, pass: &Pass) -> Tensor<3> {
         let scheme = self.scheme();
         if let Some(record) = record(pass) {
@@ -29,7 +29,7 @@ impl Position {
     }
 }
 
-/// Notes what is added to the scores of a layer's own attention.
+/// Notes the bias on the scores of a layer's self-attention.
 pub(crate) fn bias(pass: &Pass, layer: usize, queries: usize, bias: &ScoreBias) {
     if let Some(record) = record(pass) {
         record.note_bias(layer, queries, bias);

@@ -1,8 +1,8 @@
 //! Relative position bias: a learned scalar for each head and bucket of distances, shared by all layers
 //! (Raffel et al. 2020, T5, section 2.1).
 //!
-//! Half of the buckets hold one distance each; the others grow logarithmically up to `max_distance`. A
-//! bidirectional model spends half of them on each direction.
+//! Half of the buckets hold one distance each; the others grow logarithmically up to `max_distance`. In a bidirectional model
+//! each direction has half of the buckets.
 
 use super::facts::{Acts, Known, Means, PositionFacts};
 use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
@@ -15,7 +15,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "relative_bias",
     summary: "a learned scalar for each head and bucket of distances, added to the scores",
@@ -23,13 +23,13 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"relative_bias\", buckets = 32, max_distance = 128 }",
 };
 
-/// The knobs of bucketed biases.
+/// Settings of bucketed biases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RelativeBiasConfig {
     /// Number of buckets. Source: Raffel et al. 2020, section 2.1.
     pub buckets: usize,
-    /// Distances from here on share the last bucket. Source: Raffel et al. 2020, section 2.1.
+    /// Distance from which on all distances share the last bucket. Source: Raffel et al. 2020, section 2.1.
     pub max_distance: usize,
 }
 
@@ -68,10 +68,10 @@ impl PositionFacts for RelativeBiasConfig {
     }
 }
 
-/// The roles of the parameters of [`RelativeBias`].
+/// Roles of the parameters of [`RelativeBias`].
 pub const ROLES: Roles = Roles::new("RelativeBias", &[("table", TABLE)]);
 
-/// Biases scores by bucketed distance.
+/// Adds biases by bucketed distance to the scores.
 #[derive(Module, Debug)]
 pub struct RelativeBias {
     /// `[buckets, heads]`.
@@ -82,7 +82,7 @@ pub struct RelativeBias {
 }
 
 impl RelativeBias {
-    /// The scheme for a model of this shape.
+    /// Builds the scheme for a model of this shape.
     pub fn new(config: &RelativeBiasConfig, shape: &PositionShape, init: &Init) -> Self {
         Self {
             table: {
@@ -98,7 +98,7 @@ impl RelativeBias {
     }
 }
 
-/// The bucket of a key that stands `relative` = key − query positions away.
+/// Returns the bucket of a key at `relative` = key − query positions.
 pub fn bucket(relative: i64, buckets: usize, max_distance: usize, causal: bool) -> usize {
     let (base, buckets, distance) = if causal {
         (0, buckets, (-relative).max(0) as usize)
@@ -136,7 +136,7 @@ impl PositionScheme for RelativeBias {
 mod tests {
     use super::bucket;
 
-    /// Values of HF's `_relative_position_bucket` with 32 buckets and distance 128.
+    /// Values of HF's `_relative_position_bucket` with 32 buckets and a maximum distance of 128.
     #[test]
     fn buckets_of_the_reference() {
         let causal: Vec<usize> = [0, -1, -15, -16, -17, -31, -64, -127, -128, -1000, 3]

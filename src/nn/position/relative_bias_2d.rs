@@ -1,6 +1,6 @@
-//! Relative position bias on a grid: a learned scalar for each head and each pair of distances, by rows and by columns
-//! (Liu et al. 2021, Swin, section 3.2; Bao et al. 2022, BEiT, with three scalars more for a class token: as query, as key,
-//! and to itself). All layers share one table. A text is a grid of one row.
+//! Relative position bias on a grid: a learned scalar for each head and each pair of row and column distances (Liu et al. 2021,
+//! Swin, section 3.2; Bao et al. 2022, BEiT, with three more scalars for a class token: as query, as key, and to itself). All
+//! layers share one table. A text is a grid of one row.
 
 use super::facts::{Acts, Means, PositionFacts, RowsOf};
 use super::{Grid, Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
@@ -12,7 +12,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "relative_bias_2d",
     summary: "a learned scalar for each head and each distance by rows and columns, added to the scores",
@@ -20,7 +20,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"relative_bias_2d\" }",
 };
 
-/// `relative_bias_2d` has no knobs: the image's size says how many distances there are.
+/// `relative_bias_2d` has no settings: the image's size determines the number of distances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RelativeBias2dConfig {}
@@ -43,29 +43,29 @@ impl PositionFacts for RelativeBias2dConfig {
     }
 }
 
-/// The roles of the parameters of [`RelativeBias2d`].
+/// Roles of the parameters of [`RelativeBias2d`].
 pub const ROLES: Roles = Roles::new("RelativeBias2d", &[("table", TABLE)]);
 
-/// Biases scores by rows and columns between query and key.
+/// Adds biases by row and column distance between query and key to the scores.
 #[derive(Module, Debug)]
 pub struct RelativeBias2d {
-    /// `[distances, heads]`: number (rows + R − 1)·(2C − 1) + columns + C − 1 is that of a query so many rows below and
-    /// columns to the right of its key in a grid of R rows and C columns; a class token's three come last.
+    /// `[distances, heads]`: row (rows + R − 1)·(2C − 1) + columns + C − 1 is for a query that is `rows` rows below and `columns`
+    /// columns to the right of its key, in a grid of R rows and C columns. The three rows of a class token come last.
     pub table: Param<Tensor<2>>,
     #[module(skip)]
     grid: Grid,
 }
 
-/// Distances between the patches of a grid.
+/// Returns the number of distances between the patches of a grid.
 fn distances(grid: Grid) -> usize {
     (2 * grid.rows).saturating_sub(1) * (2 * grid.cols).saturating_sub(1)
 }
 
-/// Rows of a class token.
+/// Number of table rows for a class token.
 pub(super) const OF_CLASS_TOKEN: usize = 3;
 
 impl RelativeBias2d {
-    /// The scheme for a model of this shape.
+    /// Builds the scheme for a model of this shape.
     pub fn new(shape: &PositionShape, init: &Init) -> Self {
         let grid = shape.grid.unwrap_or(Grid {
             rows: 1,
@@ -85,7 +85,7 @@ impl RelativeBias2d {
     }
 }
 
-/// The row of a table for a query and a key.
+/// Returns the table row for a query and a key.
 fn row(grid: Grid, query: usize, key: usize) -> usize {
     let Grid {
         rows,
@@ -105,7 +105,7 @@ fn row(grid: Grid, query: usize, key: usize) -> usize {
     }
 }
 
-/// The rows of a table `[distances, heads]` at each pair of a query and a key of a grid.
+/// Looks up the rows of a table `[distances, heads]` for each pair of a query and a key of a grid.
 pub(crate) fn spread(table: Tensor<2>, grid: Grid, span: Span, device: &Device) -> ScoreBias {
     let Span {
         queries,

@@ -1,4 +1,4 @@
-//! Relative position bias on a grid, with a table for each layer: [`relative_bias_2d`](super::relative_bias_2d) of the layer's own
+//! Relative position bias on a grid with a separate table for each layer: [`relative_bias_2d`](super::relative_bias_2d) per layer
 //! (Bao et al. 2022, BEiT, released code). A text is a grid of one row.
 
 use super::facts::{Acts, Means, PositionFacts, RowsOf};
@@ -9,7 +9,7 @@ use burn::module::Module;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "relative_bias_2d_per_layer",
     summary: "relative_bias_2d with a table for each layer",
@@ -17,7 +17,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"relative_bias_2d_per_layer\" }",
 };
 
-/// `relative_bias_2d_per_layer` has no knobs: the image's size says how many distances there are.
+/// `relative_bias_2d_per_layer` has no settings: the image's size determines the number of distances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RelativeBias2dPerLayerConfig {}
@@ -40,15 +40,15 @@ impl PositionFacts for RelativeBias2dPerLayerConfig {
     }
 }
 
-/// Biases the scores of each layer by rows and columns between query and key.
+/// Adds biases by row and column distance to the scores of each layer.
 #[derive(Module, Debug)]
 pub struct RelativeBias2dPerLayer {
-    /// The table of each layer; none for a layer without attention, or with another layer's.
+    /// The table of each layer; `None` for a layer without attention, or one that uses another layer's table.
     pub layers: Vec<Option<RelativeBias2d>>,
 }
 
 impl RelativeBias2dPerLayer {
-    /// The scheme for a model of this shape.
+    /// Builds the scheme for a model of this shape.
     pub fn new(shape: &PositionShape, init: &Init) -> Self {
         Self {
             layers: of_layers(shape, || RelativeBias2d::new(shape, init)),

@@ -1,22 +1,22 @@
-//! A learned table of positions, resampled for a text of another length or a grid of another size (Dosovitskiy et al. 2021, section
-//! 3.2), so that a network can be fine-tuned on longer texts or at a higher resolution.
+//! Resampling of a learned table of positions for a text of another length or a grid of another size (Dosovitskiy et al. 2021,
+//! section 3.2), so that a network can be fine-tuned on longer texts or at a higher resolution.
 //!
-//! A text's rows lie on the straight line between their neighbours. Of a grid each side is interpolated by the cubic
-//! convolution of Keys 1981 with a = −0.75, aligned at the corners of the cells and clamped at the edges: what PyTorch's
-//! bicubic `interpolate` does without `align_corners` and without antialiasing. With antialiasing it has a = −0.5, a kernel that is as
-//! many times wider as a side becomes smaller, and at the edges shares that are divided by their sum. The interpolation is linear in
-//! the table, so it is one matrix and may be differentiated.
+//! A text's rows are interpolated linearly between their neighbours. Each side of a grid is interpolated by the cubic convolution
+//! of Keys 1981 with a = −0.75, aligned at the corners of the cells and clamped at the edges, as in PyTorch's bicubic
+//! `interpolate` without `align_corners` and without antialiasing. With antialiasing, a is −0.5, the kernel is widened by the
+//! factor by which a side shrinks, and weights at the edges are divided by their sum. The interpolation is linear in the table,
+//! so it is one matrix and differentiable.
 
 use burn::tensor::{Tensor, TensorData};
 
-/// Sharpness of the kernel.
+/// Sharpness a of the kernel.
 const A: f64 = -0.75;
-/// Of the antialiased one.
+/// Sharpness a of the antialiased kernel.
 const ANTIALIASED: f64 = -0.5;
 
-/// `table` `[positions, d]` of the grid `from` (rows, columns) for the grid `to`. A class token's row comes first
-/// and stays as it is; that there is one must be said, since no number of positions can tell (14·14 = 196 =
-/// 1 + 13·15). `antialias` is PyTorch's.
+/// Resamples `table` `[positions, d]` of the grid `from` (rows, columns) for the grid `to`. A class token's row comes first and
+/// stays unchanged; the caller must say whether there is one, since the number of positions cannot tell
+/// (14·14 = 196 = 1 + 13·15). `antialias` is PyTorch's.
 pub fn resample_grid(
     table: Tensor<2>,
     from: [usize; 2],
@@ -39,8 +39,8 @@ pub fn resample_grid(
     Tensor::<2>::from_data(TensorData::new(values, shape), &table.device()).matmul(table)
 }
 
-/// A table of a text's positions `[from, d]` with another number of rows, each between its two nearest ones. The first
-/// `reserved` rows are no position's and stay as they are. `None` where nothing but such rows is left.
+/// Resamples a table of a text's positions `[from, d]` to another number of rows, each interpolated between its two nearest old
+/// rows. The first `reserved` rows belong to no position and stay unchanged. `None` if no other rows are left.
 pub fn stretch(
     table: &[f32],
     [from, to]: [usize; 2],
@@ -69,9 +69,9 @@ pub fn stretch(
     Some(kept.iter().copied().chain(stretched).collect())
 }
 
-/// A table of a text's positions `[from, d]` copied behind itself until it has `to` rows, the last copy cut (Beltagy et al. 2020,
-/// section 5): neighbours stay neighbours, but for where a copy begins. The first `reserved` rows are no position's and stay as
-/// they are. `None` where the table is not to be longer, or nothing but such rows is there.
+/// Extends a table of a text's positions `[from, d]` to `to` rows by repeating it, with the last copy cut (Beltagy et al. 2020,
+/// section 5): neighbours stay neighbours, except where a copy begins. The first `reserved` rows belong to no position and stay
+/// unchanged. `None` if the table would not grow, or has no other rows.
 pub fn repeat(
     table: &[f32],
     [from, to]: [usize; 2],
@@ -86,7 +86,7 @@ pub fn repeat(
     Some(kept.iter().copied().chain(copies).collect())
 }
 
-/// Share of each old position in each new one.
+/// Returns the weight of each old position in each new one.
 fn matrix(from: [usize; 2], to: [usize; 2], extra: usize, antialias: bool) -> Vec<f32> {
     let shares = |i: usize, from: usize, to: usize| match antialias {
         true => antialiased(i, from, to),
@@ -110,7 +110,7 @@ fn matrix(from: [usize; 2], to: [usize; 2], extra: usize, antialias: bool) -> Ve
     values
 }
 
-/// The old places that make up place `i` of `to`, with their shares.
+/// Returns the old positions that contribute to position `i` of `to`, with their weights.
 fn shares(i: usize, from: usize, to: usize) -> [(usize, f64); 4] {
     let place = (i as f64 + 0.5) * from as f64 / to as f64 - 0.5;
     let (floor, t) = (place.floor(), place - place.floor());
@@ -123,7 +123,7 @@ fn shares(i: usize, from: usize, to: usize) -> [(usize, f64); 4] {
     ]
 }
 
-/// The same with antialiasing.
+/// Like [`shares`], with antialiasing.
 fn antialiased(i: usize, from: usize, to: usize) -> Vec<(usize, f64)> {
     let scale = from as f64 / to as f64;
     let (place, wider) = ((i as f64 + 0.5) * scale, scale.max(1.0));
@@ -134,7 +134,7 @@ fn antialiased(i: usize, from: usize, to: usize) -> Vec<(usize, f64)> {
     places.map(|at| (at, share(at) / sum)).collect()
 }
 
-/// The kernel of sharpness `a` at a distance.
+/// Evaluates the kernel of sharpness `a` at distance `x`.
 fn kernel(x: f64, a: f64) -> f64 {
     if x <= 1.0 {
         ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0

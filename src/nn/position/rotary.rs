@@ -1,8 +1,8 @@
-//! Rotary positions: pairs of query and key elements rotated by mθ_i, θ_i = theta^(−2i/r), so that a score
-//! depends on the distance alone (Su et al. 2021, RoFormer, section 3.2).
+//! Rotary positions: pairs of query and key elements rotated by mθ_i, θ_i = theta^(−2i/r), so that a score depends only on the
+//! distance (Su et al. 2021, RoFormer, section 3.2).
 //!
-//! `fraction` rotates the first part of each head only (GPT-NeoX). Scalings stretch the wavelengths for
-//! longer inputs: linear (Chen et al. 2023), NTK-aware base, YaRN (Peng et al. 2023), Llama 3.1's, LongRoPE (Ding et al. 2024).
+//! With `fraction`, only the first part of each head is rotated (GPT-NeoX). Scalings stretch the wavelengths for longer inputs:
+//! linear (Chen et al. 2023), NTK-aware base, YaRN (Peng et al. 2023), Llama 3.1's, LongRoPE (Ding et al. 2024).
 
 mod longrope;
 mod scaling;
@@ -22,7 +22,7 @@ pub use scaling::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "rotary",
     summary: "queries and keys rotated by their position",
@@ -30,22 +30,21 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"rotary\", theta = 10000.0, pairing = \"half\" }",
 };
 
-/// The knobs of rotary positions.
+/// Settings of rotary positions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RotaryConfig {
     /// Base of the wavelengths. Source: Su et al. 2021, section 3.2.2.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub theta: f64,
-    /// Which elements of a head make a pair.
+    /// Which elements of a head form a pair.
     pub pairing: Pairing,
-    /// Part of each head that is rotated, in (0, 1]. Source: Black et al. 2022, section 2.1.1.
+    /// Fraction of each head that is rotated, in (0, 1]. Source: Black et al. 2022, section 2.1.1.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 1))]
     pub fraction: f64,
-    /// Whether values are rotated as keys are, so that a mean of values tells where they stood (RoFormer's released
-    /// code).
+    /// Whether values are rotated like keys, so that a mean of values tells their positions (RoFormer's released code).
     pub rotate_values: bool,
-    /// Stretching for inputs longer than those of pre-training.
+    /// Stretching of the wavelengths for inputs longer than those of pre-training.
     pub scaling: ScalingConfig,
 }
 
@@ -61,7 +60,7 @@ impl Default for RotaryConfig {
     }
 }
 
-/// Which elements of a head make a pair.
+/// Which elements of a head form a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairing {
@@ -72,7 +71,7 @@ pub enum Pairing {
 }
 
 impl RotaryConfig {
-    /// Faults of what is rotated of a head.
+    /// Reports faults of the rotated part of a head.
     fn pair_faults(&self, head: usize, at: &mut TableFaults) {
         let rotated = (head as f64 * self.fraction) as usize;
         let keys = [
@@ -93,12 +92,12 @@ impl RotaryConfig {
         }
     }
 
-    /// The number of elements of a head that are rotated: even, at least 2.
+    /// Returns the number of elements of a head that are rotated: even, at least 2.
     pub fn rotated(&self, d_head: usize) -> usize {
         (((d_head as f64 * self.fraction) as usize) / 2 * 2).max(2)
     }
 
-    /// θ_i for i in 0..rotated/2, and the factor on cosines and sines; with LongRoPE those of short passes.
+    /// Returns θ_i for i in 0..rotated/2, and the factor on cosines and sines; with LongRoPE, those of short passes.
     pub fn frequencies(&self, rotated: usize) -> (Vec<f64>, f64) {
         self.scaling.frequencies(self.theta, rotated)
     }
@@ -140,11 +139,11 @@ impl PositionFacts for RotaryConfig {
     }
 }
 
-/// Rotates queries and keys, and values when asked for.
+/// Rotates queries and keys, and values if configured.
 #[derive(Module, Debug)]
 pub struct Rotary {
     frequencies: Vec<f64>,
-    /// In place of `frequencies` in long passes.
+    /// Replaces `frequencies` in long passes.
     #[module(skip)]
     long: Option<Long>,
     magnitude: f64,
@@ -153,7 +152,7 @@ pub struct Rotary {
 }
 
 impl Rotary {
-    /// The scheme for a model of this shape.
+    /// Builds the scheme for a model of this shape.
     pub fn new(config: &RotaryConfig, shape: &PositionShape) -> Self {
         let rotated = config.rotated(shape.d_head);
         let (frequencies, magnitude) = config.frequencies(rotated);
@@ -166,7 +165,7 @@ impl Rotary {
         }
     }
 
-    /// The frequencies of a pass over positions up to `end`.
+    /// Returns the frequencies of a pass over positions up to `end`.
     fn frequencies_of(&self, end: usize) -> &[f64] {
         match &self.long {
             Some(long) if end > long.beyond => &long.frequencies,

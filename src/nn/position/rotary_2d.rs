@@ -1,6 +1,6 @@
-//! Rotary positions of a grid: the first half of the pairs of a head is rotated by the column, the second half by the row,
-//! θ_i = theta^(−4i/d_head) in either (Heo et al. 2024, "Rotary position embedding for vision transformer", section 3.2,
-//! axial frequencies; Fang et al. 2023, EVA-02). A class token is not rotated. A text is a grid of one row.
+//! Rotary positions on a grid: the first half of the pairs of a head is rotated by the column, the second half by the row, with
+//! θ_i = theta^(−4i/d_head) in both (Heo et al. 2024, "Rotary position embedding for vision transformer", section 3.2, axial
+//! frequencies; Fang et al. 2023, EVA-02). A class token is not rotated. A text is a grid of one row.
 
 use super::facts::{Acts, HEAD_KEYS, Known, Means, PositionFacts};
 use super::{Grid, Kind, PositionScheme, PositionShape, Prepared, Rotation, Span};
@@ -11,7 +11,7 @@ use burn::tensor::{Device, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "rotary_2d",
     summary: "queries and keys of an image rotated by their column and their row, half of each head by either",
@@ -19,11 +19,11 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"rotary_2d\", theta = 100.0 }",
 };
 
-/// The knobs of rotary positions on a grid.
+/// Settings of rotary positions on a grid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rotary2dConfig {
-    /// Base of the wavelengths: an image has fewer rows than a text has tokens.
+    /// Base of the wavelengths, smaller than for texts since an image has fewer rows than a text has tokens.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub theta: f64,
 }
@@ -53,7 +53,7 @@ impl PositionFacts for Rotary2dConfig {
     }
 }
 
-/// The fault of heads whose elements are no pairs for rows and as many for columns, of a scheme that `turns` them.
+/// Reports heads whose width cannot be split into pairs for rows and as many for columns; `turns` describes the scheme.
 pub(super) fn head_faults(known: &Known, turns: &str, at: &mut TableFaults) {
     if let Some(head) = known.d_head.filter(|head| !head.is_multiple_of(4)) {
         let rule = format!("{turns}, but a head of {head} elements is not a multiple of 4");
@@ -70,7 +70,7 @@ pub struct Rotary2d {
 }
 
 impl Rotary2d {
-    /// The scheme for a model of this shape, whose heads are a multiple of 4 wide.
+    /// Builds the scheme for a model of this shape, whose head width is a multiple of 4.
     pub fn new(config: &Rotary2dConfig, shape: &PositionShape) -> Self {
         let quarter = shape.d_head / 4;
         let frequency = |i: usize| config.theta.powf(-(i as f64) / quarter as f64);
@@ -80,7 +80,7 @@ impl Rotary2d {
         }
     }
 
-    /// Column and row of a position; `None` of a class token.
+    /// Returns column and row of a position; `None` for a class token.
     fn place(&self, position: usize) -> Option<[usize; 2]> {
         let Some(grid) = self.grid else {
             return Some([position, 0]);

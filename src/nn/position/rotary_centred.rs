@@ -1,14 +1,15 @@
-//! Rotary positions of a grid by the centres of its patches, whose rows and columns are numbers between −1 and 1 (Siméoni et al. 2025,
-//! DINOv3, section 3.2, and released code): the first half of the pairs of a head is rotated by the row, the second half by the column.
+//! Rotary positions on a grid by the centres of patches, with rows and columns as numbers between −1 and 1 (Siméoni et al. 2025,
+//! DINOv3, section 3.2, and released code): the first half of the pairs of a head is rotated by the row, the second half by the
+//! column.
 //!
 //! ```text
 //! c = 2·(n + ½)/N − 1          of row or column n of N
 //! angle = 2π·c·theta^(−4i/d_head)      i in 0..d_head/4
 //! ```
 //!
-//! An image of any size is the same square, so that a network reads images of other sizes than in training without resampling. Tokens
-//! before the patches are not rotated, however many there are. In training the square may be moved and stretched, by other numbers in
-//! each step and by the same ones for all images of a step. A text is a grid of one row.
+//! Images of all sizes map to the same square, so that a network can read other image sizes than in training without resampling.
+//! Tokens before the patches are not rotated, however many there are. In training the square may be shifted and scaled, by new
+//! random numbers in each step that are shared by all images of the step. A text is a grid of one row.
 
 use super::facts::{Acts, Known, Means, PositionFacts};
 use super::rotary_2d::head_faults;
@@ -23,7 +24,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "rotary_centred",
     summary: "queries and keys of an image rotated by the centres of patches between -1 and 1; other tokens are not",
@@ -31,25 +32,27 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"rotary_centred\", theta = 100.0, rescale = 2.0 }",
 };
 
-/// The knobs of rotary positions by centres.
+/// Settings of rotary positions by the centres of patches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RotaryCentredConfig {
-    /// Base of the wavelengths, the shortest of which is half of an image's side.
+    /// Base of the wavelengths; the shortest wavelength is half of an image's side.
     /// Source: Siméoni et al. 2025, DINOv3, released code.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub theta: f64,
-    /// In training, rows and columns are moved by numbers between −shift and shift, one each; not at all when absent.
+    /// Limit of a random shift of rows and columns in training, drawn for each of them between −shift and shift; no shift when
+    /// absent.
     /// Source: Siméoni et al. 2025, DINOv3, released code.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shift: Option<f64>,
-    /// In training, rows and columns are multiplied by numbers between 1/jitter and jitter, one each, whose logarithms are uniform; not
-    /// at all when absent. Source: Siméoni et al. 2025, DINOv3, released code.
+    /// Limit of a random factor on rows and on columns in training, drawn log-uniformly for each of them between 1/jitter and
+    /// jitter; no factor when absent. Source: Siméoni et al. 2025, DINOv3, released code.
     #[schemars(extend("exclusiveMinimum" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<f64>,
-    /// The same by one number for both, between 1/rescale and rescale. Source: Siméoni et al. 2025, DINOv3, section 3.2.
+    /// Limit of a random factor on both rows and columns in training, drawn log-uniformly between 1/rescale and rescale; no
+    /// factor when absent. Source: Siméoni et al. 2025, DINOv3, section 3.2.
     #[schemars(extend("exclusiveMinimum" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rescale: Option<f64>,
@@ -110,7 +113,7 @@ pub struct RotaryCentred {
     columns: usize,
 }
 
-/// What rows and columns are multiplied by, and what is added to them before.
+/// A random change of rows and columns: `by` is added to them, then the sum is multiplied by `times`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Moved {
     by: [f64; 2],
@@ -118,7 +121,7 @@ struct Moved {
 }
 
 impl Moved {
-    /// As they are.
+    /// No change.
     const NOT: Self = Self {
         by: [0.0; 2],
         times: [1.0; 2],
@@ -131,7 +134,7 @@ impl Moved {
 }
 
 impl RotaryCentred {
-    /// The scheme for a model of this shape, whose heads are a multiple of 4 wide.
+    /// Builds the scheme for a model of this shape, whose head width is a multiple of 4.
     pub fn new(config: &RotaryCentredConfig, shape: &PositionShape) -> Self {
         let quarter = shape.d_head / 4;
         let frequency = |i: usize| TAU * config.theta.powf(-(i as f64) / quarter as f64);
@@ -145,7 +148,7 @@ impl RotaryCentred {
         }
     }
 
-    /// Row and column of the centre of each position; `None` of a token before the patches.
+    /// Returns row and column of the centre of each position's patch; `None` for a token before the patches.
     fn centres(&self, span: Span) -> impl Iterator<Item = Option<[f64; 2]>> {
         let end = span.offset + span.queries;
         let (sides, tokens) = match self.grid {
@@ -185,7 +188,7 @@ impl RotaryCentred {
         }
     }
 
-    /// How the square of a step is moved and stretched.
+    /// Draws the shift and the factors of a step.
     fn drawn_from(&self, stream: &mut Stream) -> Moved {
         let mut between = |most: f64| most * (2.0 * f64::from(stream.uniform()) - 1.0);
         let by = self

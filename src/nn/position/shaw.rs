@@ -1,12 +1,12 @@
-//! Relative positions with clipped distances (Shaw et al. 2018, section 3.2): vectors of distances −k … k, other ones in each
+//! Relative positions with clipped distances (Shaw et al. 2018, section 3.2): vectors of distances −k … k, separate in each
 //! layer, are added to keys and to values,
 //!
 //! ```text
 //! score(i, j) = q_i·(k_j + keys[j − i]) / √d_head        z_i = Σ_j weight(i, j)·(v_j + values[j − i])
 //! ```
 //!
-//! A query of a causal model meets no key behind it, so its tables have rows for −k … 0 alone. With `content_bias` and
-//! `distance_bias`, tables of heads and no vectors for values it is the attention with learned distances that
+//! A query of a causal model sees no key after it, so its tables have rows only for −k … 0. With `content_bias` and
+//! `distance_bias`, tables for each head and no vectors for values, this is the attention with learned distances that
 //! Transformer-XL is compared with (attn_type 1 of Dai et al.'s released code): (q_i + u)·k_j + q_i·keys[j − i] + b[j − i].
 
 use super::facts::{Acts, Known, Means, PositionFacts};
@@ -22,7 +22,7 @@ use burn::tensor::{Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "shaw",
     summary: "learned vectors of clipped distances, added to keys and values in every layer",
@@ -30,20 +30,20 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"shaw\", clip = 16, shared_heads = true, values = true }",
 };
 
-/// The knobs of relative positions with clipped distances.
+/// Settings of relative positions with clipped distances.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ShawConfig {
-    /// k: a key further away than this is as if it were this far away. Source: Shaw et al. 2018, section 3.2.
+    /// k, the maximum distance: keys farther away are treated as if at distance k. Source: Shaw et al. 2018, section 3.2.
     pub clip: usize,
     /// Whether all heads of a layer share their tables. Source: Shaw et al. 2018, section 3.3.
     pub shared_heads: bool,
-    /// Whether values get vectors of distances too.
+    /// Whether vectors of distances are added to values, too.
     pub values: bool,
-    /// Whether each head of a layer adds a learned u to the queries that meet keys.
+    /// Whether each head of a layer adds a learned vector u to the queries in their product with keys.
     pub content_bias: bool,
     /// Whether each head of a layer adds a learned number for each distance to the products of queries and keys. It is scaled
-    /// as these are, and stands behind a `softcap`.
+    /// like these, and added after a `softcap`.
     pub distance_bias: bool,
 }
 
@@ -60,7 +60,7 @@ impl Default for ShawConfig {
 }
 
 impl ShawConfig {
-    /// Distances that are told apart.
+    /// Returns the number of distances that are distinguished.
     fn rows(&self, causal: bool) -> usize {
         match causal {
             true => self.clip + 1,
@@ -93,7 +93,7 @@ impl PositionFacts for ShawConfig {
     }
 }
 
-/// The roles of the parameters of [`Shaw`].
+/// Roles of the parameters of [`Shaw`].
 pub const ROLES: Roles = Roles::new(
     "Shaw",
     &[
@@ -104,13 +104,13 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// Vectors for keys and values by clipped distance.
+/// Adds vectors by clipped distance to keys and values.
 #[derive(Module, Debug)]
 pub struct Shaw {
-    /// For each layer `[rows, d_head]`, or `[rows, heads·d_head]` where heads have tables of their own; none for a layer
-    /// without attention. Row 0 is that of distance −k.
+    /// For each layer `[rows, d_head]`, or `[rows, heads·d_head]` if heads have separate tables; `None` for a layer without
+    /// attention. Row 0 is for distance −k.
     pub keys: Vec<Option<Param<Tensor<2>>>>,
-    /// The same, added to values.
+    /// Likewise, added to values.
     pub values: Vec<Option<Param<Tensor<2>>>>,
     /// u of each layer, `[heads, d_head]`.
     pub content_bias: Vec<Option<Param<Tensor<2>>>>,
@@ -123,7 +123,7 @@ pub struct Shaw {
 }
 
 impl Shaw {
-    /// The scheme for a model of this shape.
+    /// Builds the scheme for a model of this shape.
     pub fn new(config: &ShawConfig, shape: &PositionShape, init: &Init) -> Self {
         let rows = config.rows(shape.causal);
         let tables = if config.shared_heads {
@@ -151,14 +151,14 @@ impl Shaw {
         }
     }
 
-    /// The row of a key that stands `distance` positions after its query.
+    /// Returns the row for a key that is `distance` positions after its query.
     fn row(&self, distance: i64) -> usize {
         let from_first = distance.saturating_add(self.clip as i64).max(0);
         (from_first as usize).min(self.rows - 1)
     }
 }
 
-/// The parameter of a layer, of those that have one.
+/// Returns the parameter of a layer, if it has one.
 fn of(parameters: &[Option<Param<Tensor<2>>>], layer: usize) -> Option<Tensor<2>> {
     parameters.get(layer)?.as_ref().map(Param::val)
 }
@@ -172,7 +172,7 @@ impl PositionScheme for Shaw {
         let rows = TensorData::new(rows, [1, span.distances()]);
         let rows = replay::integers(rows, attending.device);
         let bias = crate::kernel::embedding(table, rows).squeeze_dim::<2>(0);
-        // It is a part of the product of query and key, which is scaled.
+        // The bias is part of the product of query and key, which is scaled.
         Some(ScoreBias::ByDistance(bias.transpose() * attending.scale))
     }
 

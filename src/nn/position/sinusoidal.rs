@@ -1,9 +1,9 @@
-//! Fixed sinusoidal positions: PE(p, 2i) = sin(p / base^(2i/d)), PE(p, 2i+1) = cos of the same
-//! (Vaswani et al. 2017, section 3.5), added to the embeddings. No limit in length.
+//! Fixed sinusoidal positions: PE(p, 2i) = sin(p / base^(2i/d)), PE(p, 2i+1) = cos of the same angle (Vaswani et al. 2017,
+//! section 3.5), added to the embeddings. There is no limit on the length.
 //!
-//! Marian and the authors' tensor2tensor have all sines first and then all cosines: the same numbers in another
-//! order, which matters to weights that were trained with it. In tensor2tensor, as in Whisper and M2M-100, the longest wavelength is
-//! 2π·base itself: the angle of pair i of n is p / base^(i/(n−1)). fairseq, and so M2M-100, counts p from 2 on.
+//! Marian and the authors' tensor2tensor place all sines first and then all cosines: the same numbers in another order, which
+//! matters for weights trained with it. In tensor2tensor, as in Whisper and M2M-100, the longest wavelength is 2π·base itself:
+//! the angle of pair i of n is p / base^(i/(n−1)). fairseq, and so M2M-100, counts p from 2.
 
 use super::facts::{Acts, Known, PositionFacts};
 use super::{Kind, Places, PositionScheme, PositionShape};
@@ -15,7 +15,7 @@ use burn::tensor::{Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "sinusoidal",
     summary: "fixed sines and cosines added to the embeddings",
@@ -23,30 +23,30 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"sinusoidal\", base = 10000.0, layout = \"interleaved\" }",
 };
 
-/// The knobs of sinusoidal positions.
+/// Settings of sinusoidal positions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SinusoidalConfig {
-    /// Longest wavelength over 2π. Source: Vaswani et al. 2017, section 3.5.
+    /// Longest wavelength divided by 2π. Source: Vaswani et al. 2017, section 3.5.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub base: f64,
-    /// Where sines and cosines stand.
+    /// Order of sines and cosines.
     pub layout: Layout,
-    /// Whether the longest wavelength is 2π·base itself, and not one step of the wavelengths shorter.
+    /// Whether the longest wavelength is exactly 2π·base instead of one step shorter.
     /// Source: Vaswani et al. 2018, Tensor2Tensor; Radford et al. 2022, Whisper.
     #[serde(skip_serializing_if = "is_usual")]
     pub endpoint: bool,
-    /// Number of the first position (M2M-100 and NLLB: 2, behind that of padding). Source: Fan et al. 2020, fairseq.
+    /// Number of the first position (M2M-100 and NLLB: 2, after the number of padding). Source: Fan et al. 2020, fairseq.
     #[schemars(range(max = LONGEST))]
     #[serde(skip_serializing_if = "is_usual")]
     pub first: usize,
 }
 
-/// Where sines and cosines stand in a position's vector.
+/// Order of sines and cosines in a position's vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
-    /// In turn: sines at even elements, cosines at odd ones, as in the paper.
+    /// Alternating: sines at even elements, cosines at odd ones, as in the paper.
     #[default]
     Interleaved,
     /// All sines, then all cosines (Marian).
@@ -65,16 +65,16 @@ impl Default for SinusoidalConfig {
 }
 
 impl SinusoidalConfig {
-    /// The rows of the positions `from..from + len`, row-major `[len, d]`.
+    /// Returns the rows of positions `from..from + len`, row-major `[len, d]`.
     pub fn table(&self, from: usize, len: usize, d: usize) -> Vec<f32> {
         let sines = d.div_ceil(2);
-        // The exponent of pair i is i of so many parts.
+        // The exponent of pair i is i divided by this.
         let parts = match self.endpoint {
             true => (sines.max(2) - 1) as f64,
             false => d as f64 / 2.0,
         };
         let divisor = |i: usize| self.base.powf(i as f64 / parts);
-        // What a position is divided by, of each pair.
+        // The divisor of a position for each pair.
         let divisors: Vec<f64> = (0..sines).map(divisor).collect();
         let mut values = Vec::with_capacity(len * d);
         let from = from + self.first;
@@ -110,7 +110,7 @@ impl PositionFacts for SinusoidalConfig {
     }
 }
 
-/// Adds the table's rows.
+/// Adds fixed sines and cosines to the embeddings.
 #[derive(Module, Debug)]
 pub struct Sinusoidal {
     d_model: usize,
@@ -120,7 +120,7 @@ pub struct Sinusoidal {
 }
 
 impl Sinusoidal {
-    /// The scheme for a model of this shape.
+    /// Builds the scheme for a model of this shape.
     pub fn new(config: &SinusoidalConfig, shape: &PositionShape) -> Self {
         Self {
             d_model: shape.d_model,
@@ -130,7 +130,7 @@ impl Sinusoidal {
     }
 }
 
-/// Rows `from..from + len` of the table of the paper's wavelengths, row-major `[len, d]`.
+/// Returns rows `from..from + len` of the table with the paper's wavelengths, row-major `[len, d]`.
 pub fn table(from: usize, len: usize, d: usize, base: f64, layout: Layout) -> Vec<f32> {
     let config = SinusoidalConfig {
         base,

@@ -1,9 +1,8 @@
-//! Fixed sinusoidal positions of a grid, added to the embeddings (Chen et al. 2021, MoCo v3, section 5; He et al.
-//! 2022, MAE, and its released code).
+//! Fixed sinusoidal positions on a grid, added to the embeddings (Chen et al. 2021, MoCo v3, section 5; He et al. 2022, MAE, and
+//! its released code).
 //!
-//! Of d dimensions the first half says the column and the second half the row; each half is
-//! [sin(pω₀) … sin(pω_{d/4−1}), cos(pω₀) … cos(pω_{d/4−1})] with ω_i = base^(−i/(d/4)). A class token gets zeros. A
-//! text is a grid of one row.
+//! Of d dimensions the first half encodes the column and the second half the row; each half is [sin(pω₀) … sin(pω_{d/4−1}),
+//! cos(pω₀) … cos(pω_{d/4−1})] with ω_i = base^(−i/(d/4)). A class token gets zeros. A text is a grid of one row.
 
 use super::facts::{Acts, Known, PositionFacts};
 use super::{Grid, Kind, Places, PositionConfig, PositionScheme, PositionShape, rows};
@@ -14,7 +13,7 @@ use burn::tensor::{Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "sinusoidal_2d",
     summary: "fixed sines and cosines of an image's columns and rows, added to the embeddings",
@@ -22,11 +21,11 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"sinusoidal_2d\", base = 10000.0 }",
 };
 
-/// The knobs of sinusoidal positions on a grid.
+/// Settings of sinusoidal positions on a grid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sinusoidal2dConfig {
-    /// Longest wavelength over 2π.
+    /// Longest wavelength divided by 2π.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub base: f64,
 }
@@ -65,7 +64,7 @@ impl PositionFacts for Sinusoidal2dConfig {
     }
 }
 
-/// Adds the table's rows.
+/// Adds fixed sines and cosines of column and row to the embeddings.
 #[derive(Module, Debug)]
 pub struct Sinusoidal2d {
     d_model: usize,
@@ -75,7 +74,7 @@ pub struct Sinusoidal2d {
 }
 
 impl Sinusoidal2d {
-    /// The scheme for a model of this shape, whose width is a multiple of 4.
+    /// Builds the scheme for a model of this shape, whose width must be a multiple of 4.
     pub fn new(config: &Sinusoidal2dConfig, shape: &PositionShape) -> Self {
         Self {
             d_model: shape.d_model,
@@ -89,7 +88,7 @@ impl Sinusoidal2d {
     }
 }
 
-/// The table of a grid, row-major `[positions, d]`, the class token's zeros first.
+/// Returns the table of a grid, row-major `[positions, d]`, with the class token's zeros first.
 pub fn table(grid: Grid, d: usize, base: f64) -> Vec<f32> {
     let quarter = d / 4;
     let mut values = vec![0.0; usize::from(grid.class_token) * d];

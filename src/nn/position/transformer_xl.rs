@@ -1,15 +1,15 @@
-//! Transformer-XL's relative positions (Dai et al. 2019, section 3.3): queries meet keys by content and by distance, each with
-//! a learned query of its own,
+//! Transformer-XL's relative positions (Dai et al. 2019, section 3.3): scores depend on content and on distance, each with a
+//! learned vector added to the query,
 //!
 //! ```text
 //! score(i, j) = ((q_i + u)·k_j + (q_i + v)·W_kR R(i − j)) / √d_head
 //! ```
 //!
-//! R are sines and cosines, [sin(pω_0) … , cos(pω_0) …] with ω_n = 10000^(−2n/d_model), W_kR a matrix of each layer. A model
-//! that reads both ways has them for both signs of the distance, and may add (q_i + s)·e_own or (q_i + s)·e_other by whether a
-//! key is of the query's own segment (Yang et al. 2019, XLNet). R is made for the distances of a
-//! pass, once for all layers, with one dropout; each layer projects it once. In decoding a layer keeps what it projected for
-//! the tokens that follow.
+//! R consists of sines and cosines, [sin(pω_0) … , cos(pω_0) …] with ω_n = 10000^(−2n/d_model); W_kR is a matrix of each layer. A
+//! model that reads both ways has vectors for both signs of the distance. It may add (q_i + s)·e_own or (q_i + s)·e_other,
+//! depending on whether a key is in the query's own segment (Yang et al. 2019, XLNet). R is computed for the distances of a pass,
+//! once for all layers, with one dropout; each layer projects it once. In decoding a layer keeps its projections for later
+//! tokens.
 
 use super::facts::{Acts, Known, Means, PositionFacts, last};
 use super::{
@@ -29,7 +29,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "transformer_xl",
     summary: "projected sines and cosines of the distance, met by queries with a bias for content and one for distance",
@@ -37,21 +37,21 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"transformer_xl\", untie_r = false }",
 };
 
-/// The knobs of Transformer-XL's positions.
+/// Settings of Transformer-XL's positions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransformerXlConfig {
     /// Whether each layer has its own u and v; all layers share them otherwise.
     /// Source: Dai et al. 2019, released code.
     pub untie_r: bool,
-    /// A key further away than this is as if it were this far away; no limit when absent.
+    /// Maximum distance: keys farther away are treated as if at this distance; no limit when absent.
     /// Source: Dai et al. 2019, released code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clamp_len: Option<usize>,
-    /// The same in evaluation and decoding, whose memory may be longer than that of training; `clamp_len` when absent.
+    /// `clamp_len` in evaluation and decoding, whose memory may be longer than in training; `clamp_len` itself when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clamp_len_at_evaluation: Option<usize>,
-    /// Segments that an encoder's scores tell from a query's own: 3 of XLNet, two texts and the token behind them; none when 0.
+    /// Number of segments that an encoder's scores distinguish: 3 in XLNet, for two texts and the final token; none when 0.
     /// Source: Yang et al. 2019, section 2.5.
     #[schemars(range(max = MOST_SEGMENTS))]
     #[serde(skip_serializing_if = "is_usual")]
@@ -115,10 +115,10 @@ impl PositionFacts for TransformerXlConfig {
     }
 }
 
-/// The distances of queries from their keys that vectors are made for.
+/// The range of distances from keys to queries for which vectors are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reach {
-    /// Below 0 where a key comes after its query.
+    /// Negative if a key comes after its query.
     nearest: i64,
     farthest: i64,
 }
@@ -128,7 +128,7 @@ impl Reach {
         (self.farthest - self.nearest + 1) as usize
     }
 
-    /// The row of a key that stands `distance` positions after its query.
+    /// Returns the row for a key that is `distance` positions after its query.
     fn row(self, distance: i64) -> usize {
         ((-distance).clamp(self.nearest, self.farthest) - self.nearest) as usize
     }
@@ -144,7 +144,7 @@ fn reach(span: Span, causal: bool, clamp_len: Option<usize>) -> Reach {
     }
 }
 
-/// The roles of the parameters of [`TransformerXl`]; those of its projections are a linear map's.
+/// Roles of the parameters of [`TransformerXl`]; those of its projections are declared by linear maps.
 pub const ROLES: Roles = Roles::new(
     "TransformerXl",
     &[
@@ -155,18 +155,18 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// Vectors of distances, projected by each layer.
+/// Sines and cosines of distances, projected by each layer.
 #[derive(Module, Debug)]
 pub struct TransformerXl {
-    /// W_kR of each layer, `[heads·d_head, d_model]`; none for a layer without attention.
+    /// W_kR of each layer, `[heads·d_head, d_model]`; `None` for a layer without attention.
     pub projections: Vec<Option<Linear>>,
-    /// u, `[heads, d_head]`: one, or one for each layer.
+    /// u, `[heads, d_head]`: one for all layers, or one for each.
     pub content_bias: Vec<Option<Param<Tensor<2>>>>,
-    /// v, the same.
+    /// v, likewise.
     pub distance_bias: Vec<Option<Param<Tensor<2>>>>,
-    /// s, the same, where segments are told apart.
+    /// s, likewise, if segments are distinguished.
     pub segment_bias: Vec<Option<Param<Tensor<2>>>>,
-    /// e_own, then e_other, of all heads, for each layer, `[2·heads, d_head]`.
+    /// For each layer, e_own and then e_other of all heads, `[2·heads, d_head]`.
     pub segment_vectors: Vec<Option<Param<Tensor<2>>>>,
     segments: usize,
     untied: bool,
@@ -179,7 +179,7 @@ pub struct TransformerXl {
 }
 
 impl TransformerXl {
-    /// The scheme for a model of this shape.
+    /// Builds the scheme for a model of this shape.
     pub fn new(config: &TransformerXlConfig, shape: &PositionShape, init: &Init) -> Self {
         let (heads, width) = (shape.n_heads, shape.n_heads * shape.d_head);
         let of = init.of("projections");
@@ -213,27 +213,27 @@ impl TransformerXl {
         }
     }
 
-    /// The distances of a pass.
+    /// Returns the distances of a pass.
     fn reach(&self, span: Span, pass: &Pass) -> Reach {
         let at_evaluation = self.clamp_len_at_evaluation.filter(|_| !pass.trains());
         reach(span, self.causal, at_evaluation.or(self.clamp_len))
     }
 
-    /// Sines and cosines of the distances of a reach, `[rows, d_model]`.
+    /// Returns sines and cosines of the distances of a reach, `[rows, d_model]`.
     fn sines(&self, reach: Reach, device: &Device) -> Tensor<2> {
         let values = table(reach.nearest, reach.rows(), self.d_model);
         let values = TensorData::new(values, [reach.rows(), self.d_model]);
         replay::floats(values, device)
     }
 
-    /// Vectors of distances `[rows, d_model]` as a layer's queries meet them, `[heads, rows, d_head]`.
+    /// Projects vectors of distances `[rows, d_model]` for a layer's queries, `[heads, rows, d_head]`.
     fn projected(&self, projection: &Linear, vectors: Tensor<2>) -> Tensor<3> {
         let projected = projection.forward(vectors.unsqueeze_dim(0)).squeeze_dim(0);
         by_heads(projected, self.heads)
     }
 
-    /// The projected vectors that a layer keeps for the tokens of a text; made for twice as many distances where one is
-    /// missing.
+    /// Returns the projected vectors that a layer keeps while it decodes a text; if one is missing, they are computed for the
+    /// next power of two of distances.
     fn kept(&self, projection: &Linear, reach: Reach, attending: &Attending) -> Tensor<3> {
         let kept = attending.kept.and_then(Cell::take);
         let kept = kept.filter(|table| table.dims()[1] >= reach.rows());
@@ -256,7 +256,7 @@ impl TransformerXl {
     }
 }
 
-/// Sines and cosines of `rows` places from `first` on, row-major `[rows, d]`: all sines, then all cosines.
+/// Returns sines and cosines of `rows` distances from `first` on, row-major `[rows, d]`: all sines, then all cosines.
 pub fn table(first: i64, rows: usize, d: usize) -> Vec<f32> {
     let sines = d.div_ceil(2);
     let frequency = |i: usize| 10_000f64.powf(-((2 * i) as f64) / d as f64);
@@ -273,7 +273,7 @@ pub fn table(first: i64, rows: usize, d: usize) -> Vec<f32> {
 
 impl PositionScheme for TransformerXl {
     fn vectors(&self, span: Span, device: &Device, pass: &Pass) -> Option<Tensor<2>> {
-        // A step of decoding finds projected vectors of the steps before it.
+        // A step of decoding uses the projected vectors of the steps before it.
         if self.causal && span.queries == 1 && !pass.trains() {
             return None;
         }
@@ -285,7 +285,7 @@ impl PositionScheme for TransformerXl {
         let projection = self.projections.get(attending.layer)?.as_ref()?;
         let reach = self.reach(attending.span, attending.pass);
         let table = match &attending.prepared.vectors {
-            // A layer that keeps fewer keys than others needs the nearest distances alone.
+            // A layer that keeps fewer keys than others needs only the nearest distances.
             Some(vectors) => self.projected(projection, vectors.clone().narrow(0, 0, reach.rows())),
             None => self.kept(projection, reach, attending),
         };
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(of(false, None), wanted(-2, 7));
         assert_eq!(of(false, Some(1)), wanted(-1, 1));
         assert_eq!(of(true, None).rows(), 8);
-        // A key after its query, which is hidden, has the row of the query's own.
+        // A key after its query, which is masked, has the row of distance 0.
         assert_eq!([-7, 0, 2].map(|d| of(true, None).row(d)), [7, 0, 0]);
         assert_eq!([-7, 0, 2].map(|d| of(false, None).row(d)), [9, 2, 0]);
     }

@@ -1,9 +1,9 @@
 //! Extrapolatable positions: rotary positions whose scores decay with distance (Sun et al. 2022, xPos, section 2.1; torchscale,
 //! x-transformers' `rotary_xpos`).
 //!
-//! Pair i of a query at m is turned by mθ_i and multiplied by ζ_i^(m/s), that of a key at n by ζ_i^(−n/s), so that a score carries
-//! ζ_i^((m−n)/s): the faster a pair turns, the sooner it fades. ζ_i = (2i/r + 0.4)/1.4 of r rotated elements, s is `scale_base`.
-//! In a stack that reads both ways later keys would grow, so that it is for decoders.
+//! Pair i of a query at m is rotated by mθ_i and multiplied by ζ_i^(m/s), that of a key at n by ζ_i^(−n/s), so that a score
+//! contains ζ_i^((m−n)/s): the faster a pair rotates, the sooner it fades. ζ_i = (2i/r + 0.4)/1.4 for r rotated elements; s is
+//! `scale_base`. In a stack that reads both ways the products with later keys would grow, so the scheme is only for decoders.
 
 use super::facts::{Acts, HEAD_KEYS, Known, Means, PositionFacts};
 use super::rotary::{Pairing, RotaryConfig};
@@ -15,7 +15,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "xpos",
     summary: "queries and keys rotated by their position, with scores that fade with distance",
@@ -23,16 +23,16 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"xpos\", theta = 10000.0, scale_base = 512 }",
 };
 
-/// The knobs of rotary positions that fade.
+/// Settings of rotary positions that fade (xPos).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct XposConfig {
     /// Base of the wavelengths. Source: Su et al. 2021, section 3.2.2.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub theta: f64,
-    /// The distance over which a pair fades by its ζ. Source: Sun et al. 2022, released code.
+    /// Distance over which a pair fades by its ζ. Source: Sun et al. 2022, released code.
     pub scale_base: usize,
-    /// Which elements of a head make a pair.
+    /// Which elements of a head form a pair.
     pub pairing: Pairing,
 }
 
@@ -46,16 +46,16 @@ impl Default for XposConfig {
     }
 }
 
-/// Positions reach so many times `scale_base`: factors stay within the range of 32-bit floats.
+/// Positions may reach this many times `scale_base`, so that factors stay within the range of 32-bit floats.
 const FARTHEST: usize = 60;
 
 impl XposConfig {
-    /// The first position whose factor would leave the range.
+    /// Returns the first position whose factor would leave that range.
     fn end(&self) -> usize {
         self.scale_base.saturating_mul(FARTHEST)
     }
 
-    /// The wavelengths, as plain rotary positions have them.
+    /// Returns the settings of plain rotary positions with the same wavelengths.
     fn rotary(&self) -> RotaryConfig {
         RotaryConfig {
             theta: self.theta,
@@ -107,7 +107,7 @@ impl PositionFacts for XposConfig {
     }
 }
 
-/// Rotates queries and keys, and lets their products fade.
+/// Rotates queries and keys, and lets their products fade with distance.
 #[derive(Module, Debug)]
 pub struct Xpos {
     frequencies: Vec<f64>,
@@ -118,7 +118,7 @@ pub struct Xpos {
 }
 
 impl Xpos {
-    /// The scheme for a model of this shape.
+    /// Builds the scheme for a model of this shape.
     pub fn new(config: &XposConfig, shape: &PositionShape) -> Self {
         let rotary = config.rotary();
         let rotated = rotary.rotated(shape.d_head);
@@ -133,7 +133,7 @@ impl Xpos {
         }
     }
 
-    /// Cosines and sines `[positions, pairs]` of the positions of a span's queries, multiplied by ζ^(sign·position/s).
+    /// Returns cosines and sines `[positions, pairs]` for the positions of a span's queries, multiplied by ζ^(sign·position/s).
     fn tables(&self, span: Span, sign: f64, device: &Device) -> [Tensor<2>; 2] {
         let (mut cos, mut sin) = (Vec::new(), Vec::new());
         for position in (span.offset..).take(span.queries).map(|p| p as f64) {

@@ -1,5 +1,5 @@
-//! Additive attention: weights softmax_k(v·tanh(W q + U k)) over a memory (Bahdanau et al. 2015, arXiv:1409.0473,
-//! section A.1.2), for a decoder that looks at its source once a step.
+//! Additive attention: weights softmax_k(v·tanh(W q + U k)) over a memory (Bahdanau et al. 2015, arXiv:1409.0473, section A.1.2),
+//! for a decoder that attends to its source once per step.
 
 use crate::kernel;
 use crate::nn::init::{Init, Role};
@@ -9,43 +9,43 @@ use burn::module::{Module, Param};
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 
-/// The roles of the parameters of [`AdditiveAttention`].
+/// Roles of the parameters of [`AdditiveAttention`].
 pub const ROLES: Roles = Roles::new(
     "AdditiveAttention",
     &[("query", WEIGHT), ("key", WEIGHT), ("score", WEIGHT)],
 );
 
-/// v·tanh(W q + U k), softmax over k, and the mean of the memory that it weighs.
+/// The attention softmax_k(v·tanh(W q + U k)) and the weighted mean of the memory.
 #[derive(Module, Debug)]
 pub struct AdditiveAttention {
     /// W, `[d, d_query]`.
     pub query: Param<Tensor<2>>,
     /// U, `[d, d_memory]`.
     pub key: Param<Tensor<2>>,
-    /// v, `[d]`.
+    /// v, `[1, d]`.
     pub score: Param<Tensor<2>>,
 }
 
-/// A memory with what all queries need of it.
+/// A memory together with the parts that are the same for all queries.
 #[derive(Clone, Debug)]
 pub struct AttendedMemory {
-    /// `[batch, keys, d_memory]`.
+    /// States of the memory, `[batch, keys, d_memory]`.
     pub states: Tensor<3>,
-    /// U k, `[batch, keys, d]`.
+    /// Projected keys U k, `[batch, keys, d]`.
     keys: Tensor<3>,
-    /// True where a key is padding, `[batch, keys]`.
+    /// True at padding keys, `[batch, keys]`.
     padding: Option<Tensor<2, Bool>>,
 }
 
-/// Multiplications of a forward pass with all widths `d`: keys once, then for each query its map, a score for each key,
-/// and the keys' mean.
+/// Returns the multiplications of a forward pass with all widths `d`: the keys' map once, then for each query its map, a score
+/// for each key, and the weighted mean.
 pub fn products(d: usize, [queries, keys]: [usize; 2]) -> u128 {
     let [d, queries, keys] = [d, queries, keys].map(|n| n as u128);
     d * d * (queries + keys) + 2 * queries * keys * d
 }
 
 impl AdditiveAttention {
-    /// From queries of `d_query` elements to a memory of `d_memory`, compared in `d` dimensions.
+    /// Builds attention from queries of width `d_query` to a memory of width `d_memory`, compared in `d` dimensions.
     pub fn new([d_query, d_memory, d]: [usize; 3], init: &Init) -> Self {
         Self {
             query: init.linear(d_query, d, Role::Inner),
@@ -54,7 +54,7 @@ impl AdditiveAttention {
         }
     }
 
-    /// A memory `[batch, keys, d_memory]` whose rows have these lengths, ready for queries.
+    /// Prepares a memory `[batch, keys, d_memory]` whose rows have these lengths for queries.
     pub fn memory(&self, states: Tensor<3>, lengths: Option<&[usize]>) -> AttendedMemory {
         let [_, keys, _] = states.dims();
         let device = states.device();
@@ -65,7 +65,8 @@ impl AdditiveAttention {
         }
     }
 
-    /// The memory as each query `[batch, d_query]` sees it, `[batch, d_memory]`. Of a row without keys it is zero.
+    /// Attends with each query `[batch, d_query]` to the memory and returns `[batch, d_memory]`, which is zero for a row without
+    /// keys.
     pub fn forward(&self, query: Tensor<2>, memory: &AttendedMemory, pass: &Pass) -> Tensor<2> {
         let [batch, keys, d_memory] = memory.states.dims();
         let query = query.unsqueeze_dim::<3>(1);
@@ -90,7 +91,7 @@ impl AdditiveAttention {
 }
 
 impl AttendedMemory {
-    /// The same memory for other rows: row i becomes that of `rows[i]`.
+    /// Reorders the rows: row i becomes the former row `rows[i]`.
     pub fn select(&self, rows: &Tensor<1, burn::tensor::Int>) -> Self {
         Self {
             states: self.states.clone().select(0, rows.clone()),
@@ -103,7 +104,7 @@ impl AttendedMemory {
     }
 }
 
-/// True where a key is padding.
+/// Returns a mask that is true at padding keys.
 fn padding(lengths: &[usize], keys: usize, device: &Device) -> Tensor<2, Bool> {
     let flags: Vec<bool> = lengths
         .iter()

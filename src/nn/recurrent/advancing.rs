@@ -1,4 +1,4 @@
-//! Mixers whose state is some vectors a row, which a pass continues from and leaves behind.
+//! Mixers whose state consists of a few vectors per row; a pass continues from it and leaves the new state.
 
 use crate::kernel::Sequences;
 use crate::nn::first_values::FirstValues;
@@ -7,18 +7,19 @@ use crate::nn::pass::Pass;
 use crate::nn::state::{LayerState, StateUse, advanced};
 use burn::tensor::Tensor;
 
-/// What a mixer may look at beside its input and its state.
+/// What a mixer can read beside its input and its state.
 #[derive(Clone, Copy, Debug)]
 pub struct Beside<'a> {
-    /// The pass, which keeps tables of angles.
+    /// The current pass, which caches tables of angles.
     pub pass: &'a Pass,
-    /// The values that the first layer of the stack hands to later ones; `None` outside of a stack.
+    /// The values that the first layer of the stack passes to later ones; `None` outside a stack.
     pub first_values: Option<&'a FirstValues>,
 }
 
-/// A mixer that reads positions one after the other, each seeing itself and those before it.
+/// A mixer that reads positions one after the other; each sees itself and earlier positions.
 pub trait Advancing {
-    /// `x` `[batch, seq, d_model]` → the same shape, from a state on, or from zero, and with `last` the state after it.
+    /// Maps `x` `[batch, seq, d_model]` to the same shape, starting from `state`, or from zero. If `last` is set, also returns
+    /// the state after the last position.
     fn advance(
         &self,
         x: Tensor<3>,

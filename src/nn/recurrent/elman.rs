@@ -6,7 +6,7 @@ use burn::module::Module;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "elman",
     summary: "simple recurrent network: one tanh of input and state before",
@@ -14,7 +14,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"elman\", bias = true }",
 };
 
-/// The knobs of an Elman layer.
+/// Settings of an Elman layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ElmanConfig {
@@ -28,15 +28,15 @@ impl Default for ElmanConfig {
     }
 }
 
-/// h' = tanh(W x + b + U h + c).
+/// The layer h' = tanh(W x + b + U h + c).
 #[derive(Module, Debug)]
 pub struct Elman {
-    /// Its maps, of one gate.
+    /// The maps of its single gate.
     pub gates: Gates,
 }
 
 impl Elman {
-    /// The layer from vectors of `d_in` elements to states of `d`.
+    /// Builds the layer from inputs of width `d_in` to states of width `d`.
     pub fn new(config: &ElmanConfig, d_in: usize, d: usize, init: &Init) -> Self {
         Self {
             gates: Gates::new([d_in, d], Cell::Elman, config.bias, init),

@@ -1,14 +1,16 @@
-//! The Fourier mixer of FNet (Lee-Thorp et al. 2021, arXiv:2105.03824, section 3.2): y = Re(F x G), where F is the discrete Fourier
-//! transform over the positions of a text and G that over the channels of a position. It has no parameters.
+//! The Fourier mixer of FNet (Lee-Thorp et al. 2021, arXiv:2105.03824, section 3.2): y = Re(F x G), where F is the discrete
+//! Fourier transform over the positions of a text and G the one over the channels of a position. It has no parameters.
 //!
-//! Both are products with matrices, which every backend has and which the authors use for short texts (section 3.3); the length need not be
-//! a power of two. With x real and both matrices symmetric, Re(F x G) = C x C' − S x S' of their cosines C, C' and sines S, S' alone.
+//! Both transforms are matrix products, which every backend supports and which the authors use for short texts (section 3.3); the
+//! length need not be a power of two. Since x is real and both matrices are symmetric, Re(F x G) = C x C' − S x S' with only
+//! their cosines C, C' and sines S, S'.
 //!
-//! A text is transformed over its own n positions, whatever the longest text of its batch has: padding is neither read nor counted, so that
-//! a text has the same result alone and beside others. The authors' code transforms padding as well; a padded row has other results there.
+//! A text is transformed over its own n positions, whatever the longest text of its batch: padding is neither read nor counted,
+//! so that a text has the same result by itself and beside others. The authors' code also transforms padding, so a padded row has
+//! other results there.
 //!
-//! Every position reads all others, so that the mixer stands in encoders alone, and in rows of one text each. Its results have no dropout,
-//! as in the authors' code.
+//! Every position reads all others, so the mixer can be used only in encoders, and in rows of one text each. Its results have no
+//! dropout, as in the authors' code.
 
 use super::Kind;
 use crate::kernel;
@@ -19,7 +21,7 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "fourier",
     summary: "the real part of the discrete Fourier transform over positions and channels, for encoders: no parameters",
@@ -27,27 +29,27 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"fourier\" }",
 };
 
-/// `fourier` has no knobs.
+/// `fourier` has no settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FourierConfig {}
 
 impl FourierConfig {
-    /// Multiplications of a forward pass for each position of a text of so many, in a model of width `d_model`: two products along
-    /// channels, two along positions.
+    /// Returns the multiplications per position of a forward pass over a text of `tokens` positions, in a model of width
+    /// `d_model`: two products along channels, two along positions.
     pub fn products(&self, d_model: usize, tokens: usize) -> u128 {
         let (d, tokens) = (d_model as u128, tokens as u128);
         2 * d * d + 2 * d * tokens
     }
 
-    /// Numbers of the matrices that all layers of a pass have in common, for each position of a text of so many: cosines and sines of its
-    /// distances.
+    /// Returns the size per position of the matrices that all layers of a pass share, for a text of `tokens` positions: cosines
+    /// and sines.
     pub fn kept_once(&self, tokens: usize) -> u128 {
         2 * tokens as u128
     }
 }
 
-/// The layer.
+/// The Fourier mixer.
 #[derive(Module, Debug)]
 pub struct Fourier {}
 
@@ -84,7 +86,7 @@ mod tests {
             .collect()
     }
 
-    /// Re Σ over positions and channels of one text, term by term.
+    /// Re Σ over positions and channels of one text, computed term by term.
     fn defined(x: &[f32], n: usize, d: usize) -> Vec<f64> {
         let phase = |a: usize, b: usize, of: usize| TAU * (a * b) as f64 / of as f64;
         let at = |i: usize, j: usize| {

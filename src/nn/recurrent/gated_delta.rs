@@ -1,13 +1,13 @@
-//! The layer of gated delta networks (Yang, Kautz and Hatamizadeh 2024, arXiv:2412.06464, section 3) and, without decay,
-//! of DeltaNet (Yang et al. 2024, arXiv:2406.06484, section 3).
+//! The layer of gated delta networks (Yang, Kautz and Hatamizadeh 2024, arXiv:2412.06464, section 3) and, without decay, of
+//! DeltaNet (Yang et al. 2024, arXiv:2406.06484, section 3).
 //!
-//! (q, k, v) = silu(conv(W x)); β = σ(W_β x), twice that with negative eigenvalues (Grazzi et al. 2024, arXiv:2411.12537);
-//! α = exp(−e^a_log·softplus(W_Δ x + b_Δ)); o of `kernel::delta_rule`; y = W_o (norm(o)⊙silu(W_z x)) with a norm over each head under one
-//! scale.
+//! (q, k, v) = silu(conv(W x)); β = σ(W_β x), or twice that with negative eigenvalues (Grazzi et al. 2024, arXiv:2411.12537);
+//! α = exp(−e^a_log·softplus(W_Δ x + b_Δ)); o is the result of `kernel::delta_rule`; y = W_o (norm(o)⊙silu(W_z x)) with a norm
+//! over each head, all heads sharing one scale.
 //!
-//! Initial values are those of the authors' code: e^a_log is uniform up to 16, and b_Δ puts the first steps between 0.001 and 0.1, as
-//! in [`super::mamba`]. b_Δ and a_log are vectors, which `decay = "matrices"` passes over. The taps of the convolution are a matrix by
-//! their shape alone: Muon takes them for one unless `[optimizer] matrices` leaves `\.conv$` out.
+//! Initial values are those of the authors' code: e^a_log is uniform up to 16, and b_Δ sets the initial steps between 0.001 and
+//! 0.1, as in [`super::mamba`]. b_Δ and a_log are vectors, which `decay = "matrices"` skips. The taps of the convolution are a
+//! matrix only by their shape: Muon treats them as one unless `[optimizer] matrices` excludes `\.conv$`.
 
 use super::Kind;
 use super::advancing::{Advancing, Beside};
@@ -27,7 +27,7 @@ use burn::tensor::activation::sigmoid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "gated_delta",
     summary: "a decaying map of keys to values that each position corrects towards its own value (gated delta rule), behind a short convolution",
@@ -35,44 +35,44 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"gated_delta\", n_heads = 4, d_key = 64, d_value = 128 }",
 };
 
-/// Heads, numbers of a key or a value, and taps, at most.
+/// Maximum number of heads, of elements of a key or a value, and of taps.
 const MOST: usize = 1024;
 
-/// The range that e^a_log is drawn from at first; the least keeps its logarithm finite.
+/// The range from which e^a_log is initially drawn; its minimum keeps the logarithm finite.
 const FIRST_DECAYS: [f32; 2] = [0.01, 16.0];
 
-/// The bounds of first steps.
+/// The range of initial steps.
 const FIRST_STEPS: [f64; 2] = [1e-3, 0.1];
 
-/// The knobs of the layer.
+/// Settings of the gated delta rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatedDeltaConfig {
-    /// Heads, each a map of keys to values.
+    /// Number of heads, each a map of keys to values.
     #[schemars(range(min = 1, max = MOST))]
     pub n_heads: usize,
-    /// Heads of queries and keys, a divisor of `n_heads`; `n_heads` when absent.
+    /// Number of heads of queries and keys, a divisor of `n_heads`; `n_heads` when absent.
     #[schemars(range(min = 1, max = MOST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_key_heads: Option<usize>,
-    /// Numbers of a query and of a key; d_model / n_heads when absent.
+    /// Width of queries and keys of a head; d_model / n_heads when absent.
     #[schemars(range(min = 1, max = MOST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_key: Option<usize>,
-    /// Numbers of a value; d_model / n_heads when absent.
+    /// Width of values of a head; d_model / n_heads when absent.
     #[schemars(range(min = 1, max = MOST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_value: Option<usize>,
-    /// Positions that the convolution sees. Source: Yang et al. 2024, section 3.
+    /// Number of positions that the convolution sees. Source: Yang et al. 2024, section 3.
     #[schemars(range(min = 1, max = MOST))]
     pub d_conv: usize,
     /// Whether states decay; without it this is DeltaNet. Source: Yang, Kautz and Hatamizadeh 2024, section 3.
     pub decay: bool,
     /// Whether a gate multiplies the results of heads. Source: Yang, Kautz and Hatamizadeh 2024, section 3.
     pub gate: bool,
-    /// Whether β goes up to 2, so that a position may turn what it corrects around. Source: Grazzi et al. 2024.
+    /// Whether β ranges up to 2 instead of 1, so that a position may reverse what it corrects. Source: Grazzi et al. 2024.
     pub negative_eigenvalues: bool,
-    /// Added to the mean square of the norm before the last map.
+    /// Added to the mean square in the norm before the last map.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub norm_eps: f64,
 }
@@ -94,34 +94,34 @@ impl Default for GatedDeltaConfig {
 }
 
 impl GatedDeltaConfig {
-    /// Heads of queries and keys.
+    /// Returns the number of heads of queries and keys.
     pub fn n_key_heads(&self) -> usize {
         self.n_key_heads.unwrap_or(self.n_heads)
     }
 
-    /// Numbers of a key in a model of width `d_model`.
+    /// Returns the width of a head's keys in a model of width `d_model`.
     pub fn d_key(&self, d_model: usize) -> usize {
         self.d_key.unwrap_or(d_model / self.n_heads.max(1))
     }
 
-    /// Numbers of a value in a model of width `d_model`.
+    /// Returns the width of a head's values in a model of width `d_model`.
     pub fn d_value(&self, d_model: usize) -> usize {
         self.d_value.unwrap_or(d_model / self.n_heads.max(1))
     }
 
-    /// Numbers of the values of all heads in a model of width `d_model`.
+    /// Returns the width of the values of all heads in a model of width `d_model`.
     pub fn channels(&self, d_model: usize) -> usize {
         self.n_heads.saturating_mul(self.d_value(d_model))
     }
 
-    /// Channels of the convolution in a model of width `d_model`: queries, keys and values.
+    /// Returns the number of channels of the convolution in a model of width `d_model`: queries, keys and values.
     pub fn mixed(&self, d_model: usize) -> usize {
         let keys = self.n_key_heads().saturating_mul(self.d_key(d_model));
         keys.saturating_mul(2)
             .saturating_add(self.channels(d_model))
     }
 
-    /// Faults of its keys in a model of width `d_model`, when that is sound.
+    /// Reports invalid settings; `d_model` is the model's width, if that is valid.
     pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) {
         let counts = [
             ("n_heads", self.n_heads),
@@ -132,7 +132,7 @@ impl GatedDeltaConfig {
         ];
         let mut sound = true;
         for (key, value) in counts {
-            // A fault of the heads is said once.
+            // A fault of the heads is reported only once.
             if key != "n_key_heads" || self.n_key_heads.is_some() {
                 sound &= at.count(key, value, MOST);
             }
@@ -170,8 +170,9 @@ impl GatedDeltaConfig {
         }
     }
 
-    /// Numbers that are kept of each position for the backward pass: what is mixed before and after the convolution, results before
-    /// and after norm and gate, the gate, β and decays with what they are made of, and the states before each chunk of positions.
+    /// Returns how many values per position are kept for the backward pass: queries, keys and values before and after the
+    /// convolution, results before and after norm and gate, the gate, β and decays with the values they are computed from, and
+    /// the states before each chunk of positions.
     pub fn kept(&self, d_model: usize) -> u128 {
         let (channels, mixed) = (self.channels(d_model) as u128, self.mixed(d_model) as u128);
         let states = (channels * self.d_key(d_model) as u128).div_ceil(CHUNK as u128);
@@ -180,8 +181,8 @@ impl GatedDeltaConfig {
         2 * mixed + 2 * channels + gates + numbers * self.n_heads as u128 + states
     }
 
-    /// Multiplications of a forward pass for each position in products of matrices and convolutions: maps, taps, and the states
-    /// that the key and the query read.
+    /// Returns the multiplications per position of a forward pass in matrix products and convolutions: maps, taps, and the reads
+    /// of the states by key and query.
     pub fn products(&self, d_model: usize) -> u128 {
         let (d, channels) = (d_model as u128, self.channels(d_model) as u128);
         let (mixed, heads) = (self.mixed(d_model) as u128, self.n_heads as u128);
@@ -191,17 +192,17 @@ impl GatedDeltaConfig {
         maps + mixed * self.d_conv as u128 + 2 * channels * self.d_key(d_model) as u128
     }
 
-    /// Widths of the vectors of its state.
+    /// Returns the widths of the layer's state vectors.
     pub fn state_widths(&self, d_model: usize) -> Vec<usize> {
         let states = self.d_key(d_model) * self.channels(d_model);
         vec![states, (self.d_conv - 1) * self.mixed(d_model)]
     }
 }
 
-/// What the parameters of [`GatedDelta`] are.
+/// Roles of the parameters of [`GatedDelta`].
 pub const ROLES: Roles = Roles::new("GatedDelta", &[("conv", WEIGHT)]);
 
-/// The layer with its parameters. H is the number of heads, G of key heads, K and V those of a key's and a value's numbers.
+/// The layer with its parameters. H is the number of heads, G of key heads, K and V the widths of a key and a value.
 #[derive(Module, Debug)]
 pub struct GatedDelta {
     /// W, `[2GK + HV, d_model]`: queries, then keys, then values.
@@ -210,11 +211,11 @@ pub struct GatedDelta {
     pub gate: Option<Linear>,
     /// W_β, `[H, d_model]`.
     pub beta: Linear,
-    /// What α is made of.
+    /// The parameters of α.
     pub decay: Option<Decay>,
-    /// Taps of the convolution, `[2GK + HV, d_conv]`; the last one is of the position itself.
+    /// Taps of the convolution, `[2GK + HV, d_conv]`; the last one is for the position itself.
     pub conv: Param<Tensor<2>>,
-    /// Over V numbers.
+    /// Norm over the V elements of a head's result.
     pub norm: RmsNorm,
     /// W_o, `[d_model, HV]`.
     pub output: Linear,
@@ -223,15 +224,15 @@ pub struct GatedDelta {
     negative: bool,
 }
 
-/// What the parameters of [`Decay`] are.
+/// Roles of the parameters of [`Decay`].
 pub const DECAY_ROLES: Roles = Roles::new("Decay", &[("a_log", WEIGHT)]);
 
-/// How far the states of H heads decay at each position.
+/// The decay of the states of H heads at each position.
 #[derive(Module, Debug)]
 pub struct Decay {
     /// W_Δ and b_Δ, `[H, d_model]`.
     pub step: Linear,
-    /// `[H]`.
+    /// a_log, `[H]`.
     pub a_log: Param<Tensor<1>>,
 }
 
@@ -247,7 +248,7 @@ impl Decay {
         }
     }
 
-    /// ln α, `[batch, seq, H]`.
+    /// Returns ln α, `[batch, seq, H]`.
     fn logarithms(&self, x: Operand) -> Tensor<3> {
         let rate = self.a_log.val().exp().neg();
         softplus(self.step.of(x)) * rate.reshape([1, 1, -1])
@@ -255,11 +256,11 @@ impl Decay {
 }
 
 impl GatedDelta {
-    /// The layer for vectors of `d_model` elements.
+    /// Builds the layer for vectors of `d_model` elements.
     pub fn new(config: &GatedDeltaConfig, d_model: usize, init: &Init) -> Self {
         let (channels, mixed) = (config.channels(d_model), config.mixed(d_model));
         let heads = config.n_heads;
-        // As torch draws a convolution's taps.
+        // Taps are drawn as in torch.
         let taps = 1.0 / (config.d_conv.max(1) as f32).sqrt();
         let map = |d_out, role| Linear::new(d_model, d_out, false, role, init);
         Self {
@@ -277,7 +278,7 @@ impl GatedDelta {
     }
 }
 
-/// The state is the maps of all heads, and the newest inputs of the convolution.
+/// The state consists of the maps of all heads and the newest inputs of the convolution.
 impl Advancing for GatedDelta {
     fn advance(
         &self,

@@ -1,5 +1,5 @@
-//! The gated recurrent unit (Cho et al. 2014, arXiv:1406.1078), with the reset gate after the product, as cuDNN and
-//! torch compute it: r, z = σ(W x + b + U h + c), n = tanh(W x + b + r⊙(U h + c)), h' = (1 − z)⊙n + z⊙h.
+//! The gated recurrent unit (Cho et al. 2014, arXiv:1406.1078), with the reset gate after the product, as in cuDNN and torch: r,
+//! z = σ(W x + b + U h + c), n = tanh(W x + b + r⊙(U h + c)), h' = (1 − z)⊙n + z⊙h.
 
 use super::{Cell, Gates, Kind, RecurrentLayer};
 use crate::nn::init::Init;
@@ -7,7 +7,7 @@ use burn::module::Module;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "gru",
     summary: "gated recurrent unit: a reset and an update gate",
@@ -15,7 +15,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"gru\", bias = true }",
 };
 
-/// The knobs of a GRU layer.
+/// Settings of a GRU layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GruConfig {
@@ -32,12 +32,12 @@ impl Default for GruConfig {
 /// A gated recurrent unit; its gates are r, z, n.
 #[derive(Module, Debug)]
 pub struct Gru {
-    /// Its maps.
+    /// The maps of the gates.
     pub gates: Gates,
 }
 
 impl Gru {
-    /// The layer from vectors of `d_in` elements to states of `d`.
+    /// Builds the layer from inputs of width `d_in` to states of width `d`.
     pub fn new(config: &GruConfig, d_in: usize, d: usize, init: &Init) -> Self {
         Self {
             gates: Gates::new([d_in, d], Cell::Gru, config.bias, init),

@@ -8,7 +8,7 @@ use burn::module::Module;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "lstm",
     summary: "long short-term memory: input, forget and output gates around a memory",
@@ -16,20 +16,20 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"lstm\", bias = true, forget_bias = 1.0 }",
 };
 
-/// The knobs of an LSTM layer.
+/// Settings of an LSTM layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LstmConfig {
     /// Whether both maps have biases.
     pub bias: bool,
-    /// The first value of the forget gate's bias: 1 keeps memories from the start.
+    /// Initial value of the forget gate's bias: 1 keeps memories from the start.
     /// Source: Jozefowicz et al. 2015, section 5.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forget_bias: Option<f64>,
 }
 
 impl LstmConfig {
-    /// Faults of its keys.
+    /// Reports invalid settings.
     pub fn faults(&self, at: &mut TableFaults) {
         match self.forget_bias {
             Some(value) if !self.bias => at.fault(
@@ -45,7 +45,7 @@ impl LstmConfig {
     }
 }
 
-/// [`LstmConfig::forget_bias`] when it is absent.
+/// The default of [`LstmConfig::forget_bias`].
 const FORGET_BIAS: f64 = 1.0;
 
 impl Default for LstmConfig {
@@ -60,12 +60,12 @@ impl Default for LstmConfig {
 /// An LSTM; its gates are i, f, g, o.
 #[derive(Module, Debug)]
 pub struct Lstm {
-    /// Its maps.
+    /// The maps of the gates.
     pub gates: Gates,
 }
 
 impl Lstm {
-    /// The layer from vectors of `d_in` elements to states of `d`.
+    /// Builds the layer from inputs of width `d_in` to states of width `d`.
     pub fn new(config: &LstmConfig, d_in: usize, d: usize, init: &Init) -> Self {
         let mut gates = Gates::new([d_in, d], Cell::Lstm, config.bias, init);
         let forget = config.forget_bias.unwrap_or(FORGET_BIAS) as f32;

@@ -1,12 +1,12 @@
 //! Mamba's layer (Gu and Dao 2023, arXiv:2312.00752, section 3.4 and figure 3): a short convolution, a state space whose steps
-//! and directions are made of the input, and a gate.
+//! and directions are computed from the input, and a gate.
 //!
-//! u = silu(conv(W_u x)); (d, b, c) = W_p u; Δ = softplus(W_Δ d + β); the states of a channel h' = exp(Δ·a)⊙h + Δ·u·b with
+//! u = silu(conv(W_u x)); (d, b, c) = W_p u; Δ = softplus(W_Δ d + β); the states of a channel are h' = exp(Δ·a)⊙h + Δ·u·b with
 //! a = −exp(a_log); y = W_o ((c·h' + D⊙u)⊙silu(W_z x)).
 //!
-//! Parameters are those of the authors' code, with their initial values: a_log is ln 1 to ln N in each channel, D is 1, and β puts
-//! the first steps between `dt_min` and `dt_max`. a_log is stored as a vector, which `decay = "matrices"` passes over. The taps of the
-//! convolution are a matrix by their shape alone: Muon takes them for one unless `[optimizer] matrices` leaves `\.conv$` out.
+//! Parameters and initial values are those of the authors' code: a_log is ln 1 to ln N in each channel, D is 1, and β sets the
+//! initial steps between `dt_min` and `dt_max`. a_log is stored as a vector, which `decay = "matrices"` skips. The taps of the
+//! convolution are a matrix only by their shape: Muon treats them as one unless `[optimizer] matrices` excludes `\.conv$`.
 
 use super::Kind;
 use super::advancing::{Advancing, Beside};
@@ -23,7 +23,7 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "mamba",
     summary: "a selective state space behind a short convolution, with a gate; its paper has no feed-forward layer beside it",
@@ -31,37 +31,37 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"mamba\", d_state = 16, expand = 2, d_conv = 4 }",
 };
 
-/// Numbers of a state, and taps, at most.
+/// Maximum size of a state, of `expand`, and of the number of taps.
 const MOST: usize = 1024;
 
-/// The bounds of first steps: the authors' `dt_init_floor`, and what is far beyond any use.
+/// The allowed range of initial steps: from the authors' `dt_init_floor` to a value far beyond any use.
 pub const FIRST_STEPS: std::ops::RangeInclusive<f64> = 1e-4..=1e3;
 
-/// The knobs of Mamba's layer.
+/// Settings of Mamba's layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MambaConfig {
-    /// Numbers of the state of each channel, N. Source: Gu and Dao 2023, section 3.4.
+    /// Size N of the state of each channel. Source: Gu and Dao 2023, section 3.4.
     #[schemars(range(min = 1, max = MOST))]
     pub d_state: usize,
-    /// Channels for each element of the model's width. Source: Gu and Dao 2023, section 3.4.
+    /// Number of channels for each element of the model's width. Source: Gu and Dao 2023, section 3.4.
     #[schemars(range(min = 1, max = MOST))]
     pub expand: usize,
-    /// Positions that the convolution sees. Source: Gu and Dao 2023, figure 3.
+    /// Number of positions that the convolution sees. Source: Gu and Dao 2023, figure 3.
     #[schemars(range(min = 1, max = MOST))]
     pub d_conv: usize,
-    /// Width of what steps are made of; ⌈d_model/16⌉ when absent. Source: Gu and Dao 2023, section 3.6.
+    /// Width of the vector from which steps are computed; ⌈d_model/16⌉ when absent. Source: Gu and Dao 2023, section 3.6.
     #[schemars(range(min = 1, max = WIDEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dt_rank: Option<usize>,
     /// Whether the maps into the layer and out of it have biases.
     pub bias: bool,
-    /// Whether the convolution has one.
+    /// Whether the convolution has a bias.
     pub conv_bias: bool,
-    /// The shortest first step. Source: Gu and Dao 2023, section 3.6.
+    /// The shortest initial step. Source: Gu and Dao 2023, section 3.6.
     #[schemars(range(min = 1e-4, max = 1e3))]
     pub dt_min: f64,
-    /// The longest first step.
+    /// The longest initial step.
     #[schemars(range(min = 1e-4, max = 1e3))]
     pub dt_max: f64,
 }
@@ -82,17 +82,17 @@ impl Default for MambaConfig {
 }
 
 impl MambaConfig {
-    /// Channels in a model of width `d_model`.
+    /// Returns the number of channels in a model of width `d_model`.
     pub fn channels(&self, d_model: usize) -> usize {
         self.expand.saturating_mul(d_model)
     }
 
-    /// Width of what steps are made of.
+    /// Returns the width of the vector from which steps are computed.
     pub fn dt_rank(&self, d_model: usize) -> usize {
         self.dt_rank.unwrap_or_else(|| d_model.div_ceil(16))
     }
 
-    /// Faults of its keys in a model of width `d_model`, when that is sound.
+    /// Reports invalid settings; `d_model` is the model's width, if that is valid.
     pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) {
         for (key, value) in [
             ("d_state", self.d_state),
@@ -113,16 +113,16 @@ impl MambaConfig {
         first_steps_faults([self.dt_min, self.dt_max], at);
     }
 
-    /// Numbers that are kept of each position for the backward pass: channels before and after the convolution, gates, steps,
-    /// results, what they are made of, and the states before each chunk of positions.
+    /// Returns how many values per position are kept for the backward pass: channels before and after the convolution, gates,
+    /// steps, results, the values they are computed from, and the states before each chunk of positions.
     pub fn kept(&self, d_model: usize) -> u128 {
         let (channels, n) = (self.channels(d_model) as u128, self.d_state as u128);
         let made = 2 * n + self.dt_rank(d_model) as u128;
         5 * channels + 2 * made + (channels * n).div_ceil(32)
     }
 
-    /// Multiplications of a forward pass for each position in products of matrices and convolutions: maps, taps, and the states
-    /// that are read.
+    /// Returns the multiplications per position of a forward pass in matrix products and convolutions: maps, taps, and the reads
+    /// of the states.
     pub fn products(&self, d_model: usize) -> u128 {
         let (d, channels) = (d_model as u128, self.channels(d_model) as u128);
         let (n, rank) = (self.d_state as u128, self.dt_rank(d_model) as u128);
@@ -130,14 +130,14 @@ impl MambaConfig {
         channels * (maps + self.d_conv as u128 + n)
     }
 
-    /// Widths of the vectors of its state.
+    /// Returns the widths of the layer's state vectors.
     pub fn state_widths(&self, d_model: usize) -> Vec<usize> {
         let channels = self.channels(d_model);
         vec![self.d_state * channels, (self.d_conv - 1) * channels]
     }
 }
 
-/// Faults of the bounds of first steps.
+/// Reports faults of the range of initial steps.
 pub(super) fn first_steps_faults([least, most]: [f64; 2], at: &mut TableFaults) {
     for (key, value) in [("dt_min", least), ("dt_max", most)] {
         if !FIRST_STEPS.contains(&value) {
@@ -154,7 +154,7 @@ pub(super) fn first_steps_faults([least, most]: [f64; 2], at: &mut TableFaults) 
     }
 }
 
-/// The bias that makes a first step of a draw between 0 and 1: log-uniform between two steps.
+/// Returns the function from a draw between 0 and 1 to the bias of an initial step that is log-uniform within the bounds.
 pub(super) fn first_step(bounds: [f64; 2]) -> impl Fn(f32) -> f32 + Send + Sync + 'static {
     let [least, most] = bounds.map(f64::ln);
     move |uniform| {
@@ -164,7 +164,7 @@ pub(super) fn first_step(bounds: [f64; 2]) -> impl Fn(f32) -> f32 + Send + Sync 
     }
 }
 
-/// What the parameters of [`Mamba`] are.
+/// Roles of the parameters of [`Mamba`].
 pub const ROLES: Roles = Roles::new(
     "Mamba",
     &[
@@ -175,22 +175,22 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// Mamba's layer with its parameters. C is the number of channels, N that of a state's numbers.
+/// Mamba's layer with its parameters. C is the number of channels, N the size of a state.
 #[derive(Module, Debug)]
 pub struct Mamba {
     /// W_u, `[C, d_model]`.
     pub input: Linear,
     /// W_z, `[C, d_model]`.
     pub gate: Linear,
-    /// Taps of the convolution, `[C, d_conv]`; the last one is of the position itself.
+    /// Taps of the convolution, `[C, d_conv]`; the last one is for the position itself.
     pub conv: Param<Tensor<2>>,
-    /// `[C]`.
+    /// Bias of the convolution, `[C]`.
     pub conv_bias: Option<Param<Tensor<1>>>,
-    /// W_p, `[dt_rank + 2N, C]`: what steps are made of, then b, then c.
+    /// W_p, `[dt_rank + 2N, C]`: the vector from which steps are computed, then b, then c.
     pub parameters: Linear,
     /// W_Δ and β, `[C, dt_rank]`.
     pub step: Linear,
-    /// ln(−a), `[C·N]`, channel after channel.
+    /// ln(−a), `[C·N]`, channel by channel.
     pub a_log: Param<Tensor<1>>,
     /// D, `[C]`.
     pub skip: Param<Tensor<1>>,
@@ -200,11 +200,11 @@ pub struct Mamba {
 }
 
 impl Mamba {
-    /// The layer for vectors of `d_model` elements.
+    /// Builds the layer for vectors of `d_model` elements.
     pub fn new(config: &MambaConfig, d_model: usize, init: &Init) -> Self {
         let (channels, n) = (config.channels(d_model), config.d_state);
         let rank = config.dt_rank(d_model);
-        // As torch draws a convolution's taps and the authors' code the maps of steps.
+        // Taps are drawn as in torch, the map of steps as in the authors' code.
         let bound = |fan: usize| 1.0 / (fan.max(1) as f32).sqrt();
         let [taps, of_step] = [bound(config.d_conv), bound(rank)];
         Self {
@@ -227,7 +227,7 @@ impl Mamba {
     }
 }
 
-/// The state is the states of all channels, and the newest inputs of the convolution.
+/// The state consists of the states of all channels and the newest inputs of the convolution.
 impl Advancing for Mamba {
     fn advance(
         &self,

@@ -1,13 +1,13 @@
-//! Mamba-2's layer (Dao and Gu 2024, arXiv:2405.21060, section 7.1 and figure 6): as [`super::mamba`], with heads whose states
-//! decay by one number each, directions that are made of the input itself, and a norm before the last map.
+//! Mamba-2's layer (Dao and Gu 2024, arXiv:2405.21060, section 7.1 and figure 6): like [`super::mamba`], with heads whose states
+//! each decay by a single number, directions that are computed from the input itself, and a norm before the last map.
 //!
-//! (x, b, c) = silu(conv(W_x u)); Δ = softplus(W_Δ u + β), held between limits where there are some; the states of a head
+//! (x, b, c) = silu(conv(W_x u)); Δ = softplus(W_Δ u + β), clamped if limits are set; the states of a head are
 //! h' = exp(Δ·a)·h + b (Δ·x)ᵀ with a = −exp(a_log); y = W_o norm((h'ᵀc + D·x)⊙silu(W_z u)).
 //!
-//! Parameters are those of the authors' code, with their initial values: a is uniform between −16 and −1, D is 1, the norm's scale
-//! is 1, and β puts the first steps between `dt_min` and `dt_max`. Heads of a group read the same b and c; the norm is over the
-//! channels of a group. β, a_log and D are vectors, which `decay = "matrices"` passes over. The taps of the convolution are a
-//! matrix by their shape alone: Muon takes them for one unless `[optimizer] matrices` leaves `\.conv$` out.
+//! Parameters and initial values are those of the authors' code: a is uniform between −16 and −1, D is 1, the norm's scale is 1,
+//! and β sets the initial steps between `dt_min` and `dt_max`. Heads of a group read the same b and c; the norm is over the
+//! channels of a group. β, a_log and D are vectors, which `decay = "matrices"` skips. The taps of the convolution are a matrix
+//! only by their shape: Muon treats them as one unless `[optimizer] matrices` excludes `\.conv$`.
 
 use super::Kind;
 use super::advancing::{Advancing, Beside};
@@ -26,7 +26,7 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "mamba2",
     summary: "a state space by heads, computed as products of matrices in chunks, with a gate and a norm; its paper has no feed-forward layer beside it",
@@ -34,50 +34,51 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"mamba2\", d_state = 128, expand = 2, d_conv = 4 }",
 };
 
-/// Numbers of a state, channels of a head, groups and taps, at most.
+/// Maximum size of a state and number of channels of a head, of groups, of taps, and of `expand`.
 const MOST: usize = 1024;
 
-/// Channels of a head where a config does not say it.
+/// Default number of channels of a head.
 const D_HEAD: usize = 64;
 
-/// The range that −a is drawn from at first: the authors' `A_init_range`.
+/// The range from which −a is initially drawn: the authors' `A_init_range`.
 const FIRST_DECAYS: [f32; 2] = [1.0, 16.0];
 
-/// The knobs of Mamba-2's layer.
+/// Settings of Mamba-2's layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mamba2Config {
-    /// Numbers of the state of each channel, N. Source: Dao and Gu 2024, section 7.
+    /// Size N of the state of each channel. Source: Dao and Gu 2024, section 7.
     #[schemars(range(min = 1, max = MOST))]
     pub d_state: usize,
-    /// Channels of a head, P, which divide the channels; 64, or all of fewer channels, when absent. Source: Dao and Gu 2024,
-    /// section 7.2.
+    /// Number P of channels of a head, a divisor of the number of channels; 64, or all channels if there are fewer, when absent.
+    /// Source: Dao and Gu 2024, section 7.2.
     #[schemars(range(min = 1, max = MOST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_head: Option<usize>,
-    /// Groups of heads with a b and a c of their own; they divide the heads. Source: Dao and Gu 2024, section 7.2.
+    /// Number of groups of heads, each with its own b and c; a divisor of the number of heads. Source: Dao and Gu 2024,
+    /// section 7.2.
     #[schemars(range(min = 1, max = MOST))]
     pub n_groups: usize,
-    /// Channels for each element of the model's width. Source: Dao and Gu 2024, section 7.1.
+    /// Number of channels for each element of the model's width. Source: Dao and Gu 2024, section 7.1.
     #[schemars(range(min = 1, max = MOST))]
     pub expand: usize,
-    /// Positions that the convolution sees.
+    /// Number of positions that the convolution sees.
     #[schemars(range(min = 1, max = MOST))]
     pub d_conv: usize,
     /// Whether the maps into the layer and out of it have biases.
     pub bias: bool,
-    /// Whether the convolution has one.
+    /// Whether the convolution has a bias.
     pub conv_bias: bool,
-    /// The shortest first step.
+    /// The shortest initial step.
     #[schemars(range(min = 1e-4, max = 1e3))]
     pub dt_min: f64,
-    /// The longest first step.
+    /// The longest initial step.
     #[schemars(range(min = 1e-4, max = 1e3))]
     pub dt_max: f64,
-    /// The least and the largest step of a pass, `dt_limit` of the authors' code; steps have no limits when absent.
+    /// The smallest and the largest step of a pass, `dt_limit` of the authors' code; steps have no limits when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dt_limit: Option<[f64; 2]>,
-    /// Added to the mean square of the norm before the last map.
+    /// Added to the mean square in the norm before the last map.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub norm_eps: f64,
 }
@@ -101,30 +102,30 @@ impl Default for Mamba2Config {
 }
 
 impl Mamba2Config {
-    /// Channels in a model of width `d_model`.
+    /// Returns the number of channels in a model of width `d_model`.
     pub fn channels(&self, d_model: usize) -> usize {
         self.expand.saturating_mul(d_model)
     }
 
-    /// Channels of a head in a model of width `d_model`.
+    /// Returns the number of channels of a head in a model of width `d_model`.
     pub fn d_head(&self, d_model: usize) -> usize {
         self.d_head
             .unwrap_or_else(|| D_HEAD.min(self.channels(d_model)))
     }
 
-    /// Heads in a model of width `d_model`.
+    /// Returns the number of heads in a model of width `d_model`.
     pub fn n_heads(&self, d_model: usize) -> usize {
         self.channels(d_model) / self.d_head(d_model).max(1)
     }
 
-    /// Channels of the convolution in a model of width `d_model`: those of x, b and c.
+    /// Returns the number of channels of the convolution in a model of width `d_model`: those of x, b and c.
     pub fn mixed(&self, d_model: usize) -> usize {
         let directions = self.n_groups.saturating_mul(self.d_state);
         self.channels(d_model)
             .saturating_add(directions.saturating_mul(2))
     }
 
-    /// Faults of its keys in a model of width `d_model`, when that is sound.
+    /// Reports invalid settings; `d_model` is the model's width, if that is valid.
     pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) {
         let counts = [
             ("d_state", self.d_state),
@@ -174,16 +175,16 @@ impl Mamba2Config {
         }
     }
 
-    /// Numbers that are kept of each position for the backward pass: what is mixed before and after the convolution, gates, steps,
-    /// results before and after gate and norm, and the states before each chunk of positions.
+    /// Returns how many values per position are kept for the backward pass: x, b and c before and after the convolution, gates,
+    /// steps, results before and after gate and norm, and the states before each chunk of positions.
     pub fn kept(&self, d_model: usize) -> u128 {
         let (channels, mixed) = (self.channels(d_model) as u128, self.mixed(d_model) as u128);
         let states = (channels * self.d_state as u128).div_ceil(CHUNK as u128);
         2 * mixed + 4 * channels + self.n_heads(d_model) as u128 + states
     }
 
-    /// Multiplications of a forward pass for each position in products of matrices and convolutions: maps, taps, and the states
-    /// that are read.
+    /// Returns the multiplications per position of a forward pass in matrix products and convolutions: maps, taps, and the reads
+    /// of the states.
     pub fn products(&self, d_model: usize) -> u128 {
         let (d, channels) = (d_model as u128, self.channels(d_model) as u128);
         let (mixed, heads) = (self.mixed(d_model) as u128, self.n_heads(d_model) as u128);
@@ -191,14 +192,14 @@ impl Mamba2Config {
         maps + mixed * self.d_conv as u128 + channels * self.d_state as u128
     }
 
-    /// Widths of the vectors of its state.
+    /// Returns the widths of the layer's state vectors.
     pub fn state_widths(&self, d_model: usize) -> Vec<usize> {
         let states = self.d_state * self.channels(d_model);
         vec![states, (self.d_conv - 1) * self.mixed(d_model)]
     }
 }
 
-/// What the parameters of [`Mamba2`] are.
+/// Roles of the parameters of [`Mamba2`].
 pub const ROLES: Roles = Roles::new(
     "Mamba2",
     &[
@@ -210,7 +211,7 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// Mamba-2's layer with its parameters. C is the number of channels, H of heads, G of groups, N that of a state's numbers.
+/// Mamba-2's layer with its parameters. C is the number of channels, H of heads, G of groups, N the size of a state.
 #[derive(Module, Debug)]
 pub struct Mamba2 {
     /// W_z, `[C, d_model]`.
@@ -219,9 +220,9 @@ pub struct Mamba2 {
     pub input: Linear,
     /// W_Δ, `[H, d_model]`.
     pub step: Linear,
-    /// Taps of the convolution, `[C + 2GN, d_conv]`; the last one is of the position itself.
+    /// Taps of the convolution, `[C + 2GN, d_conv]`; the last one is for the position itself.
     pub conv: Param<Tensor<2>>,
-    /// `[C + 2GN]`.
+    /// Bias of the convolution, `[C + 2GN]`.
     pub conv_bias: Option<Param<Tensor<1>>>,
     /// β, `[H]`.
     pub step_bias: Param<Tensor<1>>,
@@ -229,7 +230,7 @@ pub struct Mamba2 {
     pub a_log: Param<Tensor<1>>,
     /// D, `[H]`.
     pub skip: Param<Tensor<1>>,
-    /// Over C channels.
+    /// Norm over the C channels, group by group.
     pub norm: RmsNorm,
     /// W_o, `[d_model, C]`.
     pub output: Linear,
@@ -240,11 +241,11 @@ pub struct Mamba2 {
 }
 
 impl Mamba2 {
-    /// The layer for vectors of `d_model` elements.
+    /// Builds the layer for vectors of `d_model` elements.
     pub fn new(config: &Mamba2Config, d_model: usize, init: &Init) -> Self {
         let (channels, mixed) = (config.channels(d_model), config.mixed(d_model));
         let heads = config.n_heads(d_model);
-        // As torch draws a convolution's taps.
+        // Taps are drawn as in torch.
         let taps = 1.0 / (config.d_conv.max(1) as f32).sqrt();
         let [least, most] = FIRST_DECAYS;
         let map = |d_out| Linear::new(d_model, d_out, config.bias, Role::Value, init);
@@ -268,7 +269,7 @@ impl Mamba2 {
     }
 }
 
-/// The state is the states of all channels, and the newest inputs of the convolution.
+/// The state consists of the states of all channels and the newest inputs of the convolution.
 impl Advancing for Mamba2 {
     fn advance(
         &self,

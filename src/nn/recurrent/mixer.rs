@@ -1,5 +1,6 @@
-//! What may stand in the place of attention in a block: a recurrent cell, selective state spaces, delta rules, retention, a decaying average. Each
-//! position sees itself and those before it, through a state of constant size. The Fourier mixer alone reads both ways, without a state.
+//! Layers that can replace attention in a block: recurrent cells, selective state spaces, delta rules, retention, a decaying
+//! average. Each position sees itself and earlier ones through a state of constant size. Only the Fourier mixer reads both ways,
+//! without a state.
 
 use super::fourier::{self, Fourier, FourierConfig};
 use super::gated_delta::{self, GatedDelta, GatedDeltaConfig};
@@ -31,34 +32,34 @@ pub const KINDS: &[Kind] = &[
     fourier::KIND,
 ];
 
-/// What mixes the positions of a block in the place of attention.
+/// The layer that mixes the positions of a block in place of attention.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum MixerConfig {
-    /// h' = tanh(W x + U h + b).
+    /// Elman's simple recurrent network: h' = tanh(W x + U h + b).
     Elman(ElmanConfig),
     /// Gated recurrent unit.
     Gru(GruConfig),
     /// Long short-term memory.
     Lstm(LstmConfig),
-    /// A selective state space.
+    /// A selective state space (Mamba).
     Mamba(MambaConfig),
-    /// A state space by heads.
+    /// A state space by heads (Mamba-2).
     Mamba2(Mamba2Config),
-    /// A map of keys to values that is corrected at each position.
+    /// A map of keys to values that is corrected at each position (gated delta rule).
     GatedDelta(GatedDeltaConfig),
     /// A map of keys to values that decays at a fixed rate.
     Retention(RetentionConfig),
-    /// An average whose weights decay.
+    /// An average whose weights decay (RWKV-4).
     Rwkv(RwkvConfig),
-    /// A map of keys to values that decays and is corrected by channels.
+    /// A map of keys to values that decays and is corrected by channels (RWKV-7).
     Rwkv7(Rwkv7Config),
     /// The discrete Fourier transform over positions and channels.
     Fourier(FourierConfig),
 }
 
 impl MixerConfig {
-    /// The cell, where it is one.
+    /// Returns the recurrent cell, if the mixer is one.
     fn cell(&self) -> Option<RecurrentConfig> {
         match self {
             Self::Elman(c) => Some(RecurrentConfig::Elman(c.clone())),
@@ -74,7 +75,7 @@ impl MixerConfig {
         }
     }
 
-    /// The layer.
+    /// Builds the mixer for a block of this shape.
     pub fn init(&self, shape: &BlockShape, init: &Init) -> Mixer {
         let d = shape.d_model;
         match self {
@@ -92,7 +93,7 @@ impl MixerConfig {
         }
     }
 
-    /// Whether the first such layer of a stack hands its values to later ones.
+    /// Whether the first layer of this kind in a stack passes its values to later ones.
     pub fn has_value_residual(&self) -> bool {
         match self {
             Self::Rwkv7(c) => c.value_residual,
@@ -108,17 +109,17 @@ impl MixerConfig {
         }
     }
 
-    /// Whether each position reads those behind it as well, which makes it a layer of encoders.
+    /// Whether each position also reads later ones, so that the layer is only for encoders.
     pub fn reads_both_ways(&self) -> bool {
         matches!(self, Self::Fourier(_))
     }
 
-    /// Whether dropout acts on its results where the model has some.
+    /// Whether the model's dropout acts on the layer's results.
     pub fn has_dropout(&self) -> bool {
         !matches!(self, Self::Fourier(_))
     }
 
-    /// Numbers that all layers of a pass keep in common for each position of a text of so many.
+    /// Returns how many values per position all layers of a pass keep in common, for a text of `tokens` positions.
     pub fn kept_once(&self, tokens: usize) -> u128 {
         match self {
             Self::Fourier(c) => c.kept_once(tokens),
@@ -134,7 +135,7 @@ impl MixerConfig {
         }
     }
 
-    /// The value of the key `kind`.
+    /// Returns the value of the key `kind`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Elman(_) => elman::KIND.kind,
@@ -150,7 +151,7 @@ impl MixerConfig {
         }
     }
 
-    /// Faults of its keys in a model of width `d_model`, when that is sound.
+    /// Reports invalid settings; `d_model` is the model's width, if that is valid.
     pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) {
         match self {
             Self::Elman(_) | Self::Gru(_) | Self::Fourier(_) => {}
@@ -164,7 +165,7 @@ impl MixerConfig {
         }
     }
 
-    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
     pub fn kept(&self, d_model: usize) -> u128 {
         match self {
             Self::Mamba(c) => c.kept(d_model),
@@ -173,7 +174,7 @@ impl MixerConfig {
             Self::Retention(c) => c.kept(d_model),
             Self::Rwkv(c) => c.kept(d_model),
             Self::Rwkv7(c) => c.kept(d_model),
-            // A linear map of its input alone.
+            // A linear map of the input only.
             Self::Fourier(_) => 0,
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
                 self.cell().map_or(0, |cell| cell.kept(d_model))
@@ -181,7 +182,8 @@ impl MixerConfig {
         }
     }
 
-    /// Multiplications of a forward pass for each position of a text of so many, in a model of width `d_model`.
+    /// Returns the multiplications per position of a forward pass over a text of `tokens` positions, in a model of width
+    /// `d_model`.
     pub fn products(&self, d_model: usize, tokens: usize) -> u128 {
         match self {
             Self::Mamba(c) => c.products(d_model),
@@ -197,7 +199,7 @@ impl MixerConfig {
         }
     }
 
-    /// Widths of the vectors of its state, in a model of width `d_model`.
+    /// Returns the widths of the layer's state vectors, in a model of width `d_model`.
     pub fn state_widths(&self, d_model: usize) -> Vec<usize> {
         match self {
             Self::Mamba(c) => c.state_widths(d_model),
@@ -224,24 +226,24 @@ impl MixerConfig {
 pub enum Mixer {
     /// A recurrent cell.
     Cell(Recurrent),
-    /// A selective state space.
+    /// A selective state space (Mamba).
     Mamba(Mamba),
-    /// A state space by heads.
+    /// A state space by heads (Mamba-2).
     Mamba2(Mamba2),
-    /// A map of keys to values that is corrected at each position.
+    /// A map of keys to values that is corrected at each position (gated delta rule).
     GatedDelta(GatedDelta),
     /// A map of keys to values that decays at a fixed rate.
     Retention(Retention),
-    /// An average whose weights decay.
+    /// An average whose weights decay (RWKV-4).
     Rwkv(Rwkv),
-    /// A map of keys to values that decays and is corrected by channels.
+    /// A map of keys to values that decays and is corrected by channels (RWKV-7).
     Rwkv7(Rwkv7),
     /// The discrete Fourier transform over positions and channels.
     Fourier(Fourier),
 }
 
 impl Mixer {
-    /// The layer that acts.
+    /// Returns the variant's layer.
     pub fn layer(&self) -> &dyn Layer {
         match self {
             Self::Cell(layer) => layer,

@@ -1,11 +1,11 @@
 //! Recurrent cells: a state that is carried from one position to the next.
 //!
-//! The state of a cell is a value that the caller owns: h `[batch, d]`, and for an LSTM c of the same shape. Parameters are torch's,
-//! with both of its biases, so that weights of `nn.RNN`, `nn.GRU` and `nn.LSTM` can be taken as they are.
+//! The state of a cell is a value that the caller owns: h `[batch, d]`, and for an LSTM also c of the same shape. Parameters are
+//! those of torch, with both of its biases, so that weights of `nn.RNN`, `nn.GRU` and `nn.LSTM` can be used unchanged.
 //!
-//! Cells make a recurrent network by themselves. In the blocks of a transformer they are one sort of [`mixer`]; the others are
-//! [`mamba`], [`mamba2`], [`gated_delta`], [`retention`], [`rwkv`] and [`rwkv7`], which read from left to right as well, and [`fourier`],
-//! which reads both ways and keeps no state.
+//! Cells form recurrent networks of their own. In the blocks of a transformer they are one kind of [`mixer`]. The other kinds are
+//! [`mamba`], [`mamba2`], [`gated_delta`], [`retention`], [`rwkv`] and [`rwkv7`], which also read from left to right, and
+//! [`fourier`], which reads both ways and keeps no state.
 
 pub mod additive;
 pub mod advancing;
@@ -43,11 +43,11 @@ pub use mixer::{Mixer, MixerConfig};
 /// The kinds of `cell`.
 pub const KINDS: &[Kind] = &[elman::KIND, gru::KIND, lstm::KIND];
 
-/// Which cell a recurrent layer has.
+/// The cell of a recurrent layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RecurrentConfig {
-    /// h' = tanh(W x + U h + b).
+    /// Elman's simple recurrent network: h' = tanh(W x + U h + b).
     Elman(ElmanConfig),
     /// Gated recurrent unit.
     Gru(GruConfig),
@@ -62,7 +62,7 @@ impl Default for RecurrentConfig {
 }
 
 impl RecurrentConfig {
-    /// The layer from vectors of `d_in` elements to states of `d`.
+    /// Builds the layer from inputs of width `d_in` to states of width `d`.
     pub fn init(&self, d_in: usize, d: usize, init: &Init) -> Recurrent {
         match self {
             Self::Elman(c) => Recurrent::Elman(Elman::new(c, d_in, d, init)),
@@ -71,7 +71,7 @@ impl RecurrentConfig {
         }
     }
 
-    /// The value of the key `kind`.
+    /// Returns the value of the key `kind`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Elman(_) => elman::KIND.kind,
@@ -80,7 +80,7 @@ impl RecurrentConfig {
         }
     }
 
-    /// Faults of its keys.
+    /// Reports invalid settings.
     pub fn faults(&self, at: &mut TableFaults) {
         match self {
             Self::Elman(_) | Self::Gru(_) => {}
@@ -88,7 +88,7 @@ impl RecurrentConfig {
         }
     }
 
-    /// Numbers that are kept of each position for the backward pass, of states of `d`: gates, outputs, and what is
+    /// Returns how many values per position are kept for the backward pass, with states of width `d`: gates, outputs, and values
     /// inside the cell.
     pub fn kept(&self, d: usize) -> u128 {
         let cell = self.cell();
@@ -96,13 +96,13 @@ impl RecurrentConfig {
         (cell.gates() + 1 + inner) as u128 * d as u128
     }
 
-    /// Multiplications of a forward pass for each position, from vectors of `d_in` elements to states of `d`.
+    /// Returns the multiplications per position of a forward pass, from inputs of width `d_in` to states of width `d`.
     pub fn products(&self, d_in: usize, d: usize) -> u128 {
         let gates = self.cell().gates() as u128;
         gates * d as u128 * (d_in as u128 + d as u128)
     }
 
-    /// The cell that computes it.
+    /// Returns the kernel's cell.
     pub fn cell(&self) -> Cell {
         match self {
             Self::Elman(_) => Cell::Elman,
@@ -115,7 +115,7 @@ impl RecurrentConfig {
 /// A recurrent layer with its parameters.
 #[derive(Module, Debug)]
 pub enum Recurrent {
-    /// h' = tanh(W x + U h + b).
+    /// Elman's simple recurrent network: h' = tanh(W x + U h + b).
     Elman(Elman),
     /// Gated recurrent unit.
     Gru(Gru),
@@ -124,7 +124,7 @@ pub enum Recurrent {
 }
 
 impl Recurrent {
-    /// The layer that acts.
+    /// Returns the variant's layer.
     pub fn layer(&self) -> &dyn RecurrentLayer {
         match self {
             Self::Elman(layer) => layer,
@@ -133,7 +133,7 @@ impl Recurrent {
         }
     }
 
-    /// [`RecurrentLayer::forward`] from the state that was kept, if one is kept, and keeps the state after it.
+    /// Runs [`RecurrentLayer::forward`] from the stored state, if there is one, and stores the state after the last position.
     pub fn advance(
         &self,
         x: Tensor<3>,
@@ -147,7 +147,7 @@ impl Recurrent {
     }
 }
 
-/// A cell as what mixes the positions of a block: each sees itself and those before it.
+/// A cell as the mixer of a block: each position sees itself and earlier ones.
 impl Layer for Recurrent {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
         let sequences = Sequences::of(cx.visible, cx.span);
@@ -163,15 +163,16 @@ impl Layer for Recurrent {
     }
 }
 
-/// A recurrent layer: its parameters, and how they make a recurrence.
+/// A recurrent layer: its parameters, and the recurrence over them.
 pub trait RecurrentLayer {
-    /// Which cell it is.
+    /// Returns the cell of the layer.
     fn cell(&self) -> Cell;
 
-    /// Its parameters.
+    /// Returns the parameters of the layer.
     fn gates(&self) -> &Gates;
 
-    /// The states h of all positions of `x` `[batch, seq, d_in]` as `[batch, seq, d]`, from `state` on, or from zero.
+    /// Computes the states h of all positions of `x` `[batch, seq, d_in]` as `[batch, seq, d]`, starting from `state`, or from
+    /// zero.
     fn forward(
         &self,
         x: Tensor<3>,
@@ -181,7 +182,7 @@ pub trait RecurrentLayer {
         self.run(x, state, sequences, false).0
     }
 
-    /// The same with the state after the last position, through which gradients pass.
+    /// Like [`Self::forward`], and returns the state after the last position, through which gradients flow.
     fn forward_with_state(
         &self,
         x: Tensor<3>,
@@ -191,7 +192,7 @@ pub trait RecurrentLayer {
         self.run(x, state, sequences, true)
     }
 
-    /// Either of them.
+    /// Runs the recurrence; returns the state after the last position if `last` is set.
     fn run(
         &self,
         x: Tensor<3>,
@@ -217,7 +218,7 @@ pub trait RecurrentLayer {
     }
 }
 
-/// The roles of the parameters of [`Gates`].
+/// Roles of the parameters of [`Gates`].
 pub const ROLES: Roles = Roles::new(
     "Gates",
     &[
@@ -233,7 +234,7 @@ pub const ROLES: Roles = Roles::new(
 );
 const RECURRENCE: Says = Says::Stands(Place::Recurrence);
 
-/// The two maps of a recurrent layer onto its gates, from the input and from the state before.
+/// The two maps of a recurrent layer to its gates, from the input and from the previous state.
 #[derive(Module, Debug)]
 pub struct Gates {
     /// `[gates·d, d_in]`, torch's `weight_ih`.
@@ -258,7 +259,7 @@ impl Gates {
         }
     }
 
-    /// The bias of the products with the inputs, and GRU's part that r multiplies.
+    /// Returns the bias of the products with the inputs and, for a GRU, the part of the hidden bias that r multiplies.
     fn biases(&self, cell: Cell) -> (Option<Tensor<1>>, Option<Tensor<1>>) {
         let (Some(input), Some(hidden)) = (&self.input_bias, &self.hidden_bias) else {
             return (None, None);

@@ -1,10 +1,11 @@
 //! The layer of retentive networks (Sun et al. 2023, arXiv:2307.08621, sections 2.1 and 2.2): multi-scale retention.
 //!
-//! (q, k, v) = W x; q and k of position n are turned by the angles n·θ, and k is multiplied by 1/√K; the states of head h
+//! (q, k, v) = W x; q and k of position n are rotated by the angles n·θ, and k is multiplied by 1/√K; the states of head h are
 //! S' = γ_h S + k vᵀ with γ_h = 1 − 2^(−5−h); y = W_o (norm(S'ᵀq)⊙silu(W_z x)) with a norm without a scale over each head.
 //!
-//! It is the state space of [`crate::kernel::ssd`] with steps of 1: x is v, b is k and c is q. The angles are counted from a pass's first
-//! position, and a state that is kept is turned back by the positions of its row, so that the next pass may count from 0 again.
+//! This is the state space of [`crate::kernel::ssd`] with steps of 1, where x is v, b is k and c is q. The angles count from a
+//! pass's first position. A stored state is rotated back by the number of positions of its row, so that the next pass can count
+//! from 0 again.
 
 use super::Kind;
 use super::advancing::{Advancing, Beside};
@@ -20,7 +21,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "retention",
     summary: "a map of keys to values that decays at a fixed rate for each head (multi-scale retention), with rotation, a gate and a norm",
@@ -28,38 +29,38 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"retention\", n_heads = 4 }",
 };
 
-/// Heads, and numbers of a key or a value, at most.
+/// Maximum width of a key or a value.
 const MOST: usize = 1024;
 
-/// Heads at most: γ of later ones would be 1 in 32 bits.
+/// Maximum number of heads: γ of further heads would round to 1 in 32 bits.
 const MOST_HEADS: usize = 18;
 
 /// ln(e − 1), whose softplus is a step of 1.
 const STEP: f32 = 0.541_324_85;
 
-/// The knobs of the layer.
+/// Settings of retention.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetentionConfig {
-    /// Heads, each with its own rate of decay. Source: Sun et al. 2023, equation 8.
+    /// Number of heads, each with its own rate of decay. Source: Sun et al. 2023, equation 8.
     #[schemars(range(min = 1, max = MOST_HEADS))]
     pub n_heads: usize,
-    /// Numbers of a query and of a key; d_model / n_heads when absent.
+    /// Width of queries and keys of a head; d_model / n_heads when absent.
     #[schemars(range(min = 1, max = MOST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_key: Option<usize>,
-    /// Numbers of a value; 2·d_model / n_heads when absent. Source: Sun et al. 2023, section 3.1.
+    /// Width of values of a head; 2·d_model / n_heads when absent. Source: Sun et al. 2023, section 3.1.
     #[schemars(range(min = 1, max = MOST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_value: Option<usize>,
-    /// Whether queries and keys are turned by their positions. Source: Sun et al. 2023, equation 5.
+    /// Whether queries and keys are rotated by their positions. Source: Sun et al. 2023, equation 5.
     pub rotation: bool,
-    /// The base of the angles' wavelengths.
+    /// Base of the angles' wavelengths.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub theta: f64,
     /// Whether a gate multiplies the results of heads. Source: Sun et al. 2023, equation 8.
     pub gate: bool,
-    /// Added to the mean square of the norm before the last map.
+    /// Added to the mean square in the norm before the last map.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub norm_eps: f64,
 }
@@ -79,30 +80,30 @@ impl Default for RetentionConfig {
 }
 
 impl RetentionConfig {
-    /// Numbers of a key in a model of width `d_model`.
+    /// Returns the width of a head's keys in a model of width `d_model`.
     pub fn d_key(&self, d_model: usize) -> usize {
         self.d_key.unwrap_or(d_model / self.n_heads.max(1))
     }
 
-    /// Numbers of a value in a model of width `d_model`.
+    /// Returns the width of a head's values in a model of width `d_model`.
     pub fn d_value(&self, d_model: usize) -> usize {
         let twice = d_model.saturating_mul(2) / self.n_heads.max(1);
         self.d_value.unwrap_or(twice)
     }
 
-    /// Numbers of the values of all heads in a model of width `d_model`.
+    /// Returns the width of the values of all heads in a model of width `d_model`.
     pub fn channels(&self, d_model: usize) -> usize {
         self.n_heads.saturating_mul(self.d_value(d_model))
     }
 
-    /// Numbers of queries, keys and values of all heads in a model of width `d_model`.
+    /// Returns the width of queries, keys and values of all heads in a model of width `d_model`.
     pub fn mixed(&self, d_model: usize) -> usize {
         let keys = self.n_heads.saturating_mul(self.d_key(d_model));
         keys.saturating_mul(2)
             .saturating_add(self.channels(d_model))
     }
 
-    /// Faults of its keys in a model of width `d_model`, when that is sound.
+    /// Reports invalid settings; `d_model` is the model's width, if that is valid.
     pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) {
         let counts = [
             ("n_heads", self.n_heads, MOST_HEADS),
@@ -153,8 +154,8 @@ impl RetentionConfig {
         }
     }
 
-    /// Numbers that are kept of each position for the backward pass: queries, keys and values before and after the rotation, results
-    /// before and after norm and gate, the gate, steps, and the states before each chunk of positions.
+    /// Returns how many values per position are kept for the backward pass: queries, keys and values before and after the
+    /// rotation, results before and after norm and gate, the gate, steps, and the states before each chunk of positions.
     pub fn kept(&self, d_model: usize) -> u128 {
         let (channels, mixed) = (self.channels(d_model) as u128, self.mixed(d_model) as u128);
         let states = (channels * self.d_key(d_model) as u128).div_ceil(CHUNK as u128);
@@ -162,7 +163,8 @@ impl RetentionConfig {
         2 * mixed + 2 * channels + gates + self.n_heads as u128 + states
     }
 
-    /// Multiplications of a forward pass for each position in products of matrices: maps, and the states that the query reads.
+    /// Returns the multiplications per position of a forward pass in matrix products: maps, and the reads of the states by the
+    /// query.
     pub fn products(&self, d_model: usize) -> u128 {
         let (d, channels) = (d_model as u128, self.channels(d_model) as u128);
         let gate = if self.gate { channels } else { 0 };
@@ -170,32 +172,32 @@ impl RetentionConfig {
         maps + channels * self.d_key(d_model) as u128
     }
 
-    /// Widths of the vectors of its state.
+    /// Returns the widths of the layer's state vectors.
     pub fn state_widths(&self, d_model: usize) -> Vec<usize> {
         vec![self.d_key(d_model) * self.channels(d_model)]
     }
 }
 
-/// The layer with its parameters. H is the number of heads, K and V those of a key's and a value's numbers.
+/// The layer with its parameters. H is the number of heads, K and V the widths of a key and a value.
 #[derive(Module, Debug)]
 pub struct Retention {
     /// W, `[2HK + HV, d_model]`: queries, then keys, then values.
     pub input: Linear,
     /// W_z, `[HV, d_model]`.
     pub gate: Option<Linear>,
-    /// Over V numbers, without a scale.
+    /// Norm over the V elements of a head's result, without a scale.
     pub norm: RmsNorm,
     /// W_o, `[d_model, HV]`.
     pub output: Linear,
     heads: usize,
     d_key: usize,
-    /// The base of the angles' wavelengths, where there is a rotation.
+    /// Base of the angles' wavelengths, if there is a rotation.
     #[module(skip)]
     theta: Option<f64>,
 }
 
 impl Retention {
-    /// The layer for vectors of `d_model` elements.
+    /// Builds the layer for vectors of `d_model` elements.
     pub fn new(config: &RetentionConfig, d_model: usize, init: &Init) -> Self {
         let channels = config.channels(d_model);
         let map = |d_out| Linear::new(d_model, d_out, false, Role::Value, init);
@@ -215,14 +217,14 @@ impl Retention {
         }
     }
 
-    /// ln γ of all heads, `[H]`.
+    /// Returns ln γ of all heads, `[H]`.
     fn decays(&self, device: &Device) -> Tensor<1> {
         let rate = |head: usize| (-(2.0_f64).powi(-5 - head as i32)).ln_1p() as f32;
         let rates: Vec<f32> = (0..self.heads).map(rate).collect();
         replay::floats(TensorData::new(rates, [self.heads]), device)
     }
 
-    /// The angles of a query's and a key's pairs at these positions.
+    /// Returns the angles of the pairs of queries and keys at these positions.
     fn angles(&self, theta: f64, positions: Vec<usize>) -> Angles {
         Angles {
             theta,
@@ -231,7 +233,7 @@ impl Retention {
         }
     }
 
-    /// Queries and keys of all heads side by side, `[batch, seq, HK]`, turned by their positions.
+    /// Rotates queries or keys of all heads, `[batch, seq, HK]`, by their positions.
     fn turned(&self, x: Tensor<3>, [cos, sin]: [Tensor<2>; 2]) -> Tensor<3> {
         let [batch, seq, width] = x.dims();
         let x = x.reshape([batch, seq, self.heads, self.d_key]);
@@ -239,8 +241,8 @@ impl Retention {
         x.swap_dims(1, 2).reshape([batch, seq, width])
     }
 
-    /// States `[batch, K·HV]`, numbers of a key outermost, as the next pass counts positions: rotated by −n·θ, with n the positions that each
-    /// row has read.
+    /// Rotates states `[batch, K·HV]`, with a key's elements outermost, by −n·θ, where n is the number of positions that each row
+    /// has read: the next pass counts positions from 0.
     fn turned_back(&self, states: Tensor<2>, theta: f64, positions: Vec<usize>) -> Tensor<2> {
         let ([batch, numbers], pairs) = (states.dims(), self.d_key / 2);
         let channels = numbers / self.d_key;
@@ -257,7 +259,7 @@ impl Retention {
     }
 }
 
-/// The state is the maps of all heads.
+/// The state consists of the maps of all heads.
 impl Advancing for Retention {
     fn advance(
         &self,

@@ -1,9 +1,9 @@
-//! RWKV's time mixing, version 4 (Peng et al. 2023, arXiv:2305.13048, section 3.1.2): an average of values whose weights decay with
-//! the distance, behind a mix of each position with the one before it.
+//! RWKV's time mixing, version 4 (Peng et al. 2023, arXiv:2305.13048, section 3.1.2): an average of values whose weights decay
+//! with the distance, after a mix of each position with the one before it.
 //!
 //! r, k, v = W (μ⊙x_t + (1 − μ)⊙x_{t−1}), each with its own μ; y = W_o (σ(r)⊙wkv) with wkv of `kernel::wkv`. The decay of a
-//! channel is −exp(w). Initial values of w, of the bonus u and of μ are the authors' (appendix E): they depend on the channel and
-//! on the layer.
+//! channel is −exp(w). Initial values of w, of the bonus u and of μ are the authors' (appendix E) and depend on the channel and
+//! the layer.
 
 use super::Kind;
 use super::advancing::{Advancing, Beside};
@@ -20,7 +20,7 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "rwkv",
     summary: "an average of values whose weights decay with the distance, behind a mix of neighbours",
@@ -28,46 +28,46 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"rwkv\" }",
 };
 
-/// The knobs of RWKV's time mixing.
+/// Settings of RWKV's time mixing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RwkvConfig {
-    /// Channels of receptances, keys and values; d_model when absent.
+    /// Number of channels of receptances, keys and values; d_model when absent.
     #[schemars(range(min = 1, max = WIDEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub width: Option<usize>,
 }
 
 impl RwkvConfig {
-    /// Channels in a model of width `d_model`.
+    /// Returns the number of channels in a model of width `d_model`.
     pub fn width(&self, d_model: usize) -> usize {
         self.width.unwrap_or(d_model)
     }
 
-    /// Faults of its keys.
+    /// Reports invalid settings.
     pub fn faults(&self, at: &mut TableFaults) {
         at.count("width", self.width.unwrap_or(1), WIDEST);
     }
 
-    /// Numbers that are kept of each position for the backward pass: three mixes, receptances, keys, values, results, and the
-    /// states before each chunk of positions.
+    /// Returns how many values per position are kept for the backward pass: three mixes, receptances, keys, values, results, and
+    /// the states before each chunk of positions.
     pub fn kept(&self, d_model: usize) -> u128 {
         let width = self.width(d_model) as u128;
         3 * d_model as u128 + 4 * width + (3 * width).div_ceil(32)
     }
 
-    /// Multiplications of a forward pass for each position in products of matrices.
+    /// Returns the multiplications per position of a forward pass in matrix products.
     pub fn products(&self, d_model: usize) -> u128 {
         4 * d_model as u128 * self.width(d_model) as u128
     }
 
-    /// Widths of the vectors of its state.
+    /// Returns the widths of the layer's state vectors.
     pub fn state_widths(&self, d_model: usize) -> Vec<usize> {
         vec![3 * self.width(d_model), d_model]
     }
 }
 
-/// What the parameters of [`Rwkv`] are.
+/// Roles of the parameters of [`Rwkv`].
 pub const ROLES: Roles = Roles::new("Rwkv", &[("decay", WEIGHT), ("first", BIAS)]);
 
 /// RWKV's time mixing with its parameters.
@@ -79,22 +79,22 @@ pub struct Rwkv {
     pub mix_value: Mix,
     /// μ of receptances.
     pub mix_receptance: Mix,
-    /// `[width, d_model]`.
+    /// W_k, `[width, d_model]`.
     pub key: Linear,
-    /// `[width, d_model]`.
+    /// W_v, `[width, d_model]`.
     pub value: Linear,
-    /// `[width, d_model]`.
+    /// W_r, `[width, d_model]`.
     pub receptance: Linear,
-    /// w, `[width]`.
+    /// w, the decays, `[width]`.
     pub decay: Param<Tensor<1>>,
-    /// u, `[width]`.
+    /// u, the bonus of the current position, `[width]`.
     pub first: Param<Tensor<1>>,
-    /// `[d_model, width]`.
+    /// W_o, `[d_model, width]`.
     pub output: Linear,
 }
 
 impl Rwkv {
-    /// The layer of a shape.
+    /// Builds the layer for a block of this shape.
     pub fn new(config: &RwkvConfig, shape: &BlockShape, init: &Init) -> Self {
         let (d, width) = (shape.d_model, config.width(shape.d_model));
         let (depth, power) = (depth(shape), power(shape));
@@ -116,7 +116,7 @@ impl Rwkv {
     }
 }
 
-/// The state is the sums of the average, and the newest input.
+/// The state consists of the sums of the average and the newest input.
 impl Advancing for Rwkv {
     fn advance(
         &self,

@@ -1,10 +1,10 @@
-//! Tokens in clusters by frequency, each with vectors of its own width (Grave et al. 2017; Baevski and Auli 2019; Dai et
+//! Tokens in clusters by frequency, where each cluster has its own vector width (Grave et al. 2017; Baevski and Auli 2019; Dai et
 //! al. 2019, Transformer-XL).
 //!
-//! `cutoffs` c₁ < c₂ < … cut the ids, which go by frequency, into the clusters 0..c₁, c₁..c₂, …, c_n..V. The vectors of
-//! cluster i have ⌊d_embed / div_valⁱ⌋ elements and a projection P_i onto d_model: x = P_i·E_i[token]. With div_val = 1
-//! all clusters share one projection, and there is none when d_embed is d_model. The vectors are
-//! made in `adaptive_embedding`, the scores in `adaptive_head`.
+//! `cutoffs` c₁ < c₂ < … cut the ids, which are sorted by frequency, into the clusters 0..c₁, c₁..c₂, …, c_n..V. The vectors of
+//! cluster i have ⌊d_embed / div_valⁱ⌋ elements and a projection P_i to d_model: x = P_i·E_i[token]. With div_val = 1 all
+//! clusters share one projection, and there is none if d_embed equals d_model. `adaptive_embedding` computes the vectors,
+//! `adaptive_head` the scores.
 
 use super::TokenTables;
 use super::adaptive_embedding::{AdaptiveEmbedding, Projection};
@@ -15,7 +15,7 @@ use crate::nn::init::{Init, Role};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "adaptive",
     summary: "clusters of tokens by frequency: narrower vectors and a score of their own for rare ones",
@@ -23,20 +23,20 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"adaptive\", cutoffs = [20, 40], div_val = 4, tie_projs = \"tails\" }",
 };
 
-/// The projections that the scores share with the way in.
+/// Which projections the scores share with the input embeddings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TieProjs {
-    /// None of them.
+    /// No projections.
     #[default]
     None,
-    /// Those of all clusters but the first, as Transformer-XL trains on WikiText-103.
+    /// The projections of all clusters except the first, as in Transformer-XL on WikiText-103.
     Tails,
-    /// Those of all clusters.
+    /// The projections of all clusters.
     All,
 }
 
-/// The knobs of an adaptive vocabulary.
+/// Settings of an adaptive vocabulary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdaptiveConfig {
@@ -47,11 +47,11 @@ pub struct AdaptiveConfig {
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_embed: Option<usize>,
-    /// The vectors of each cluster are so many times narrower than those of the one before it.
+    /// Factor by which the vectors of each cluster are narrower than those of the one before it.
     /// Source: Baevski and Auli 2019, section 3.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub div_val: usize,
-    /// The projections that the scores share with the way in. Source: Dai et al. 2019, released code.
+    /// Which projections the scores share with the input embeddings. Source: Dai et al. 2019, released code.
     pub tie_projs: TieProjs,
     /// Whether the scores of tokens and clusters have biases.
     pub bias: bool,
@@ -69,18 +69,18 @@ impl Default for AdaptiveConfig {
     }
 }
 
-/// Neighbouring ids whose vectors have one width.
+/// A range of ids whose vectors have the same width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// Its first id.
+    /// First id of the cluster.
     pub start: usize,
-    /// How many ids it has.
+    /// Number of ids in the cluster.
     pub size: usize,
-    /// Elements of a vector.
+    /// Width of a vector.
     pub width: usize,
 }
 
-/// The projections of a config.
+/// The projections that a config implies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Projections {
     None,
@@ -101,7 +101,7 @@ impl AdaptiveConfig {
             );
         }
         let d_embed = self.d_embed.unwrap_or(d_model);
-        // Without the key it is d_model, whose fault is told there.
+        // Without the setting it is d_model, whose fault is reported elsewhere.
         let wide = match self.d_embed {
             Some(width) => at.count("d_embed", width, WIDEST),
             None => (1..=WIDEST).contains(&d_model),
@@ -140,7 +140,7 @@ impl AdaptiveConfig {
         ))
     }
 
-    /// ⌊d_embed / div_valⁱ⌋.
+    /// Returns ⌊d_embed / div_valⁱ⌋.
     fn divided(&self, d_model: usize, i: usize) -> usize {
         let by = self
             .div_val
@@ -148,7 +148,7 @@ impl AdaptiveConfig {
         self.d_embed.unwrap_or(d_model) / by.max(1)
     }
 
-    /// The clusters of a vocabulary.
+    /// Returns the clusters of a vocabulary.
     pub fn clusters(&self, vocab: usize, d_model: usize) -> Vec<Cluster> {
         let starts = [0].into_iter().chain(self.cutoffs.iter().copied());
         let ends = self.cutoffs.iter().copied().chain([vocab]);
@@ -169,7 +169,7 @@ impl AdaptiveConfig {
         }
     }
 
-    /// Whether the scores of cluster i use the projection of the way in.
+    /// Whether the scores of cluster i use the projection of the input embeddings.
     fn ties(&self, i: usize) -> bool {
         match self.tie_projs {
             TieProjs::None => false,
@@ -220,8 +220,8 @@ impl AdaptiveConfig {
         }
     }
 
-    /// Multiplications for a token that is read and for one that is scored. Which cluster a token is of depends on the
-    /// text: tokens are counted as Zipf's law has them, the frequency of id n being proportional to 1/(n + 1).
+    /// Returns the multiplications for a token that is embedded and for one that is scored. The cluster of a token depends on the
+    /// text: token frequencies are assumed to follow Zipf's law, with the frequency of id n proportional to 1/(n + 1).
     pub fn products(&self, vocab: usize, d_model: usize) -> [f64; 2] {
         let clusters = self.clusters(vocab, d_model);
         let projected = self.projections(d_model) != Projections::None;
@@ -246,9 +246,9 @@ impl AdaptiveConfig {
     }
 }
 
-/// The share of tokens that are of a cluster when frequencies follow Zipf's law.
+/// Returns the share of tokens in a cluster if frequencies follow Zipf's law.
 fn share(cluster: &Cluster, vocab: usize) -> f64 {
-    // Harmonic numbers by their asymptotic series, exact to 1e-4 from 1 on.
+    // Harmonic numbers by their asymptotic series, exact to 1e-4 for n ≥ 1.
     let harmonic = |n: usize| match n {
         0 => 0.0,
         n => (n as f64).ln() + 0.577_215_664_9 + 0.5 / n as f64 - 1.0 / (12.0 * (n * n) as f64),

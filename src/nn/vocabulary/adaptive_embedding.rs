@@ -1,4 +1,4 @@
-//! Adaptive inputs: a table for each cluster of tokens, and what brings their vectors to the width of the stream
+//! Adaptive inputs: a table for each cluster of tokens, and projections of their vectors to the width of the residual stream
 //! (Baevski and Auli 2019, section 3; `AdaptiveEmbedding` of Transformer-XL's released code). `adaptive` has the formula.
 
 use crate::kernel;
@@ -8,10 +8,10 @@ use crate::nn::role::{Roles, TABLE, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
-/// The roles of the parameters of [`Projection`].
+/// Roles of the parameters of [`Projection`].
 pub const PROJECTION_ROLES: Roles = Roles::new("Projection", &[("weight", WEIGHT)]);
 
-/// A matrix between the vectors of a cluster and the stream, used in both directions.
+/// A matrix between the vectors of a cluster and the residual stream, used in both directions.
 #[derive(Module, Debug)]
 pub struct Projection {
     /// `[d_model, width]`.
@@ -19,35 +19,35 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// A projection of vectors of `width` elements.
+    /// Builds a projection of vectors of `width` elements.
     pub(super) fn new(width: usize, d_model: usize, init: &Init) -> Self {
         Self {
             weight: init.linear(width, d_model, Role::Inner),
         }
     }
 
-    /// Vectors `[batch, seq, width]` → `[batch, seq, d_model]`.
+    /// Projects vectors `[batch, seq, width]` to `[batch, seq, d_model]`.
     pub fn onto_stream(&self, x: Tensor<3>) -> Tensor<3> {
         kernel::linear(x, self.weight.val(), None)
     }
 
-    /// Hidden states `[batch, seq, d_model]` → `[batch, seq, width]`, by the transposed matrix.
+    /// Projects hidden states `[batch, seq, d_model]` to `[batch, seq, width]` by the transposed matrix.
     pub fn onto_vectors(&self, x: Tensor<3>) -> Tensor<3> {
         kernel::linear(x, self.weight.val().transpose(), None)
     }
 }
 
-/// The roles of the parameters of [`AdaptiveEmbedding`].
+/// Roles of the parameters of [`AdaptiveEmbedding`].
 pub const ROLES: Roles = Roles::new("AdaptiveEmbedding", &[("tables", TABLE)]);
 
-/// A table for each cluster, and what brings their vectors to the width of the stream.
+/// A table for each cluster, with projections to the width of the residual stream.
 #[derive(Module, Debug)]
 pub struct AdaptiveEmbedding {
-    /// Of each cluster, `[size, width]`.
+    /// The table of each cluster, `[size, width]`.
     pub tables: Vec<Param<Tensor<2>>>,
-    /// None, one for all clusters, or one for each.
+    /// Projections: none, one for all clusters, or one for each.
     pub projections: Vec<Projection>,
-    /// Norm on the vectors of the stream.
+    /// Norm on the projected vectors.
     pub norm: Option<Norm>,
     /// The first id of each cluster.
     pub(super) starts: Vec<usize>,
@@ -55,8 +55,8 @@ pub struct AdaptiveEmbedding {
 }
 
 impl AdaptiveEmbedding {
-    /// Vectors of `ids` `[batch, seq]` as `[batch, seq, d_model]`. The ids of a cluster are looked up and projected
-    /// together; a cluster without any looks up its first one, which no position reads, so that every table has a gradient.
+    /// Looks up the vectors of `ids` `[batch, seq]` as `[batch, seq, d_model]`. The ids of a cluster are looked up and projected
+    /// together. A cluster without any looks up its first id, which no position uses, so that every table has a gradient.
     pub fn forward(&self, ids: Tensor<2, Int>) -> Tensor<3> {
         let ([batch, seq], device) = (ids.dims(), ids.device());
         let ids: Vec<i64> = kernel::read(ids).iter::<i64>().collect();
@@ -91,28 +91,28 @@ impl AdaptiveEmbedding {
         }
     }
 
-    /// The cluster of an id.
+    /// Returns the cluster of an id.
     pub(super) fn cluster_of(&self, id: i64) -> usize {
         let before = self.starts[1..].iter();
         before.take_while(|start| id >= **start as i64).count()
     }
 
-    /// The first id of a cluster.
+    /// Returns the first id of a cluster.
     pub(super) fn start(&self, cluster: usize) -> usize {
         self.starts[cluster]
     }
 
-    /// Tokens of a cluster.
+    /// Returns the number of tokens in a cluster.
     pub(super) fn size(&self, cluster: usize) -> usize {
         self.tables[cluster].val().dims()[0]
     }
 
-    /// Tokens of all clusters.
+    /// Returns the number of tokens in all clusters.
     pub(super) fn vocab_size(&self) -> usize {
         (0..self.tables.len()).map(|i| self.size(i)).sum()
     }
 
-    /// The projection of a cluster.
+    /// Returns the projection of a cluster, if there is one.
     pub(super) fn projection(&self, cluster: usize) -> Option<&Projection> {
         self.projections.get(cluster).or(self.projections.first())
     }
@@ -122,7 +122,7 @@ impl AdaptiveEmbedding {
     }
 }
 
-/// Ids as one row.
+/// Returns ids as a tensor of one row.
 pub(super) fn indices(ids: Vec<i32>, device: &Device) -> Tensor<2, Int> {
     let shape = [1, ids.len()];
     Tensor::from_data(TensorData::new(ids, shape), device)

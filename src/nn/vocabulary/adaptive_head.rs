@@ -1,10 +1,10 @@
-//! Adaptive softmax: the scores of tokens in clusters (Grave et al. 2017, "Efficient softmax approximation for GPUs"; the
+//! Adaptive softmax: the scores of tokens in clusters (Grave et al. 2017, "Efficient softmax approximation for GPUs";
 //! `ProjectedAdaptiveLogSoftmax` of Dai et al. 2019, Transformer-XL, released code).
 //!
-//! The head scores the tokens of the first cluster and, each with one score, the others, the tails:
-//! log p(w) = log softmax(head)[w] for a token of the first cluster, and
-//! log p(w) = log softmax(head)[tail i] + log softmax(tail i)[w] for one of tail i, whose scores are E_i·P_iᵀ·h + b_i.
-//! In training a tail is computed where the target lies in it alone, each through the tiled loss of a vocabulary.
+//! The head scores the tokens of the first cluster and, with one score each, the other clusters (the tails): log p(w) = log
+//! softmax(head)[w] for a token of the first cluster, and log p(w) = log softmax(head)[tail i] + log softmax(tail i)[w] for a
+//! token of tail i, whose scores are E_i·P_iᵀ·h + b_i. In training a tail is computed only for positions whose target is in it,
+//! through the tiled vocabulary loss.
 
 use super::adaptive_embedding::{AdaptiveEmbedding, Projection, indices};
 use crate::kernel::{self, Head, HeadLoss, NOT_SCORED};
@@ -12,7 +12,7 @@ use crate::nn::role::{BIAS, Roles, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor, TensorData, activation};
 
-/// The roles of the parameters of [`AdaptiveHead`].
+/// Roles of the parameters of [`AdaptiveHead`].
 pub const ROLES: Roles = Roles::new(
     "AdaptiveHead",
     &[
@@ -23,35 +23,35 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// The parameters of the scores beside the vectors of the way in.
+/// The parameters of the scores other than the input embeddings.
 #[derive(Module, Debug)]
 pub struct AdaptiveHead {
-    /// Of the scores of the tails, `[tails, width of the first cluster]`.
+    /// Weights of the scores of the tails, `[tails, width of the first cluster]`.
     pub clusters: Param<Tensor<2>>,
-    /// `[tails]`.
+    /// Biases of the scores of the tails, `[tails]`.
     pub cluster_bias: Option<Param<Tensor<1>>>,
-    /// Untied tables of each cluster, `[size, width]`; none when they are those of the way in.
+    /// Untied tables of each cluster, `[size, width]`; empty if the tables are those of the input embeddings.
     pub tables: Vec<Param<Tensor<2>>>,
-    /// Of each cluster, `[size]`, when scores have biases.
+    /// Biases of each cluster, `[size]`; empty if scores have none.
     pub biases: Vec<Param<Tensor<1>>>,
-    /// Of each cluster its own projection, when it has one.
+    /// The separate projection of each cluster, if it has one.
     pub projections: Vec<Option<Projection>>,
 }
 
 /// Adaptive softmax over hidden states.
 #[derive(Clone, Copy, Debug)]
 pub struct AdaptiveSoftmax<'a> {
-    /// Its own parameters.
+    /// The parameters of the head.
     pub head: &'a AdaptiveHead,
-    /// The vectors of the way in.
+    /// The input embeddings.
     pub embedding: &'a AdaptiveEmbedding,
 }
 
-/// Scores that exist at one time where they are made of the whole vocabulary.
+/// Maximum number of scores in memory at a time when those of the whole vocabulary are computed.
 const SCORES: usize = 1 << 21;
 
 impl AdaptiveSoftmax<'_> {
-    /// Log-probabilities of the vocabulary `[batch, seq, vocab]` from hidden states.
+    /// Computes the log-probabilities of the vocabulary `[batch, seq, vocab]` from hidden states.
     pub fn log_probabilities(&self, hidden: Tensor<3>) -> Tensor<3> {
         let (batch, seq) = (hidden.dims()[0], hidden.dims()[1]);
         let log = |scores: Tensor<3>| activation::log_softmax(kernel::full(scores), 2);
@@ -71,9 +71,9 @@ impl AdaptiveSoftmax<'_> {
         Tensor::cat(parts, 2)
     }
 
-    /// −Σ log p(target) over hidden states `[n, d_model]` whose targets `[n]` are ids or [`NOT_SCORED`]. Whether the
-    /// target is the likeliest token is told when `tells_hits` says so, for it takes the scores of all tokens, and is
-    /// zero everywhere otherwise.
+    /// Computes −Σ log p(target) over hidden states `[n, d_model]` whose targets `[n]` are ids or [`NOT_SCORED`]. Whether each
+    /// target is the likeliest token is computed only if `tells_hits` is set, since it requires the scores of all tokens;
+    /// otherwise it is zero everywhere.
     pub fn loss(&self, hidden: Tensor<2>, targets: Tensor<1, Int>, tells_hits: bool) -> HeadLoss {
         let ([n, d], device) = (hidden.dims(), hidden.device());
         let ids: Vec<i64> = kernel::read(targets.clone()).iter::<i64>().collect();
@@ -97,7 +97,7 @@ impl AdaptiveSoftmax<'_> {
             let own = ids.iter().enumerate().filter_map(of_tail);
             let (mut places, mut own): (Vec<i32>, Vec<i32>) = own.unzip();
             if places.is_empty() {
-                // Its parameters get gradients of zero.
+                // No position has a target in this tail: its parameters get zero gradients.
                 (places, own) = (vec![0], vec![NOT_SCORED as i32]);
             }
             let x = kernel::embedding(hidden.clone(), indices(places, &device));
@@ -113,7 +113,7 @@ impl AdaptiveSoftmax<'_> {
         HeadLoss { sum, right }
     }
 
-    /// The loss of tokens of the first cluster and of the choice among tails.
+    /// Computes the loss of tokens of the first cluster and of the choice among tails.
     fn head_loss(&self, hidden: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
         let [n, d] = hidden.dims();
         let x = self.projected(0, hidden.reshape([1, n, d]));
@@ -127,7 +127,7 @@ impl AdaptiveSoftmax<'_> {
         kernel::head_loss(x.reshape([n, width]), head, targets, 0.0).sum
     }
 
-    /// 1 where the target is the likeliest token, else 0, `[n]`, for hidden states `[1, n, d_model]`.
+    /// Returns, for hidden states `[1, n, d_model]`, 1 if the target is the likeliest token, else 0, as `[n]`.
     fn hits(&self, hidden: Tensor<3>, targets: Tensor<1, Int>) -> Tensor<1> {
         let [_, n, d] = hidden.dims();
         let tile = (SCORES / self.embedding.vocab_size().max(1)).max(1);
@@ -140,7 +140,7 @@ impl AdaptiveSoftmax<'_> {
         kernel::full(Tensor::cat(tiles.collect(), 0))
     }
 
-    /// Hidden states in the width of a cluster's vectors.
+    /// Projects hidden states to the width of a cluster's vectors.
     fn projected(&self, cluster: usize, hidden: Tensor<3>) -> Tensor<3> {
         let own = self.head.projections[cluster].as_ref();
         match own.or(self.embedding.projection(cluster)) {
@@ -149,7 +149,7 @@ impl AdaptiveSoftmax<'_> {
         }
     }
 
-    /// The scores of the tokens of a cluster, as a head over projected hidden states.
+    /// Returns the head that scores the tokens of a cluster from projected hidden states.
     fn words(&self, cluster: usize) -> Head {
         let own = self.head.tables.get(cluster);
         Head {
@@ -158,7 +158,7 @@ impl AdaptiveSoftmax<'_> {
         }
     }
 
-    /// The scores of the tails.
+    /// Returns the head that scores the tails.
     fn tails(&self) -> Head {
         Head {
             weight: self.head.clusters.val(),

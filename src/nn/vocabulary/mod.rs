@@ -1,7 +1,7 @@
-//! The vectors of a vocabulary's tokens: how they are stored, and how scores are made of them.
+//! The vectors of a vocabulary's tokens: how they are stored, and how logits are computed from them.
 //!
-//! `full` is one table with a vector of d_model elements for every token. `adaptive` gives rare tokens narrower vectors
-//! and scores them by cluster.
+//! `full` is a single table with a vector of d_model elements for every token. `adaptive` gives rare tokens narrower vectors and
+//! scores them by cluster.
 
 pub mod adaptive;
 pub mod adaptive_embedding;
@@ -27,13 +27,13 @@ pub use full::FullVocabularyConfig;
 /// The kinds of `[model] vocabulary`.
 pub const KINDS: &[Kind] = &[full::KIND, adaptive::KIND];
 
-/// How the tokens of a vocabulary are embedded and scored.
+/// The embedding and scoring of a vocabulary's tokens.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum VocabularyConfig {
-    /// One table.
+    /// A single table.
     Full(FullVocabularyConfig),
-    /// Clusters by frequency.
+    /// Clusters by frequency, with narrower vectors for rare tokens.
     Adaptive(AdaptiveConfig),
 }
 
@@ -43,31 +43,31 @@ impl Default for VocabularyConfig {
     }
 }
 
-/// The sizes of a network's tables of tokens, and the keys of the network that say how they are used.
+/// The sizes of a network's token tables, and the network's settings for their use.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenTables<'a> {
-    /// Tokens of the vocabulary.
+    /// Number of tokens in the vocabulary.
     pub vocab: usize,
-    /// Width of the stream.
+    /// Width of the residual stream.
     pub d_model: usize,
-    /// Multiplies the vectors on the way in.
+    /// Factor on the input embeddings.
     pub scale: f64,
-    /// Norm on the vectors on the way in.
+    /// Norm on the input embeddings.
     pub norm: Option<&'a NormConfig>,
-    /// Whether scores are made with the table of the way in.
+    /// Whether the LM head uses the input embedding table.
     pub tied: bool,
-    /// Whether an untied product of a full vocabulary has a bias.
+    /// Whether the untied LM head of a full vocabulary has a bias.
     pub head_bias: bool,
 }
 
 impl VocabularyConfig {
-    /// Whether it is one table.
+    /// Whether the vocabulary is a single table.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full(_))
     }
 
-    /// Faults of its keys in a network of this width; `smooths` says that labels are smoothed, `head_bias` that the
-    /// network's key of this name is set.
+    /// Reports invalid settings in a network of this width; `smooths` says that label smoothing is on, `head_bias` that the
+    /// network's setting of this name is set.
     pub fn faults(&self, d_model: usize, smooths: bool, head_bias: bool, at: &mut TableFaults) {
         match self {
             Self::Full(_) => {}
@@ -92,7 +92,7 @@ impl VocabularyConfig {
         }
     }
 
-    /// The reason why it cannot hold a vocabulary of this size, if there is one.
+    /// Returns why the settings cannot hold a vocabulary of this size, if they cannot.
     pub fn misfit(&self, vocab: usize) -> Option<String> {
         match self {
             Self::Full(_) => None,
@@ -100,7 +100,7 @@ impl VocabularyConfig {
         }
     }
 
-    /// The vectors of the way in.
+    /// Builds the input embeddings.
     pub fn embedding(&self, of: &TokenTables, init: &Init) -> TokenVectors {
         match self {
             Self::Full(_) => {
@@ -111,7 +111,7 @@ impl VocabularyConfig {
         }
     }
 
-    /// The parameters of the scores beside those of the way in, when there are any.
+    /// Builds the parameters of the scores other than the input embeddings, if there are any.
     pub fn head(&self, of: &TokenTables, init: &Init) -> Option<TokenHead> {
         match self {
             Self::Full(_) => (!of.tied).then(|| {
@@ -122,7 +122,7 @@ impl VocabularyConfig {
         }
     }
 
-    /// Multiplications of the scores of one position.
+    /// Returns the multiplications for the scores of one position.
     pub fn scored_products(&self, vocab: usize, d_model: usize) -> f64 {
         match self {
             Self::Full(_) => vocab as f64 * d_model as f64,
@@ -130,7 +130,7 @@ impl VocabularyConfig {
         }
     }
 
-    /// Multiplications of a forward pass for so many tokens that are read and so many that are scored.
+    /// Returns the multiplications of a forward pass for `read` tokens that are embedded and `scored` tokens that are scored.
     pub fn products(&self, [vocab, d_model]: [usize; 2], [read, scored]: [usize; 2]) -> u128 {
         match self {
             Self::Full(_) => scored as u128 * vocab as u128 * d_model as u128,
@@ -142,17 +142,17 @@ impl VocabularyConfig {
     }
 }
 
-/// The vectors of tokens on the way in.
+/// The input embeddings of tokens.
 #[derive(Module, Debug)]
 pub enum TokenVectors {
-    /// One table.
+    /// A single table.
     Full(Embedding),
     /// A table for each cluster.
     Adaptive(AdaptiveEmbedding),
 }
 
 impl TokenVectors {
-    /// Vectors of `ids` `[batch, seq]` as `[batch, seq, d_model]`.
+    /// Looks up the vectors of `ids` `[batch, seq]` as `[batch, seq, d_model]`.
     pub fn forward(&self, ids: Tensor<2, Int>) -> Tensor<3> {
         match self {
             Self::Full(table) => table.forward(ids),
@@ -160,7 +160,7 @@ impl TokenVectors {
         }
     }
 
-    /// Tokens that have a vector.
+    /// Returns the number of tokens that have a vector.
     pub fn vocab_size(&self) -> usize {
         match self {
             Self::Full(table) => table.weight.val().dims()[0],
@@ -168,7 +168,7 @@ impl TokenVectors {
         }
     }
 
-    /// Where they live.
+    /// Returns the device of the tables.
     pub fn device(&self) -> Device {
         match self {
             Self::Full(table) => table.weight.val().device(),
@@ -177,11 +177,11 @@ impl TokenVectors {
     }
 }
 
-/// The parameters of the scores of tokens beside the vectors of the way in.
+/// The parameters of the token scores other than the input embeddings.
 #[derive(Module, Debug)]
 pub enum TokenHead {
-    /// A matrix of its own.
+    /// A separate matrix.
     Full(Linear),
-    /// Clusters.
+    /// The head of an adaptive vocabulary.
     Adaptive(AdaptiveHead),
 }

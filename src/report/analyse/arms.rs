@@ -1,4 +1,4 @@
-//! Arms of a comparison: runs whose settings are the same but for their seed, and the settings in which arms differ.
+//! Arms of a comparison (groups of runs with the same settings except for the seed), and the settings in which arms differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,44 +12,44 @@ use crate::report::read::sweep::{SweepFolder, SweepPlan};
 pub struct Arm {
     /// `A`, `B`, … by first appearance on the command line.
     pub id: String,
-    /// The common part of the names of its runs, or what a sweep's plan calls it.
+    /// Common part of the names of its runs, or the arm's name in a sweep's plan.
     pub label: String,
-    /// What tells it from the other arms, as a person says it: `pre, rotary`.
+    /// Short name that tells the arm from the others: `pre, rotary`.
     pub name: String,
     /// Indices of its runs.
     pub members: Vec<usize>,
-    /// Those that count in means: the runs that are done, of each seed one. Of runs that are named one by one, all while
-    /// none is.
+    /// Indices of the runs that count in means: the finished runs, one for each seed. If none of the runs given one by one has
+    /// finished, all of them count.
     pub counted: Vec<usize>,
-    /// Runs that count nowhere, since a later one of the same seed does: a seed again is no replicate.
+    /// Indices of runs that count nowhere because a later run has the same seed: repeating a seed gives no replicate.
     pub repeated: Vec<usize>,
     /// Cells of a sweep that have no run folder.
     pub absent: Vec<Absent>,
-    /// Its cost, where a sweep's plan holds it.
+    /// Cost of the arm, if a sweep's plan gives it.
     pub cost: Option<Cost>,
-    /// How it fared at the rungs of a halving.
+    /// Last decided rung that the arm reached, in a successive-halving sweep.
     pub rung: Option<AtRung>,
 }
 
-/// The last decided rung that an arm came to.
+/// The last decided rung of a successive-halving sweep that an arm reached.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AtRung {
-    /// Its number, from 1.
+    /// Number of the rung, from 1.
     pub number: usize,
-    /// Its step.
+    /// Training step of the rung.
     pub step: u64,
-    /// The arm's value there; none when a run had diverged or failed.
+    /// The arm's value at the rung; `None` if a run had diverged or failed.
     pub value: Option<f64>,
-    /// Whether the arm was promoted from it.
+    /// Whether the arm was promoted to the next rung.
     pub passed: bool,
 }
 
 /// A cell of a sweep without a run folder.
 #[derive(Clone, Debug)]
 pub struct Absent {
-    /// Its seed.
+    /// Seed of the cell.
     pub seed: u64,
-    /// Why it failed before it wrote anything; none when it was not begun.
+    /// Why the run failed before it wrote anything; `None` if it was not begun.
     pub failure: Option<String>,
 }
 
@@ -66,14 +66,14 @@ impl Absent {
 /// The size of an arm's model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// Parameters.
+    /// Number of parameters.
     pub params: usize,
-    /// FLOPs of a training step for each item.
+    /// FLOPs of a training step per item.
     pub flops_per_item: f64,
 }
 
 impl Arm {
-    /// The runs of its curves: those that count, or all while none does.
+    /// Returns the runs shown in the arm's curves: those that count in means, or all runs if none counts.
     pub fn drawn(&self) -> &[usize] {
         if self.counted.is_empty() {
             &self.members
@@ -82,13 +82,13 @@ impl Arm {
         }
     }
 
-    /// The runs that were begun, of a seed that was run again the later ones.
+    /// Returns the runs that were begun; of several runs with the same seed, only the latest.
     pub fn begun(&self) -> impl Iterator<Item = usize> {
         let members = self.members.iter().copied();
         members.filter(move |m| !self.repeated.contains(m))
     }
 
-    /// Runs and cells without one.
+    /// Returns the number of planned runs: those begun, and the cells without a run folder.
     pub fn planned(&self) -> usize {
         self.members.len() + self.absent.len()
     }
@@ -101,22 +101,22 @@ pub struct Difference {
     pub key: String,
     /// The end of the key that tells it from the other differing keys: `norm_placement`, `position.kind`.
     pub short: String,
-    /// The value in each arm; none where the arm has no such key.
+    /// Value in each arm; `None` if the arm has no such key.
     pub values: Vec<Option<String>>,
 }
 
-/// Settings that change what a run writes, not what it learns.
+/// Settings that affect only a run's outputs, not its training.
 const BOOKKEEPING: [&str; 3] = [
     "train.checkpoint_every",
     "train.keep_last",
     "train.log_every",
 ];
 
-/// Whether a setting names a run rather than shapes it: its name, seed, folder, bookkeeping and what is
-/// expected of it.
+/// Whether a setting only identifies or observes a run and does not shape its training: its name, seed, folder,
+/// bookkeeping and expected results.
 pub fn identifies(key: &str) -> bool {
     let last = key.rsplit('.').next().unwrap_or(key);
-    // `[data]` may name the run that compares chunks, which is no run's own folder.
+    // In `[data]`, such a key names another run (the one that compares chunks), not this run's folder.
     matches!(key, "name" | "seed")
         || matches!(last, "run" | "run_dir") && !key.starts_with("data.")
         || key.starts_with("expect.")
@@ -126,7 +126,7 @@ pub fn identifies(key: &str) -> bool {
         || BOOKKEEPING.contains(&key)
 }
 
-/// Groups runs into arms, in order of first appearance; with `each`, every run is an arm.
+/// Groups runs into arms, in order of first appearance. With `each`, every run is its own arm.
 pub fn group(runs: &[Run], each: bool) -> Vec<Arm> {
     let mut known: BTreeMap<Vec<(&str, &str)>, usize> = BTreeMap::new();
     let mut members: Vec<Vec<usize>> = Vec::new();
@@ -176,10 +176,10 @@ pub fn group(runs: &[Run], each: bool) -> Vec<Arm> {
     members.into_iter().enumerate().map(arm).collect()
 }
 
-/// Whether a sweep can be compared.
+/// Checks that a sweep can be compared.
 ///
 /// # Errors
-/// No run of it was begun, or every run is to be an arm.
+/// If no run of the sweep was begun, or if every run is to be its own arm (`each`).
 pub fn comparable(folder: &SweepFolder, runs: &[Run], each: bool) -> Result<()> {
     let shown = folder.path.display();
     if each {
@@ -196,8 +196,8 @@ pub fn comparable(folder: &SweepFolder, runs: &[Run], each: bool) -> Result<()> 
     Ok(())
 }
 
-/// The settings that are not the same in all arms that have a run: a sweep's axes first, then in the order of the
-/// resolved files. An arm of a sweep without a run has what the plan gives it.
+/// Returns the settings that differ between arms with runs: a sweep's axes first, then in the order of the resolved
+/// files. A sweep's arm without runs takes its values from the plan.
 pub fn differences(runs: &[Run], arms: &[Arm], plan: Option<&SweepPlan>) -> Vec<Difference> {
     let mut differing = told_apart(runs, arms);
     let Some(plan) = plan else {
@@ -272,7 +272,7 @@ fn told_apart(runs: &[Run], arms: &[Arm]) -> Vec<Difference> {
     differing
 }
 
-/// The shortest end of a dotted key that no other key has; `kind` alone says too little.
+/// Returns the shortest suffix of a dotted key that no other key has, skipping the suffix `kind`, which says too little.
 pub fn shortest(key: &str, all: &[String]) -> String {
     let starts = key.rmatch_indices('.').map(|(dot, _)| dot + 1).chain([0]);
     let mut ends = starts.map(|start| &key[start..]);

@@ -1,17 +1,18 @@
-//! Which of the settings that differ are causes, and which follow from them.
+//! Separates the differing settings that are causes from those that merely follow from them.
 //!
-//! The keys of a table depend on its kind: an arm with rotary positions has a `theta`, one with a table has a `max_len`.
-//! What differs is then the kind.
+//! The keys of a table depend on its kind: an arm with rotary positions has a `theta`, one with a learned table has a
+//! `max_len`. The cause of such a difference is the kind.
 
 use super::arms::Difference;
 
-/// The settings that differ, without those that are there or not by the kind of their table alone, when that differs.
+/// Returns the differing settings, without keys that are present or absent only because their table's `kind` differs.
 pub fn causes(differing: &[Difference]) -> Vec<&Difference> {
     let cause = |d: &&Difference| !differing.iter().any(|kind| follows(d, kind));
     differing.iter().filter(cause).collect()
 }
 
-/// Whether `d` is a key of the table that `kind` is the kind of, which some kinds lack, and a function of the kind.
+/// Whether `d` follows from `kind`: it is a key of the table whose kind that is, some arms lack it, and the kind determines
+/// its value.
 fn follows(d: &Difference, kind: &Difference) -> bool {
     let within = || {
         let table = kind.key.strip_suffix("kind")?;
@@ -49,7 +50,7 @@ mod tests {
             ),
             difference("model.position.theta", [Some("1e4"), Some("1e4"), None]),
             difference("model.position.max_len", [None, None, Some("64")]),
-            // Not by the kind alone, of both kinds, of another table.
+            // Not determined by the kind; present for both kinds; not in the table.
             difference("model.position.scale", [Some("1"), Some("2"), None]),
             difference("model.position.first", [Some("0"), Some("0"), Some("2")]),
             difference("model.positions", [Some("1"), Some("1"), None]),

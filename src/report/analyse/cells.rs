@@ -1,4 +1,4 @@
-//! How the runs of an arm stand: done, diverged, failed, stopped at a rung, on their way, not begun.
+//! States of an arm's runs: done, diverged, failed, stopped at a rung, unfinished or not begun.
 
 use std::fmt;
 
@@ -7,27 +7,27 @@ use serde::Serialize;
 use super::arms::Arm;
 use crate::report::read::run::Run;
 
-/// Runs by how they stand; the sum is what was planned.
+/// Run counts by state; the states sum to `planned`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cells {
-    /// Runs and planned ones.
+    /// All runs, including planned runs that were not begun.
     pub planned: usize,
-    /// At their end, with a loss that is a number.
+    /// Runs that finished with a finite loss.
     pub done: usize,
-    /// Their loss stopped being a number.
+    /// Runs whose loss stopped being finite.
     pub diverged: usize,
-    /// Ended with an error.
+    /// Runs that ended with an error.
     pub failed: usize,
-    /// Stopped at a rung of a halving.
+    /// Runs stopped at a rung of successive halving.
     pub stopped: usize,
-    /// Begun, and neither of these.
+    /// Runs that were begun and are in none of the states above.
     pub unfinished: usize,
-    /// Planned and not begun.
+    /// Planned runs that were not begun.
     pub not_begun: usize,
 }
 
 impl Cells {
-    /// The cells of some arms.
+    /// Counts the runs of the given arms by state.
     pub fn of<'a>(arms: impl IntoIterator<Item = &'a Arm>, runs: &[Run]) -> Self {
         let mut cells = Self::default();
         for arm in arms {
@@ -61,7 +61,7 @@ impl Cells {
 }
 
 impl fmt::Display for Cells {
-    /// `12 done, 1 diverged`; what there is none of is not named.
+    /// Writes `12 done, 1 diverged`, leaving out states with no run.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
             (self.done, "done"),

@@ -1,9 +1,9 @@
-//! What a comparison finds: for each arm its best and final values over seeds, how fast it learns, its speed, how many
+//! Results of a comparison: for each arm its best and final values over seeds, how fast it learns, its speed, how many
 //! of its runs ended badly, and its difference from the first arm.
 //!
 //! "Best" is the best evaluation of a run, the one whose checkpoint is kept; it is a minimum (or maximum) over
-//! evaluations and so slightly flattering to runs that were evaluated more often. "Final" is the last one. A run whose
-//! last loss is not a number has no final value and counts as diverged. Differences pair runs of the same seed, and
+//! evaluations and so slightly favours runs that were evaluated more often. "Final" is the last evaluation. A run whose
+//! last loss is not finite has no final value and counts as diverged. Differences pair runs of the same seed, and
 //! their p values are corrected together for all arms ([`crate::report::analyse::statistics::contrast`]).
 
 use super::arms::{self, Arm, Difference};
@@ -31,12 +31,12 @@ use std::collections::BTreeMap;
 /// Options of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The metric of the columns "best" and "final", of the differences and of the curves; the sweep's, or `loss`,
-    /// when absent.
+    /// Metric of the "best" and "final" columns, the differences and the curves. When absent, the sweep's metric or, without
+    /// a sweep, `loss`.
     pub metric: Option<String>,
-    /// Every run is an arm of its own.
+    /// Makes every run its own arm.
     pub each: bool,
-    /// The value that runs are timed to; the mean of the values that the first arm's curves end with when absent.
+    /// Target value for "steps to reach". When absent, the mean of the final values of the first arm's curves.
     pub reach: Option<f64>,
 }
 
@@ -45,9 +45,9 @@ pub struct Options {
 pub struct Comparison {
     /// The compared metric.
     pub metric: String,
-    /// The split it is measured on: `valid` where there is one, else `test` or `train`.
+    /// Split the metric is measured on: the first of `valid`, `test` and `train` that has it.
     pub split: &'static str,
-    /// All runs, in the order given; of a sweep, those that were begun, arm by arm.
+    /// All runs, in the order given. For a sweep, the runs that were begun, arm by arm.
     pub runs: Vec<Run>,
     /// Best and last value of each run.
     pub outcomes: Vec<RunResult>,
@@ -55,22 +55,22 @@ pub struct Comparison {
     pub arms: Vec<Arm>,
     /// Results of each arm.
     pub results: Vec<ArmResults>,
-    /// The steps and the value that learning is measured by.
+    /// Common step range and target value that learning speed is measured with.
     pub yardstick: Yardstick,
     /// The settings in which arms differ.
     pub differing: Vec<Difference>,
-    /// The value of [`Options::reach`], whose steps the tables then have.
+    /// Value of [`Options::reach`]; when set, the tables show the steps to reach it.
     pub reach: Option<f64>,
     /// Other metrics of the evaluations, in the order they are shown.
     pub metrics: Vec<String>,
-    /// The sweep that was compared.
+    /// Plan of the compared sweep, if the comparison is of a sweep.
     pub sweep: Option<SweepPlan>,
     /// Warnings about the numbers.
     pub notes: Vec<String>,
 }
 
 impl Comparison {
-    /// The best `n` arms by their best value, in the table's order.
+    /// Returns the indices of the `n` arms with the best mean "best" value, in the table's order.
     pub fn leading(&self, n: usize) -> Vec<usize> {
         let sign = if more_is_better(&self.metric) {
             -1.0
@@ -89,18 +89,18 @@ impl Comparison {
         order
     }
 
-    /// The runs of an arm's curves.
+    /// Returns the runs shown in an arm's curves.
     pub fn drawn(&self, arm: usize) -> Vec<&Run> {
         let members = self.arms[arm].drawn().iter();
         members.map(|&m| &self.runs[m]).collect()
     }
 }
 
-/// Groups and summarises runs. The metric must be one that some run has.
+/// Groups and summarises runs. At least one run must have the metric.
 ///
 /// # Errors
-/// A metric that no run has; the message names those that are there. A sweep of which no run was begun, or with
-/// `each`.
+/// If no run has the metric (the message suggests the nearest known name), if [`Options::reach`] is not finite, or if no run of a
+/// sweep was begun or `each` is given with a sweep.
 pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Comparison> {
     let Selection { runs, sweep } = selection.into();
     if let Some(value) = options.reach.filter(|value| !value.is_finite()) {
@@ -137,7 +137,7 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
     let compared = Compared::new(&runs, &arms, plan, split);
     let apart = contrasts::apart(compared, &metric);
     let against = |pick| contrasts::contrasts(compared, (&metric, &apart), &outcomes, pick);
-    // Arms that a halving left were chosen by their values: no difference between them is tested.
+    // Successive halving selected the remaining arms by their values, so their differences are not tested.
     let searched = plan.is_some_and(|plan| plan.halving.is_some());
     let (best, last) = match searched {
         true => (Vec::new(), Vec::new()),
@@ -179,8 +179,8 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
     })
 }
 
-/// The values that the curves of the runs that count end with. Curves are of the part of a split that all evaluations read, and final
-/// values may be of all of it.
+/// Returns the last curve value of each counted run. Curves cover the part of a split that every evaluation reads; final values
+/// may cover the whole split.
 fn ends<'a>(
     arm: &'a Arm,
     runs: &'a [Run],
@@ -221,7 +221,7 @@ fn outcome(run: &Run, split: &str, metric: &str, others: &[String]) -> RunResult
         Some((m.clone(), series[i].value)).filter(|(_, v)| v.is_finite())
     };
     let shown = |p: Point| (Some(p.step), p.value);
-    // Evaluations compare by the part that all of them read; the last one may have read the whole split.
+    // Evaluations are comparable on the part that all of them read; the last one may have read the whole split.
     let whole = run.journal.whole(split);
     let whole_value = |m: &str| whole.and_then(|whole| whole.values.get(m)).copied();
     let last = series.last().map(|p| Point {
@@ -281,8 +281,8 @@ fn results(
     }
 }
 
-/// What the final values of an arm say beside their size: `at 40` where one is of an earlier step than its run stands at,
-/// `part` where one is of a part of the split.
+/// Returns the marks shown beside an arm's final values: `at 40` if a value is from an earlier step than its run has reached,
+/// `part` if a value covers only part of the split.
 fn last_marks(arm: &Arm, runs: &[Run], outcomes: &[RunResult]) -> Vec<String> {
     let steps = arm
         .counted
@@ -293,7 +293,8 @@ fn last_marks(arm: &Arm, runs: &[Run], outcomes: &[RunResult]) -> Vec<String> {
     at.into_iter().chain(part.then(|| "part".into())).collect()
 }
 
-/// `at 40`, or `at 20–40`, for the steps of values when one of them is earlier than the step that its run stands at.
+/// Returns `at 40` or `at 20–40` for pairs of (step of the value, last step of its run); `None` if every value is from its run's
+/// last step.
 pub fn earlier(steps: impl Iterator<Item = (u64, u64)> + Clone) -> Option<String> {
     if steps.clone().all(|(step, last)| step >= last) {
         return None;

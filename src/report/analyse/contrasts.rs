@@ -1,4 +1,4 @@
-//! Every arm against the first one, and which of them are not to be tested.
+//! Contrasts of every arm with the first one, and the reasons why some are not tested.
 
 use super::arms::Arm;
 use super::lengths;
@@ -9,8 +9,8 @@ use super::results::RunResult;
 use super::statistics::LEVEL;
 use super::statistics::contrast::{Contrast, Criteria, Reason, compare_arms};
 
-/// For each arm the reason why its difference from the first one is not tested, if there is one: runs that were made from other
-/// contents, values of another measure or of other examples, runs of other lengths.
+/// Returns for each arm the reason why its difference from the first arm is not tested, if there is one: different input contents,
+/// values of a different measure or on different examples, or a different number of steps.
 pub fn apart(compared: Compared, metric: &str) -> Vec<Option<Reason>> {
     let Some(first) = compared.arms.first() else {
         return Vec::new();
@@ -28,8 +28,8 @@ pub fn apart(compared: Compared, metric: &str) -> Vec<Option<Reason>> {
     all.map(reason).collect()
 }
 
-/// Every arm but the first against the first. A run without a seed pairs with none; of arms that were made from other contents
-/// or whose values are of another measure no difference is told, either.
+/// Contrasts every other arm with the first one. A run without a seed pairs with no other run. Arms with different input contents
+/// or a different measure get no difference at all.
 pub fn contrasts(
     compared: Compared,
     (metric, apart): (&str, &[Option<Reason>]),
@@ -56,7 +56,7 @@ pub fn contrasts(
         alpha: 1.0 - LEVEL,
         better: better(metric),
     };
-    // Those that are not tested do not count in the correction of the others.
+    // Untested arms do not count in the multiple-testing correction of the others.
     let of = |which: bool| {
         let these = all.iter().zip(apart());
         let these = these.filter(|(_, apart)| apart.is_some() == which);

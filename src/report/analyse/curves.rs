@@ -1,7 +1,7 @@
-//! Curves of an arm: mean and standard deviation over its runs, step by step.
+//! Curves of an arm: mean and standard deviation over its runs at each step.
 //!
-//! Long series are averaged in bins of equal width first, so that a page stays small. Where runs end at
-//! different steps the mean is over those that got there; `n` says how many.
+//! Long series are first averaged in bins of equal width, so that a page stays small. If runs end at different steps,
+//! the mean is over the runs that reached the step; `n` is their count.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use crate::report::read::run::Run;
 /// One point of an arm's curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
-    /// Optimizer steps; the end of the bin.
+    /// Optimizer step at the end of the bin.
     pub step: u64,
     /// Mean over runs.
     pub mean: f64,
     /// Standard deviation over runs; zero for a single one.
     pub sd: f64,
-    /// Runs that have a finite value here.
+    /// Number of runs with a finite value here.
     pub n: usize,
 }
 
-/// The curve of a metric over an arm's runs, in at most about `limit` points.
+/// Returns the curve of a metric over an arm's runs, with at most about `limit` points.
 pub fn curve(runs: &[&Run], split: &str, metric: &str, limit: usize) -> Vec<Band> {
     let series = || runs.iter().map(|run| run.series(split, metric));
     let longest = series().map(<[_]>::len).max().unwrap_or(0);

@@ -1,5 +1,5 @@
-//! The examples that values are of. Runs whose settings give them others, and runs of files with another content, do not compare,
-//! whatever the metric ([`crate::data::evaluated`]).
+//! Checks that runs were evaluated on the same examples. Runs whose settings select different examples, or whose files have
+//! different contents, are not comparable on any metric ([`crate::data::evaluated`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,24 +7,24 @@ use crate::data::evaluated;
 use crate::report::read::origins::Origin;
 use crate::report::read::run::Run;
 
-/// Values that a note names, at most.
+/// Maximum number of values that a note lists.
 const NAMED: usize = 12;
-/// The ends of keys that name files.
+/// Suffixes of the keys whose values are file paths.
 const FILES: [&str; 3] = ["path", "source", "target"];
-/// A key that names a file of images' labels, and a column of other tables.
+/// Key that names the label file for image data, but a column for other kinds of data.
 const LABELS: &str = "data.labels";
 
-/// The settings that a run was made from, and what is known of its files.
+/// The settings a run was made from, and the contents of its files as far as known.
 #[derive(Clone, Copy, Debug)]
 pub struct Made<'a> {
-    /// Its settings by dotted key.
+    /// Settings of the run, by dotted key.
     pub settings: &'a [(String, String)],
-    /// The contents of its files; `None` of one that is only planned, whose paths are all there is.
+    /// Content hashes of the run's files; `None` for a planned run, of which only the paths are known.
     pub origins: Option<&'a [Origin]>,
 }
 
 impl<'a> Made<'a> {
-    /// A run that was begun.
+    /// Returns the settings and origins of a run that was begun.
     pub fn of(run: &'a Run) -> Self {
         Self {
             settings: &run.settings,
@@ -32,7 +32,7 @@ impl<'a> Made<'a> {
         }
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn setting(self, key: &str) -> Option<&'a str> {
         let found = self.settings.iter().find(|(own, _)| own == key);
         found.map(|(_, value)| value.as_str())
@@ -44,7 +44,7 @@ impl<'a> Made<'a> {
         own.map(|origin| origin.sha256.as_str()).collect()
     }
 
-    /// The keys of its settings that define the examples of a split; `is_shared` says that these are a share of others.
+    /// Returns the settings keys that define the examples of a split. `is_shared` says that the split is a share of common data.
     fn keys(self, split: &str, is_shared: bool) -> impl Iterator<Item = &'a str> {
         let kind = self.setting("data.kind").unwrap_or_default();
         let evaluated = evaluated::of_kind(kind);
@@ -60,22 +60,23 @@ impl<'a> Made<'a> {
         })
     }
 
-    /// Whether it has files of its own for a split.
+    /// Whether the run has separate files for a split.
     fn has_own(self, split: &str) -> bool {
         let files = ["path", "source"].map(|end| format!("data.{split}_{end}"));
-        // A list without a file is written as such.
+        // An empty list of files is written as `[]`.
         let given = |key: &String| self.setting(key).is_some_and(|value| value != "[]");
         files.iter().any(given)
     }
 }
 
-/// Whether a dotted key is another one, or stands in its table.
+/// Whether the dotted key `key` equals `table` or lies inside that table.
 pub fn is_within(key: &str, table: &str) -> bool {
     let rest = key.strip_prefix(table);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// What differs in the examples of a split: `data.valid_fraction: 0.1 | 0.2`; nothing where values are of one set.
+/// Returns the differences in the examples of a split, such as `data.valid_fraction: 0.1 | 0.2`; empty if all runs share the same
+/// examples.
 pub fn differing(made: &[Made], split: &str) -> Vec<String> {
     if split == "train" {
         return Vec::new();
@@ -84,7 +85,7 @@ pub fn differing(made: &[Made], split: &str) -> Vec<String> {
     let keys = made.iter().flat_map(|made| made.keys(split, is_shared));
     let keys: BTreeSet<&str> = keys.collect();
     let kinds = keys.iter().copied().filter(|key| *key == "data.kind");
-    // Other kinds have other keys, which then say nothing more.
+    // Different kinds have different keys, so listing the other keys adds nothing.
     let kinds: Vec<String> = kinds.filter_map(|key| values(made, key)).collect();
     if !kinds.is_empty() {
         return kinds;
@@ -94,7 +95,7 @@ pub fn differing(made: &[Made], split: &str) -> Vec<String> {
         .collect()
 }
 
-/// The values of a key, where there are several: contents of files by their sums.
+/// Returns the values of a key if they differ. Files are compared by their content hashes.
 fn values(made: &[Made], key: &str) -> Option<String> {
     let of_images = || {
         made.iter()
@@ -104,7 +105,7 @@ fn values(made: &[Made], key: &str) -> Option<String> {
     let mut found: BTreeMap<Vec<&str>, Option<&str>> = BTreeMap::new();
     for made in made {
         let (value, sums) = (made.setting(key), made.sums(key));
-        // The path of a run that keeps no sums says nothing about the content.
+        // Without a recorded hash, a path says nothing about the content.
         let untold = names_file && made.origins.is_some() && sums.is_empty() && value.is_some();
         if untold {
             continue;

@@ -1,9 +1,9 @@
-//! How fast arms learn, on one yardstick for all of them: the mean height of the curve over the steps that all runs
-//! have, and the steps until a value is first reached.
+//! How fast arms learn, measured the same way for all of them: the mean height of the curve over the steps that all
+//! runs have, and the number of steps until a target value is first reached.
 //!
 //! The mean height is the area under the curve divided by its width, in the metric's own unit
-//! ([`crate::report::analyse::statistics::curve`]). A run that never reaches the value has no steps; how many did is told
-//! beside the mean, since a mean over the lucky ones alone flatters.
+//! ([`crate::report::analyse::statistics::curve`]). A run that never reaches the target has no step count. The number of
+//! runs that reached it is shown beside the mean, because a mean over only those runs is too optimistic.
 
 use super::arms::Arm;
 use super::metrics::better;
@@ -13,31 +13,31 @@ use super::statistics::summary::{Summary, summarize};
 use super::statistics::{Direction, LEVEL};
 use crate::report::read::run::Run;
 
-/// The steps and the value that the learning of all arms is measured by.
+/// Common step range and target value used to measure how fast all arms learn.
 #[derive(Clone, Debug)]
 pub struct Yardstick {
     split: &'static str,
     metric: String,
     better: Direction,
-    /// The steps that all counted runs cover; none when they share none.
+    /// Range of steps that all counted runs cover; `None` if they share none.
     pub range: Option<(f64, f64)>,
-    /// The value that is to be reached.
+    /// Target value to reach.
     pub target: Option<f64>,
 }
 
-/// How fast one run or the runs of an arm learn.
+/// Learning speed of one run or of an arm's runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Learning {
-    /// Mean height of the curve over the common steps.
+    /// Mean height of the curve over the common step range.
     pub area: Option<Summary>,
-    /// Steps until the value was reached, over the runs that did.
+    /// Steps until the target was reached, over the runs that reached it.
     pub reach: Option<Summary>,
-    /// Runs that did, of those with a curve.
+    /// Number of runs that reached the target, out of the runs with a curve.
     pub reached: Rate,
 }
 
 impl Yardstick {
-    /// The yardstick for the runs that count in any arm.
+    /// Builds the yardstick from the runs that count in any arm.
     pub fn over(
         runs: &[Run],
         arms: &[Arm],
@@ -60,17 +60,17 @@ impl Yardstick {
         yardstick
     }
 
-    /// Mean height of a run's curve.
+    /// Returns the mean height of a run's curve over the common step range.
     pub fn area(&self, run: &Run) -> Option<f64> {
         mean_height(&self.curve(run), self.range?)
     }
 
-    /// Steps that a run took to the value.
+    /// Returns the number of steps a run took to reach the target.
     pub fn reach(&self, run: &Run) -> Option<f64> {
         steps_to_reach(&self.curve(run), self.target?, self.better)
     }
 
-    /// The learning of some runs.
+    /// Summarises how fast the given runs learn.
     pub fn learning<'r>(&self, runs: impl Iterator<Item = &'r Run> + Clone) -> Learning {
         let steps: Vec<f64> = runs.clone().filter_map(|run| self.reach(run)).collect();
         let curves = runs.clone().filter(|run| !self.curve(run).is_empty());

@@ -1,14 +1,14 @@
-//! For how many steps runs were trained. Values after other numbers of steps are no test of what else differs.
+//! Numbers of training steps. Values after different numbers of steps do not test the other differences between arms.
 //!
-//! A sweep may give its arms steps of their own, by an axis or a budget. Such arms are tested as they were planned; a run
-//! that was trained for more or fewer steps than its arm is not.
+//! A sweep may give its arms different numbers of steps, by an axis or a budget. Such arms are tested as they were planned;
+//! an arm whose runs were trained for more or fewer steps than planned is not.
 
 use super::arms::Arm;
 use crate::report::read::run::Run;
 use crate::report::read::sweep::SweepPlan;
 use std::collections::BTreeSet;
 
-/// The steps that a run was trained for; one that early stopping ended counts with those it was given.
+/// Returns the number of steps a run was trained for. A run ended by early stopping counts with its planned steps.
 fn trained(run: &Run) -> u64 {
     match run.steps {
         Some(steps) if run.stopped_early() => steps,
@@ -16,12 +16,12 @@ fn trained(run: &Run) -> u64 {
     }
 }
 
-/// The steps of the runs of an arm that count.
+/// Returns the distinct step counts of an arm's counted runs.
 fn of(arm: &Arm, runs: &[Run]) -> BTreeSet<u64> {
     arm.counted.iter().map(|&m| trained(&runs[m])).collect()
 }
 
-/// Whether an arm and the first one were trained for different numbers of steps that no plan gives them.
+/// Whether an arm and the first one were trained for different numbers of steps that the plan does not prescribe.
 pub fn differ(first: &Arm, arm: &Arm, runs: &[Run], plan: Option<&SweepPlan>) -> bool {
     let found = [first, arm].map(|arm| of(arm, runs));
     let all: BTreeSet<u64> = found.iter().flatten().copied().collect();
@@ -36,13 +36,13 @@ pub fn differ(first: &Arm, arm: &Arm, runs: &[Run], plan: Option<&SweepPlan>) ->
     all.len() > 1 && ![first, arm].into_iter().zip(&found).all(as_planned)
 }
 
-/// Whether all runs that count were trained for one number of steps.
+/// Whether all counted runs were trained for the same number of steps.
 pub fn are_one(arms: &[Arm], runs: &[Run]) -> bool {
     let all: BTreeSet<u64> = arms.iter().flat_map(|arm| of(arm, runs)).collect();
     all.len() <= 1
 }
 
-/// What is said of the arms whose difference is not tested for their steps: `steps differ (A: 40, B: 80, C: 40 and 60) …`.
+/// Returns the note on arms that are not tested because of their steps: `… numbers of steps (A: 40, B: 80, C: 40 and 60) …`.
 pub fn note(arms: &[Arm], runs: &[Run], plan: Option<&SweepPlan>) -> Option<String> {
     let (first, others) = arms.split_first()?;
     let apart: Vec<&Arm> = others
@@ -69,5 +69,5 @@ pub fn note(arms: &[Arm], runs: &[Run], plan: Option<&SweepPlan>) -> Option<Stri
     })
 }
 
-/// Arms that the note names, at most.
+/// Maximum number of arms that the note lists.
 const NAMED: usize = 12;

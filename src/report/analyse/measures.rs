@@ -1,6 +1,6 @@
-//! What the values of a metric measure. A loss over other tokens, of other rows or in other units is another number for the same
-//! network, and a difference of two such numbers is no test of what else differs: [`crate::task::measures`] has the keys that
-//! define them, [`super::examples`] those of the examples.
+//! Checks that the values of a metric measure the same thing. A loss over other tokens, of other rows or in other units is a
+//! different number for the same network, so the difference of two such numbers does not test anything else that differs.
+//! [`crate::task::measures`] lists the keys that define a measure, [`super::examples`] those that define the examples.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,14 @@ use crate::data::evaluated;
 use crate::evaluate::metric::BITS_PER_BYTE;
 use crate::task::measures::{self, Measures, is_by_token, is_loss};
 
-/// Values that a note names, at most.
+/// Maximum number of values that a note lists.
 const NAMED: usize = 12;
-/// The key that says which task it is.
+/// Key of the task's kind.
 const KIND: &str = "task.kind";
-/// What stands before the keys of the tokenizer.
+/// Prefix of the tokenizer's keys.
 const TOKENIZER: &str = "tokenizer.";
 
-/// For each arm, whether its values are of another measure than the first one's, or of other examples.
+/// Returns for each arm whether its values are of a different measure, or on different examples, than the first arm's.
 pub fn apart(compared: Compared, metric: &str) -> Vec<bool> {
     let Some((first, others)) = compared.arms.split_first() else {
         return Vec::new();
@@ -32,7 +32,8 @@ pub fn apart(compared: Compared, metric: &str) -> Vec<bool> {
     std::iter::once(false).chain(others).collect()
 }
 
-/// What is said of runs whose values do not compare: `runs differ in their valid examples (data.valid_fraction: 0.1 | 0.2) …`.
+/// Returns the notes on runs whose values are not comparable, such as
+/// `runs differ in their valid examples (data.valid_fraction: 0.1 | 0.2) …`.
 pub fn notes(compared: Compared, metric: &str) -> Vec<String> {
     let counted = compared.arms.iter().flat_map(|arm| compared.counted(arm));
     let made: Vec<Made> = counted.map(Made::of).collect();
@@ -62,7 +63,7 @@ pub fn notes(compared: Compared, metric: &str) -> Vec<String> {
     notes.into_iter().flatten().collect()
 }
 
-/// The keys that define a metric and are not the same in all of these: `task.beta: 0.1 | 0.5`.
+/// Returns the keys that define a metric and differ between these runs: `task.beta: 0.1 | 0.5`.
 pub fn differing(made: &[Made], metric: &str) -> Vec<String> {
     let all: Vec<BTreeMap<String, &str>> =
         made.iter().map(|made| defining(*made, metric)).collect();
@@ -74,7 +75,7 @@ pub fn differing(made: &[Made], metric: &str) -> Vec<String> {
         let shown: Vec<&str> = shown.collect();
         (values.len() > 1).then(|| format!("{key}: {}", shown.join(" | ")))
     };
-    // Other kinds have other keys, which then say nothing more.
+    // Different kinds have different keys, so listing the other keys adds nothing.
     if let Some(kinds) = values(KIND) {
         return vec![kinds];
     }
@@ -83,10 +84,11 @@ pub fn differing(made: &[Made], metric: &str) -> Vec<String> {
         .collect()
 }
 
-/// The settings that define the values of a metric, by the keys that they have where nothing is distilled; none where none does.
+/// Returns the settings that define a metric's values, under the keys of the task without distillation; empty if no setting
+/// defines the metric.
 fn defining<'a>(made: Made<'a>, metric: &str) -> BTreeMap<String, &'a str> {
     let mut found = BTreeMap::new();
-    // Evaluations of a distilled task are its own.
+    // A distillation task is evaluated as the task it wraps (`task.of`).
     let (table, kind) = match made.setting("task.of.kind") {
         Some(kind) => ("task.of.", kind),
         None => match made.setting(KIND) {
@@ -122,14 +124,14 @@ fn defining<'a>(made: Made<'a>, metric: &str) -> BTreeMap<String, &'a str> {
     found
 }
 
-/// The keys by which texts are cut into tokens.
+/// Returns the tokenizer settings.
 fn tokens<'a>(made: Made<'a>) -> impl Iterator<Item = (String, &'a str)> {
     let keys = made.settings.iter();
     let keys = keys.filter(|(name, _)| name.starts_with(TOKENIZER));
     keys.map(|(name, value)| (name.clone(), value.as_str()))
 }
 
-/// How targets are written and how much of them is scored, by the keys of the data, where these define a metric.
+/// Returns the data settings for how targets are written and how much of them is scored, if these define the metric.
 fn targets<'a>(made: Made<'a>, measures: &Measures, metric: &str) -> Vec<(String, &'a str)> {
     let Some(data) = evaluated::of_kind(made.setting("data.kind").unwrap_or_default()) else {
         return Vec::new();
@@ -145,7 +147,7 @@ fn targets<'a>(made: Made<'a>, measures: &Measures, metric: &str) -> Vec<(String
     written.filter_map(given).chain(cut).collect()
 }
 
-/// The rows that a loss compares with each other: a group of them, or all of a step.
+/// Returns the number of rows that a contrastive loss compares with each other: a group, or the whole batch of a step.
 fn rows<'a>(made: Made<'a>, measures: &Measures, table: &str) -> Option<(String, &'a str)> {
     let loss = made.setting(&format!("{table}loss"));
     let usual = measures.compares_rows.first().copied();

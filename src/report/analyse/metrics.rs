@@ -1,4 +1,4 @@
-//! Metrics by name: which one is compared and on which split, which of its values are better, which others are shown.
+//! Metrics by name: which one is compared and on which split, in which direction it improves, and which others are shown.
 
 use std::collections::BTreeSet;
 
@@ -8,18 +8,18 @@ use crate::report::read::run::Run;
 pub use crate::train::metrics::higher_is_better as more_is_better;
 use crate::train::metrics::of_evaluations;
 
-/// Numbers of a journal line that measure the run, not the model.
+/// Fields of a journal line that measure the run's cost or speed, not the model.
 const TIMING: [&str; 4] = ["elapsed_s", "items_per_s", "items", "memory_mb"];
-/// The splits, the one to compare on first.
+/// Splits, in the order in which they are preferred for a comparison.
 pub const SPLITS: [&str; 3] = ["valid", "test", "train"];
 
-/// The place of a metric among those that stand in a table when evaluations have them; `None` of one that no part of the program
-/// defines.
+/// Returns the rank of a metric among the defined evaluation metrics, which is its order in tables; `None` if no part of the
+/// program defines it.
 pub fn place(metric: &str) -> Option<usize> {
     of_evaluations().position(|known| known.name == metric)
 }
 
-/// Whether a metric stands in a table: one that is defined, or the one that decides which checkpoint of a run is its best.
+/// Whether a metric is shown in tables: it is a defined one, or it decides which checkpoint of a run is the best.
 pub fn is_shown(metric: &str, runs: &[Run]) -> bool {
     place(metric).is_some() || decides(metric, runs)
 }
@@ -32,7 +32,7 @@ pub fn decides(metric: &str, runs: &[Run]) -> bool {
     runs.iter().any(|run| run.settings.iter().any(decides))
 }
 
-/// Which values of a metric are better.
+/// Returns the direction in which a metric improves.
 pub fn better(metric: &str) -> Direction {
     match more_is_better(metric) {
         true => Direction::Higher,
@@ -40,11 +40,11 @@ pub fn better(metric: &str) -> Direction {
     }
 }
 
-/// The split and the name of a metric: the first split on which any run has it; `test_accuracy` is the accuracy on
-/// the test split.
+/// Returns the split and the plain name of a metric: the first split on which any run has it. `test_accuracy` means the
+/// accuracy on the test split.
 ///
 /// # Errors
-/// A metric that no run has; the message names the nearest that is there.
+/// If no run has the metric; the message names the nearest known one.
 pub fn resolve(metric: &str, runs: &[Run]) -> Result<(&'static str, String)> {
     let plain = SPLITS.into_iter().find(|split| has(runs, split, metric));
     let prefixed = || {
@@ -58,7 +58,7 @@ pub fn resolve(metric: &str, runs: &[Run]) -> Result<(&'static str, String)> {
         .or_else(prefixed)
     {
         Some(found) => Ok(found),
-        // Runs without an evaluation yet are still worth a look at their settings.
+        // Runs that were not evaluated yet can still be compared by their settings.
         None if matches!(metric, "loss" | "valid_loss") => Ok(("valid", "loss".into())),
         None => Err(unknown(metric, runs)),
     }
@@ -85,7 +85,7 @@ fn unknown(metric: &str, runs: &[Run]) -> Error {
     ))
 }
 
-/// The other metrics on the split: the usual ones first, then the rest by name.
+/// Returns the other metrics on the split: the defined ones first, in table order, then the rest by name.
 pub fn others(metric: &str, split: &str, runs: &[Run]) -> Vec<String> {
     let journal = runs.iter().flat_map(|r| r.journal.metrics(split));
     let scores = runs

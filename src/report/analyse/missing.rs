@@ -1,4 +1,4 @@
-//! Values that some runs of an arm lack while others have them: a mean is then of fewer runs than the arm has.
+//! Notes on values that only some runs of an arm have: their mean is over fewer runs than the arm has.
 
 use super::arms::Arm;
 use super::metrics::{SPLITS, is_shown};
@@ -6,10 +6,10 @@ use super::results::RunResult;
 use crate::report::read::run::Run;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Arms and runs that are named, at most.
+/// Maximum number of arms and of runs that are named.
 const NAMED: usize = 12;
 
-/// What is said of each arm with means over fewer runs than it has: `B: test loss: of 2 of 3 runs (seed 5 has none)`.
+/// Returns a note for each set of means over fewer runs than the arm has: `B: test loss: of 2 of 3 runs (seed 5 has none)`.
 pub fn notes(
     runs: &[Run],
     arms: &[Arm],
@@ -49,7 +49,7 @@ pub fn notes(
     notes
 }
 
-/// The metrics of the evaluations on the compared split, each with the runs that lack it.
+/// Returns the evaluation metrics on the compared split, each with the runs that lack it.
 fn evaluated(
     outcomes: &[RunResult],
     (split, metric, shown): (&str, &str, &[&str]),
@@ -83,7 +83,7 @@ fn evaluated(
     values
 }
 
-/// The scores on other splits, each with the runs that lack it.
+/// Returns the scores on the other splits, each with the runs that lack it.
 fn scored(runs: &[Run], compared: &str, counted: &[usize]) -> Vec<(String, Vec<usize>)> {
     let splits = SPLITS.into_iter().filter(|split| *split != compared);
     let of_split = |split: &'static str| {
@@ -102,7 +102,7 @@ fn scored(runs: &[Run], compared: &str, counted: &[usize]) -> Vec<(String, Vec<u
     splits.flat_map(of_split).collect()
 }
 
-/// `seed 5 has none`, `seeds 5, 6 have none`; a run without a seed by its title.
+/// Formats `seed 5 has none` or `seeds 5, 6 have none`. A run without a seed is named by its title.
 fn named(runs: &[Run], missing: &[usize]) -> String {
     let told = |&m: &usize| runs[m].seed.as_deref().unwrap_or(&runs[m].title);
     let names: Vec<&str> = missing.iter().take(NAMED).map(told).collect();

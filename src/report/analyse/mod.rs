@@ -1,4 +1,4 @@
-//! From runs to findings: arms, their metrics over seeds, the tests between them.
+//! Analysis of runs: grouping them into arms, summarising metrics over seeds, and testing differences between arms.
 
 pub mod arms;
 pub mod causes;

@@ -1,4 +1,4 @@
-//! Names of arms: a letter as their mark, the common part of the names of their runs, and what tells them apart.
+//! Names of arms: a letter as identifier, the common part of their runs' names, and the settings that tell them apart.
 
 use super::arms::{Arm, Difference};
 use crate::report::read::run::Run;
@@ -17,7 +17,7 @@ pub(super) fn letters(mut n: usize) -> String {
     text.iter().rev().map(|&b| char::from(b)).collect()
 }
 
-/// The runs' names without their seeds when these agree, else what the names begin with.
+/// Returns the runs' common name without seeds, or, if those differ, the common prefix of their names.
 pub(super) fn label(members: &[usize], runs: &[Run]) -> String {
     let first = &runs[members[0]];
     if members.len() == 1 {
@@ -44,7 +44,7 @@ pub(super) fn label(members: &[usize], runs: &[Run]) -> String {
     }
 }
 
-/// `pre` for `pre-s7` and `pre_seed7` of seed 7.
+/// Returns a run's name without its seed: `pre` for `pre-s7` and `pre_seed7` with seed 7.
 fn stem(run: &Run) -> String {
     let seed = run.seed.as_deref().unwrap_or_default();
     match run.name.strip_suffix(seed) {
@@ -62,12 +62,12 @@ fn stem(run: &Run) -> String {
     }
 }
 
-/// Differing settings in the name of an arm, at most.
+/// Maximum number of differing settings in an arm's name.
 const TOLD: usize = 4;
 
-/// Gives each arm the name that a person knows it by. A sweep's `norm_placement=pre, position=rotary` is `pre, rotary`: a
-/// value stands alone where it is a word that no other axis has. Runs of one name are told apart by the settings in which
-/// they differ.
+/// Gives each arm its short, readable name. A sweep's `norm_placement=pre, position=rotary` becomes `pre, rotary`: the key is
+/// left out if the values are words that no other axis has. Arms with the same label are told apart by the settings in
+/// which they differ.
 pub(super) fn tell_apart(arms: &mut [Arm], causes: &[&Difference], planned: bool) {
     let labels: Vec<&str> = arms.iter().map(|arm| arm.label.as_str()).collect();
     let all: BTreeSet<&str> = labels.iter().copied().collect();
@@ -85,13 +85,13 @@ pub(super) fn tell_apart(arms: &mut [Arm], causes: &[&Difference], planned: bool
     }
 }
 
-/// Whether a value says of itself what it is a value of: a word, not a number or a table.
+/// Whether a value is self-explanatory: a word, not a number, boolean or table.
 fn is_word(value: &str) -> bool {
     let plain = value.starts_with(char::is_alphabetic);
     plain && value.parse::<f64>().is_err() && !matches!(value, "true" | "false" | "none")
 }
 
-/// Names of the plan with keys left out; none where they are no list of `key=value` with the same keys for all.
+/// Shortens the plan's names by leaving out keys; `None` if they are not lists of `key=value` with the same keys in all.
 fn of_axes(labels: &[&str]) -> Option<Vec<String>> {
     let split: Vec<Vec<(&str, &str)>> = labels.iter().map(|label| parts(label)).collect();
     let keys = |parts: &[(&str, &str)]| {
@@ -131,8 +131,8 @@ fn of_axes(labels: &[&str]) -> Option<Vec<String>> {
     Some(split.iter().map(name).collect())
 }
 
-/// `key=value` parts of a name; a part without a key has an empty one. Commas inside of tables and quotes separate
-/// nothing.
+/// Splits a name into its `key=value` parts; the key of a part without one is empty. Commas inside tables and quotes do
+/// not separate parts.
 fn parts(label: &str) -> Vec<(&str, &str)> {
     let (mut depth, mut quoted, mut from) = (0i32, false, 0);
     let mut found = Vec::new();
@@ -163,7 +163,7 @@ fn parts(label: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// Names of runs followed by the values in which they differ.
+/// Builds names from the labels followed by the values in which the arms differ.
 fn of_settings(labels: &[&str], causes: &[&Difference]) -> Vec<String> {
     let told: Vec<&&Difference> = causes.iter().take(TOLD).collect();
     let same = labels.iter().all(|label| *label == labels[0]);
@@ -205,7 +205,7 @@ mod tests {
             ]),
             ["pre, rotary, n_layers=2", "post, rotary, n_layers=4"]
         );
-        // A word of two axes would not say which of them has it.
+        // A word that occurs on two axes needs its key.
         assert_eq!(
             names(&["encoder=pre, decoder=post", "encoder=post, decoder=post"]),
             ["encoder=pre, decoder=post", "encoder=post, decoder=post"]

@@ -1,4 +1,4 @@
-//! Warnings about a comparison's numbers.
+//! Warnings about the numbers of a comparison.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ use crate::report::read::run::Run;
 
 /// Keys of `machine.json` that make speeds incomparable when they differ.
 const MACHINE: [&str; 3] = ["cpu", "cores", "device"];
-/// Its keys about the program.
+/// Keys of `machine.json` that identify the program.
 const PROGRAM: [&str; 2] = ["version", "commit"];
 
-/// Runs that are named as not done, at most; a page and a table of runs have them all.
+/// Maximum number of unfinished runs that are named; the page and the table of runs list all of them.
 const NAMED: usize = 12;
 
-/// Runs that are not done, lines that were not read, evaluations and machines that do not compare. Nothing is tested of
-/// arms that a halving left (`is_search`).
+/// Returns the warnings: unfinished runs, unreadable lines, and evaluations and machines that are not comparable. With
+/// `is_search`, the arms come from successive halving and no difference between them is tested.
 pub fn notes(
     compared: Compared,
     results: &[ArmResults],
@@ -67,7 +67,7 @@ pub fn notes(
     notes
 }
 
-/// Every run that is not done and every planned one that was not begun, with what became of it.
+/// Returns a note on every run that is not done and every planned run that was not begun, with its state.
 fn undone(runs: &[Run], arms: &[Arm]) -> Vec<String> {
     let mut notes = Vec::new();
     for arm in arms {
@@ -78,7 +78,7 @@ fn undone(runs: &[Run], arms: &[Arm]) -> Vec<String> {
                 counted if counted.contains(&i) => "",
                 _ => "; left out of means and curves",
             };
-            // Those that a halving stopped are told together.
+            // The runs stopped by successive halving get one common note (`searched`).
             if state != "done" && !run.left_behind() && (run.steps.is_some() || !run.done()) {
                 notes.push(format!("{} ({}): {state}{out}", arm.id, run.title));
             }
@@ -91,7 +91,7 @@ fn undone(runs: &[Run], arms: &[Arm]) -> Vec<String> {
     notes
 }
 
-/// The runs of a seed that another run of the same arm has.
+/// Returns a note on each arm with runs that repeat a seed.
 fn repeated(runs: &[Run], arms: &[Arm]) -> Vec<String> {
     let of_arm = |arm: &Arm| {
         let titles = arm.repeated.iter().map(|&m| runs[m].title.as_str());
@@ -111,7 +111,7 @@ fn repeated(runs: &[Run], arms: &[Arm]) -> Vec<String> {
     arms.iter().filter_map(of_arm).collect()
 }
 
-/// What a halving did: where arms were stopped, and how far the values of those it left can be trusted.
+/// Returns the notes on successive halving: the steps at which arms were stopped, and how far to trust the remaining values.
 fn searched(runs: &[Run], arms: &[Arm]) -> Vec<String> {
     let stopped = arms
         .iter()
@@ -146,9 +146,9 @@ fn searched(runs: &[Run], arms: &[Arm]) -> Vec<String> {
     ]
 }
 
-/// The parts of the split that values are of, where they are not of all of it.
+/// Returns the note that values cover only part of the split, if they do.
 fn parts(runs: &[Run], split: &str) -> Option<String> {
-    // The setting alone says nothing: it may be as many batches as there are, or of a run that was never evaluated.
+    // The setting by itself proves nothing: it may cover every batch, or belong to a run that was never evaluated.
     if !runs.iter().any(|run| run.journal.is_of_part(split)) {
         return None;
     }
@@ -165,7 +165,7 @@ fn parts(runs: &[Run], split: &str) -> Option<String> {
     ))
 }
 
-/// The settings that changed while a run was on its way.
+/// Returns the notes on settings that changed during a run.
 fn changed(runs: &[Run], arms: &[Arm]) -> Vec<String> {
     let members = arms
         .iter()
@@ -189,8 +189,8 @@ fn changed(runs: &[Run], arms: &[Arm]) -> Vec<String> {
     notes
 }
 
-/// How often the runs of an arm diverged, where some did, with Wilson's interval and Fisher's exact test against
-/// the first arm where arms are tested.
+/// Returns the notes on how often each arm's runs diverged, with Wilson's interval and, if arms are tested, Fisher's exact
+/// test against the first arm.
 fn divergence(arms: &[Arm], results: &[ArmResults], is_search: bool) -> Vec<String> {
     let several = results.iter().any(|result| result.diverged.n > 1);
     if !several || results.iter().all(|r| r.diverged.events == 0) {
@@ -224,8 +224,8 @@ fn divergence(arms: &[Arm], results: &[ArmResults], is_search: bool) -> Vec<Stri
     notes.collect()
 }
 
-/// For each arm the p value of its rate of divergence against the first one's, corrected for all that have one. Where no run of
-/// either diverged there is nothing to test.
+/// Returns for each arm the p value of its divergence rate against the first arm's, corrected for the number of tests; `None` if
+/// no run of either arm diverged.
 fn against_first(results: &[ArmResults]) -> Vec<Option<f64>> {
     let first = results.first().map(|result| result.diverged);
     let p = |(number, result): (usize, &ArmResults)| {
@@ -236,7 +236,7 @@ fn against_first(results: &[ArmResults]) -> Vec<Option<f64>> {
     holm(&results.iter().enumerate().map(p).collect::<Vec<_>>())
 }
 
-/// Where runs were not made on one machine by one program.
+/// Returns the notes on runs that were made on different machines or with different versions of the program.
 fn machines(runs: &[Run]) -> Vec<String> {
     let mut notes = Vec::new();
     for key in MACHINE.into_iter().chain(PROGRAM) {

@@ -1,8 +1,8 @@
-//! Runs that were made from other contents under one key: a file of the data that was changed between them, other initial
-//! weights, another teacher. Their values differ for that, too, and are no test of what else differs.
+//! Finds runs whose inputs differ in content under the same key: a data file that was changed between them, other initial
+//! weights, another teacher. Such inputs affect the values, so the values do not test the other differences.
 //!
-//! A sweep may vary such a key by an axis, and runs that are named one by one may name other files: arms that differ in it are
-//! then tested, unless the values themselves are of it, as where the validation split is.
+//! A sweep may vary such a key by an axis, and runs given one by one may name different files. Arms that differ that way
+//! are still tested, unless the key also determines the scored examples, as a validation file does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,26 +11,26 @@ use crate::report::read::origins::{Origin, short};
 use crate::report::read::run::Run;
 use crate::report::read::sweep::SweepPlan;
 
-/// Arms, sums and values that a note names, at most.
+/// Maximum number of arms, hashes and values that a note lists.
 const NAMED: usize = 12;
-/// Sums of one run.
+/// Maximum number of hashes shown for one run.
 const SUMS: usize = 3;
 
-/// Runs that are compared on a split.
+/// Runs that are compared on one split.
 #[derive(Clone, Copy)]
 pub struct Compared<'a> {
     /// All runs.
     pub runs: &'a [Run],
-    /// The arms over them.
+    /// Arms over these runs.
     pub arms: &'a [Arm],
-    /// The sweep that they are of.
+    /// Plan of the sweep the runs belong to, if any.
     pub plan: Option<&'a SweepPlan>,
-    /// The split that values are of.
+    /// Split that the values are measured on.
     pub split: &'a str,
 }
 
 impl<'a> Compared<'a> {
-    /// Some runs on a split.
+    /// Bundles runs, arms, plan and split.
     pub fn new(
         runs: &'a [Run],
         arms: &'a [Arm],
@@ -45,7 +45,7 @@ impl<'a> Compared<'a> {
         }
     }
 
-    /// The runs of an arm that count.
+    /// Returns the counted runs of an arm.
     pub(super) fn counted(self, arm: &'a Arm) -> impl Iterator<Item = &'a Run> {
         arm.counted.iter().map(move |&m| &self.runs[m])
     }
@@ -55,7 +55,7 @@ impl<'a> Compared<'a> {
         origins.map(|origin| origin.key.as_str()).collect()
     }
 
-    /// Whether an arm is not to be tested against the first one for the contents of a key.
+    /// Whether different contents of a key forbid testing an arm against the first one.
     fn differ(self, key: &str, first: &'a Arm, arm: &'a Arm) -> bool {
         let both = || self.counted(first).chain(self.counted(arm));
         if !several(both(), key, |origin| &origin.sha256) {
@@ -66,13 +66,13 @@ impl<'a> Compared<'a> {
             Some(plan) => plan.axes.iter().any(|axis| is_of(axis, key)),
             None => several(both(), key, |origin| &origin.place),
         };
-        // No axis and no name asks for a file that changed while a run was on its way.
+        // A file that changed during a run was not asked for by any axis or path.
         let mut origins = both().flat_map(|run| &run.origins);
         let changed = origins.any(|o| o.key == key && o.until.is_some());
         changed || !meant || within(first) || within(arm) || self.is_scored(key)
     }
 
-    /// Whether values are of the examples of a key: of those for the split, or of all where the split is a share of them.
+    /// Whether the scored examples come from a key: it is a key of the split, or the split is a share of all the data.
     fn is_scored(self, key: &str) -> bool {
         let of_split = format!("data.{}", self.split);
         let own = format!("{of_split}_path");
@@ -85,8 +85,8 @@ impl<'a> Compared<'a> {
     }
 }
 
-/// Whether the contents of a key, or their places, are not the same in all runs that tell; of what each seed has one of its own,
-/// in all runs of one seed.
+/// Whether the contents of a key (or their paths) differ between the runs that record them. Contents that are specific to a seed
+/// are compared only between runs of the same seed.
 fn several<'a>(runs: impl Iterator<Item = &'a Run>, key: &str, of: fn(&Origin) -> &String) -> bool {
     let mut known: BTreeMap<Option<&str>, Vec<&String>> = BTreeMap::new();
     for run in runs {
@@ -103,7 +103,7 @@ fn several<'a>(runs: impl Iterator<Item = &'a Run>, key: &str, of: fn(&Origin) -
     false
 }
 
-/// Whether an axis gives a key another content: the key itself, a table around it, or another checkpoint of the same run.
+/// Whether an axis varies the content of a key: it is the key itself, a table around it, or the checkpoint choice of the same run.
 fn is_of(axis: &str, key: &str) -> bool {
     let within = key
         .strip_prefix(axis)
@@ -115,7 +115,7 @@ fn is_of(axis: &str, key: &str) -> bool {
     within || axis == checkpoint
 }
 
-/// For each arm, whether its difference from the first one is not to be tested.
+/// Returns for each arm whether different contents forbid testing its difference from the first one.
 pub fn apart(compared: Compared) -> Vec<bool> {
     let Some(first) = compared.arms.first() else {
         return Vec::new();
@@ -126,7 +126,7 @@ pub fn apart(compared: Compared) -> Vec<bool> {
     std::iter::once(false).chain(others).collect()
 }
 
-/// What is said of contents that are not the same under one key: `the content of data.path is not the same in all runs …`.
+/// Returns the notes on contents that differ under the same key: `the content of data.path is not the same in all runs …`.
 pub fn notes(compared: Compared) -> Vec<String> {
     let Some((first, others)) = compared.arms.split_first() else {
         return Vec::new();
@@ -162,7 +162,7 @@ pub fn notes(compared: Compared) -> Vec<String> {
     compared.keys().into_iter().filter_map(note).collect()
 }
 
-/// The sums of a key in the runs of an arm that count: `1a2b3c4d and 5e6f7a8b`.
+/// Formats the content hashes of a key in an arm's counted runs: `1a2b3c4d and 5e6f7a8b`.
 fn sums(compared: Compared, arm: &Arm, key: &str) -> String {
     let of_run = |run: &Run| {
         let own = run.origins.iter().filter(|o| o.key == key);

@@ -1,14 +1,15 @@
-//! Differences over fewer seeds than the means beside them: of arms with other seeds, or that lost runs, those that both have pair.
+//! Notes on differences over fewer seeds than the means beside them. If arms have different seeds or lost runs, only the seeds
+//! that both arms have are paired.
 
 use super::arms::Arm;
 use super::origins::Compared;
 use super::results::{ArmResults, RunResult};
 use super::statistics::contrast::Contrast;
 
-/// Arms, and seeds of one, that are named, at most.
+/// Maximum number of arms, and of seeds of one arm, that are named.
 const NAMED: usize = 12;
 
-/// What is said of each arm whose difference is not that of the means that are shown: `B: the difference from A is over …`.
+/// Returns a note for each arm whose difference is not the difference of the shown means: `B: the difference from A is over …`.
 pub fn notes(compared: Compared, outcomes: &[RunResult], results: &[ArmResults]) -> Vec<String> {
     let Compared { runs, arms, .. } = compared;
     let Some(first) = arms.first() else {
@@ -51,8 +52,8 @@ pub fn notes(compared: Compared, outcomes: &[RunResult], results: &[ArmResults])
     notes
 }
 
-/// Whether a difference is the mean over seeds that both arms have: a single one does not count where both have several values,
-/// which are compared by their means.
+/// Whether a difference is a mean over the seeds that both arms have. A single shared seed does not count if both arms have several
+/// values; those are compared by their means.
 fn is_over_pairs(gap: &Contrast, values: [usize; 2]) -> bool {
     let pairs = match values.iter().all(|&n| n > 1) {
         true => gap.pairs > 1,

@@ -1,4 +1,4 @@
-//! The numbers of a comparison: of one run, and of an arm over its seeds.
+//! Result types of a comparison: for one run, and for an arm over its seeds.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use super::statistics::summary::Summary;
 /// The compared metric of one run.
 #[derive(Clone, Debug, Default)]
 pub struct RunResult {
-    /// Best evaluation: step (none when it comes from `scores.json`) and value.
+    /// Best evaluation: step (`None` if it comes from `scores.json` without a step) and value.
     pub best: Option<(Option<u64>, f64)>,
-    /// Last evaluation, when it is a number.
+    /// Step and value of the last evaluation, if the value is finite.
     pub last: Option<(Option<u64>, f64)>,
     /// Other metrics at the best evaluation.
     pub metrics: BTreeMap<String, f64>,
     /// Other metrics at the last evaluation.
     pub last_metrics: BTreeMap<String, f64>,
-    /// Whether the best value is of a part of the split.
+    /// Whether the best value covers only part of the split.
     pub best_of_part: bool,
-    /// Whether the last one is.
+    /// Whether the last value covers only part of the split.
     pub last_of_part: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct RunResult {
 pub struct ArmResults {
     /// Best value.
     pub best: Option<Summary>,
-    /// Step of the best value, the mean over runs.
+    /// Step of the best value, averaged over runs.
     pub best_step: Option<f64>,
     /// Final value.
     pub last: Option<Summary>,
@@ -37,18 +37,18 @@ pub struct ArmResults {
     pub metrics: BTreeMap<String, Summary>,
     /// Other metrics at the last evaluation.
     pub last_metrics: BTreeMap<String, Summary>,
-    /// Marks of the final values that are not of the whole split at the last step: `at 40`, `part`.
+    /// Marks for final values that do not cover the whole split at the last step: `at 40`, `part`.
     pub last_marks: Vec<String>,
-    /// How fast it learns.
+    /// How fast the arm learns.
     pub learning: Learning,
-    /// Runs that diverged, of those that were begun.
+    /// Number of diverged runs, out of the runs that were begun.
     pub diverged: Rate,
-    /// Items per second.
+    /// Throughput in items per second.
     pub items_per_s: Option<Summary>,
     /// Wall time in seconds.
     pub elapsed_s: Option<Summary>,
-    /// Best value against the first arm's; none for the first arm.
+    /// Best value against the first arm's; `None` for the first arm.
     pub best_gap: Option<Contrast>,
-    /// Final value against the first arm's.
+    /// Final value against the first arm's; `None` for the first arm.
     pub last_gap: Option<Contrast>,
 }

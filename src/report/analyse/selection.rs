@@ -1,5 +1,5 @@
-//! The runs of a comparison: run folders as they are named, or the cells of one sweep in the order of its plan,
-//! or, where arms were stopped at rungs, by how far they came.
+//! Selects the runs of a comparison: run folders in the order given, or the cells of one sweep in the order of its plan
+//! or, if arms were stopped at rungs, by how far they got.
 
 use std::path::{Path, PathBuf};
 
@@ -14,12 +14,12 @@ use crate::report::read::run::{self, Run};
 use crate::report::read::rungs::Decision;
 use crate::report::read::sweep::{EndState, PlannedArm, SweepFolder};
 
-/// Runs, and the sweep that they belong to.
+/// Runs, and the sweep they belong to.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// The runs that were begun; of a sweep, arm by arm with the baseline first.
+    /// Runs that were begun. For a sweep, arm by arm in table order.
     pub runs: Vec<Run>,
-    /// The sweep, and its arms over the runs.
+    /// The sweep and its arms, if the runs belong to one.
     pub sweep: Option<(SweepFolder, Vec<Arm>)>,
 }
 
@@ -30,10 +30,10 @@ impl From<Vec<Run>> for Selection {
 }
 
 impl Selection {
-    /// Reads one sweep, or all run folders.
+    /// Reads one sweep, or all the given run folders.
     ///
     /// # Errors
-    /// Every folder that holds no run; a sweep among other arguments; files that cannot be read.
+    /// If a folder holds no run, if a sweep is given together with other arguments, or if files cannot be read.
     pub fn read(paths: &[PathBuf]) -> Result<Self> {
         let sweeps: Vec<(&PathBuf, PathBuf)> = paths
             .iter()
@@ -51,7 +51,7 @@ impl Selection {
         }
     }
 
-    /// Reads the plan, every cell's end and every run that was begun.
+    /// Reads the plan, the end state of every cell and every run that was begun.
     fn sweep(path: &Path) -> Result<Self> {
         let folder = SweepFolder::read(path)?;
         if folder.plan.arms.is_empty() || folder.plan.seeds.is_empty() {
@@ -104,7 +104,7 @@ impl Selection {
     }
 }
 
-/// The decisions at the rungs of a halving, the last one first.
+/// Decisions at the rungs of successive halving, the last one first.
 struct Placed(Vec<Decision>);
 
 impl Placed {
@@ -114,7 +114,7 @@ impl Placed {
         Ok(Self(decisions))
     }
 
-    /// The last decided rung that an arm came to.
+    /// Returns the last decided rung that an arm reached.
     fn of(&self, arm: &str) -> Option<AtRung> {
         let (decision, place) = self.0.iter().find_map(|d| Some((d, d.place(arm)?)))?;
         let ranked = &decision.arms[place];
@@ -127,7 +127,8 @@ impl Placed {
     }
 }
 
-/// The arms as a table shows them: the baseline first; of a halving, those that came furthest, the best of them first.
+/// Returns the arms in table order: the baseline first. In successive halving, the arms that got furthest come first, the best of
+/// them leading.
 fn ordered<'a>(folder: &'a SweepFolder, rungs: &Placed) -> Result<Vec<&'a PlannedArm>> {
     let plan = &folder.plan;
     let mut ordered: Vec<&PlannedArm> = plan.arms.iter().collect();
@@ -161,7 +162,7 @@ fn ordered<'a>(folder: &'a SweepFolder, rungs: &Placed) -> Result<Vec<&'a Planne
     Ok(keyed.into_iter().map(|(_, _, arm)| arm).collect())
 }
 
-/// The last value of an arm that trains to its end, the mean over the seeds that are done.
+/// Returns the last value of an arm that trains to the end, averaged over its finished seeds.
 fn last_value(folder: &SweepFolder, arm: &PlannedArm) -> Result<Option<f64>> {
     let mut values = Vec::new();
     for &seed in &folder.plan.seeds {
@@ -180,7 +181,7 @@ fn last_value(folder: &SweepFolder, arm: &PlannedArm) -> Result<Option<f64>> {
     Ok((n > 0.0).then(|| values.iter().sum::<f64>() / n))
 }
 
-/// A cell of a sweep.
+/// A cell of a sweep: its run, or why there is none.
 enum Cell {
     Run(Box<Run>),
     Absent(Absent),

@@ -1,4 +1,4 @@
-//! Keys of a run that changed on its way: what its newest checkpoint says of them, and what `resolved.toml` says since.
+//! Settings that changed during a run, as recorded in its newest checkpoint and as seen in `resolved.toml` since then.
 
 use std::path::Path;
 
@@ -7,23 +7,23 @@ use serde_json::Value;
 use super::patience::newest_state;
 use crate::train::transfer::begins;
 
-/// A key that has had another value since a step.
+/// A key whose value changed at a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The last step with the old value.
     pub step: u64,
-    /// Dotted.
+    /// Dotted key.
     pub key: String,
-    /// The value until then; none where the key was not there.
+    /// Value up to that step; `None` if the key was absent.
     pub from: Option<String>,
-    /// The value since then.
+    /// Value after that step; `None` if the key is absent.
     pub to: Option<String>,
-    /// Whether a checkpoint was made with the new value.
+    /// Whether a checkpoint was saved with the new value.
     pub saved: bool,
 }
 
 impl Change {
-    /// `0.001 at 300`: the new value, and since when.
+    /// Formats the new value and its step: `0.001 at 300`.
     fn since(&self) -> String {
         let pending = if self.saved {
             ""
@@ -34,7 +34,7 @@ impl Change {
     }
 }
 
-/// `0.003 → 0.001 at 10 → 0.002 at 30`: the values of one key, from its changes in their order.
+/// Formats the successive values of one key from its changes, in order: `0.003 → 0.001 at 10 → 0.002 at 30`.
 pub fn values(changes: &[&Change]) -> String {
     let first = changes.first().map_or("–", |c| shown(c.from.as_ref()));
     let later: Vec<String> = changes
@@ -44,7 +44,7 @@ pub fn values(changes: &[&Change]) -> String {
     format!("{first}{}", later.concat())
 }
 
-/// The keys of some changes, each once, in the order in which they changed first.
+/// Returns the keys of the changes, each once, in the order of their first change.
 pub fn keys(changes: &[Change]) -> Vec<&str> {
     let mut keys: Vec<&str> = Vec::new();
     for change in changes {
@@ -55,12 +55,12 @@ pub fn keys(changes: &[Change]) -> Vec<&str> {
     keys
 }
 
-/// The changes of one key.
+/// Returns the changes of one key.
 pub fn of_key<'c>(changes: &'c [Change], key: &str) -> Vec<&'c Change> {
     changes.iter().filter(|c| c.key == key).collect()
 }
 
-/// Reads the changes of the run in a folder whose resolved experiment is `resolved`; none of a run of an earlier version.
+/// Reads the changes of the run in a folder whose resolved experiment is `resolved`; empty for runs of versions that record none.
 pub fn read(folder: &Path, resolved: &toml::Table) -> Vec<Change> {
     let Some((newest, state)) = newest_state(folder) else {
         return Vec::new();
@@ -80,7 +80,7 @@ pub fn read(folder: &Path, resolved: &toml::Table) -> Vec<Change> {
             });
         }
     }
-    // Earlier versions kept keys of the first weights among them, with paths that lead from elsewhere.
+    // Earlier versions also recorded keys of the initial weights, with paths relative to another folder.
     changes.retain(|change| !begins(&change.key));
     changes
 }
@@ -96,7 +96,7 @@ fn change(entry: &Value) -> Option<Change> {
     })
 }
 
-/// The value of a dotted key.
+/// Returns the value of a dotted key.
 fn value_of(table: &toml::Table, key: &str) -> Option<String> {
     let mut parts = key.split('.');
     let mut value = table.get(parts.next()?)?;
@@ -106,7 +106,7 @@ fn value_of(table: &toml::Table, key: &str) -> Option<String> {
     Some(plain(&value.to_string()))
 }
 
-/// A value of TOML as a person reads it: strings without their quotes.
+/// Returns a TOML value in readable form: strings lose their quotes.
 fn plain(value: &str) -> String {
     let inner = value.strip_prefix('"').and_then(|v| v.strip_suffix('"'));
     inner.unwrap_or(value).to_string()

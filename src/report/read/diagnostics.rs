@@ -1,8 +1,8 @@
-//! `diagnostics.jsonl` as series: what training looked like inside, part by part.
+//! Reads `diagnostics.jsonl` as series: internal quantities of training for each part of the network.
 //!
-//! A line is `{"step":50,"gradient_norm":{"blocks.0":1.2,"embedding":0.3},"update_ratio":{…}}`: each object is a quantity,
-//! a number for each part of the network. Lines that cannot be read are passed over, as a torn last one is; a value
-//! that is no number has no place.
+//! A line is `{"step":50,"gradient_norm":{"blocks.0":1.2,"embedding":0.3},"update_ratio":{…}}`: each object is a quantity
+//! with one number per part of the network. Unreadable lines, such as a truncated last one, are skipped, and so are values
+//! that are not numbers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,32 +12,32 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 
-/// The file in a run folder.
+/// File name of the diagnostics in a run folder.
 pub const FILE: &str = "diagnostics.jsonl";
 
-/// The quantities of one run.
+/// All quantities of one run.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
-    /// By name: what was measured, in the file's order.
+    /// Quantities by name, in the file's order.
     pub quantities: Vec<(String, Quantity)>,
 }
 
-/// One quantity of all parts over the steps.
+/// One quantity for all parts over the steps.
 #[derive(Clone, Debug, Default)]
 pub struct Quantity {
-    /// Parts, in the file's order.
+    /// Names of the parts, in the file's order.
     pub parts: Vec<String>,
-    /// Steps, rising.
+    /// Steps, in rising order.
     pub steps: Vec<u64>,
-    /// By part and step; NaN where nothing was measured.
+    /// Values, indexed by part and then by step; NaN if nothing was measured.
     pub values: Vec<Vec<f64>>,
 }
 
-/// Reads the diagnostics of a run folder; none when it has no such file. Long runs are thinned to `limit` steps, each the
-/// mean over its share of them.
+/// Reads the diagnostics of a run folder; `None` if it has no such file. Long runs are thinned to at most `limit` steps, each the
+/// mean over the steps it stands for.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// If the file cannot be read.
 pub fn read(run: &Path, limit: usize) -> Result<Option<Diagnostics>> {
     let path = run.join(FILE);
     match fs::read(&path) {
@@ -47,9 +47,9 @@ pub fn read(run: &Path, limit: usize) -> Result<Option<Diagnostics>> {
     }
 }
 
-/// The quantities of a file's text.
+/// Parses the quantities from a file's text, thinned to at most `limit` steps.
 pub fn parse(text: &str, limit: usize) -> Diagnostics {
-    // A run that went on after an interruption may have written steps again; the later line counts.
+    // A resumed run may have written some steps again; the later line counts.
     let mut lines: BTreeMap<u64, Map<String, Value>> = BTreeMap::new();
     for line in text.lines() {
         if let Ok(line) = serde_json::from_str::<Map<String, Value>>(line)
@@ -103,7 +103,7 @@ fn quantity(lines: &[(&u64, &Map<String, Value>)], name: &str, share: usize) -> 
             found.steps.push(**step);
         }
         for (values, (sum, n)) in found.values.iter_mut().zip(sums) {
-            // No measurement: 0 / 0, which is no number.
+            // Without a measurement this is 0 / 0, which is NaN.
             values.push(sum / n);
         }
     }

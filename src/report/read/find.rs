@@ -1,4 +1,4 @@
-//! Where a run folder is, and which one was meant when there is none.
+//! Locates run and sweep folders, and suggests the one that was meant if a path is neither.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use crate::error::{Fault, nearest};
 use crate::train::run_dir::RUNS;
 pub use crate::train::run_dir::locate;
 
-/// Where sweeps lie besides.
+/// Folder in which sweeps are looked for, besides the run folders' own.
 const SWEEPS: &str = "sweeps";
 
-/// The folder of a sweep: the path itself, or a bare name in `checkpoints/` or `sweeps/`; none when there is no plan.
+/// Returns the folder of a sweep: the path itself, or a bare name in `checkpoints/` or `sweeps/`; `None` if there is no plan.
 pub fn locate_sweep(path: &Path) -> Option<PathBuf> {
     let bare = path.components().count() == 1 && path.is_relative();
     let named = [RUNS, SWEEPS].map(|folder| Path::new(folder).join(path));
@@ -21,7 +21,7 @@ pub fn locate_sweep(path: &Path) -> Option<PathBuf> {
         .find(|folder| SweepFolder::is_one(folder))
 }
 
-/// Why `path` is no run folder, and which one is nearest.
+/// Explains why `path` is not a run folder, and suggests the one with the nearest name.
 pub fn not_a_run(path: &Path, folder: &Path) -> Fault {
     let inside = runs_in(folder);
     let what = if !folder.exists() {
@@ -78,12 +78,12 @@ pub fn not_a_run(path: &Path, folder: &Path) -> Fault {
     Fault::new(format!("{}: {what}{remedy}", path.display()))
 }
 
-/// Names of the run folders inside a folder, sorted; none when it cannot be read.
+/// Returns the sorted names of the run folders inside a folder; empty if it cannot be read.
 fn runs_in(folder: &Path) -> Vec<String> {
     folders_in(folder, |path| path.join("resolved.toml").is_file())
 }
 
-/// Names of the folders of sweeps inside a folder, sorted; none when it cannot be read.
+/// Returns the sorted names of the sweep folders inside a folder; empty if it cannot be read.
 fn sweeps_in(folder: &Path) -> Vec<String> {
     folders_in(folder, SweepFolder::is_one)
 }

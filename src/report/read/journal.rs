@@ -1,12 +1,15 @@
-//! `metrics.jsonl` as series: for each split and metric, values by step.
+//! Reads the journal of a run (`metrics.jsonl`) as series: for each split and metric, values by step.
 //!
 //! A line is `{"step":200,"split":"valid","loss":1.92,…}`. Every numeric key is a metric; other keys are
-//! ignored. `null`, `NaN` and `Infinity` are kept as NaN, the mark of a diverged run. A line with `"skipped":true` tells
-//! of a step that was not taken: it counts as a step and has no value in any series.
-//! An evaluation of a part of its split says so in `part`; one of the whole split that others read a part of has the
-//! values of that part in `of_part`: these are the series', which compare, and its own are the whole values.
-//! The last line may be torn (the writer was killed); any other line that cannot be read is counted and skipped. Where steps go back,
-//! a resumed run wrote them again, and the later line counts.
+//! ignored. `null`, `NaN` and `Infinity` are kept as NaN, the mark of a diverged run. A line with `"skipped":true` reports
+//! a step that was not taken: it counts as a step but adds no value to any series.
+//!
+//! An evaluation of part of its split describes that part in `part`. An evaluation of the whole split, if others read only a
+//! part, repeats the values of that part in `of_part`. Those go into the series, so that the points are comparable; its own
+//! values are kept as the values of the whole split.
+//!
+//! The last line may be incomplete (the writer was killed). Any other unreadable line is counted and skipped. If steps go
+//! back, a resumed run wrote them again, and the later line counts.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +19,18 @@ use super::tail::Lines;
 /// A value at an optimizer step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Optimizer steps done.
+    /// Number of optimizer steps done.
     pub step: u64,
-    /// The metric's value; NaN where the journal has none that is finite.
+    /// Value of the metric; NaN if the journal has no finite one.
     pub value: f64,
 }
 
-/// Values of a whole split at a step.
+/// Metric values of a whole split at a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Whole {
-    /// Optimizer steps done.
+    /// Number of optimizer steps done.
     pub step: u64,
-    /// By metric.
+    /// Values by metric.
     pub values: BTreeMap<String, f64>,
 }
 
@@ -35,20 +38,20 @@ pub struct Whole {
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     splits: BTreeMap<String, BTreeMap<String, Vec<Point>>>,
-    /// The splits whose series are of a part, with the part in words where an evaluation says it.
+    /// Splits whose series cover only a part, each with the description of that part if an evaluation gives it.
     parts: BTreeMap<String, Option<String>>,
-    /// The newest values of a whole split of whose part the series are.
+    /// Newest values of the whole split, for splits whose series cover only a part.
     wholes: BTreeMap<String, Whole>,
-    /// Lines, other than a torn last one, that are not JSON objects with a step.
+    /// Number of lines, other than an incomplete last one, that are not JSON objects with a step.
     pub unreadable: usize,
-    /// The largest step of any line.
+    /// Largest step of any line.
     pub last_step: u64,
-    /// How often values were written again from an earlier step on.
+    /// Number of lines that overwrote values of the same or a later step.
     pub rewinds: usize,
 }
 
 impl Journal {
-    /// Reads the text of a `metrics.jsonl`.
+    /// Parses the text of a `metrics.jsonl`.
     pub fn parse(text: &str) -> Self {
         let mut journal = Self::default();
         for raw in text.split_inclusive('\n') {
@@ -66,7 +69,7 @@ impl Journal {
         journal
     }
 
-    /// The values of one metric on one split by rising step; empty when it was never written.
+    /// Returns the values of one metric on one split by rising step; empty if it was never written.
     pub fn series(&self, split: &str, metric: &str) -> &[Point] {
         self.splits
             .get(split)
@@ -74,7 +77,7 @@ impl Journal {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// The names of the metrics on a split.
+    /// Returns the names of the metrics on a split.
     pub fn metrics(&self, split: &str) -> impl Iterator<Item = &str> {
         self.splits
             .get(split)
@@ -82,29 +85,29 @@ impl Journal {
             .flat_map(|m| m.keys().map(String::as_str))
     }
 
-    /// Whether the series of a split are of a part of it.
+    /// Whether the series of a split cover only a part of it.
     pub fn is_of_part(&self, split: &str) -> bool {
         self.parts.contains_key(split)
     }
 
-    /// The part of a split that its series are of, in words; none where they are of all of it or where no evaluation says the
+    /// Returns the description of the part that a split's series cover; `None` if they cover all of it or no evaluation describes the
     /// part.
     pub fn part(&self, split: &str) -> Option<&str> {
         self.parts.get(split)?.as_deref()
     }
 
-    /// The values of the whole split at the last step of the series, where the series are of a part.
+    /// Returns the values of the whole split at the last step of the series, if the series cover only a part.
     pub fn whole(&self, split: &str) -> Option<&Whole> {
         let last = self.series(split, "loss").last()?.step;
         self.wholes.get(split).filter(|whole| whole.step == last)
     }
 
-    /// The splits that have values.
+    /// Returns the names of the splits that have values.
     pub fn splits(&self) -> impl Iterator<Item = &str> {
         self.splits.keys().map(String::as_str)
     }
 
-    /// Takes in the next line.
+    /// Adds the next line.
     pub fn push(&mut self, line: &Line<'_>) {
         self.last_step = self.last_step.max(line.step);
         if let Some(part) = &line.part {
@@ -117,7 +120,7 @@ impl Journal {
                 values: values.collect(),
             };
             self.wholes.insert(line.split.to_string(), whole);
-            // Only evaluations that read nothing else say the part in words.
+            // Only evaluations that read nothing but the part describe it in words.
             entry(&mut self.parts, &line.split);
         }
         let metrics = entry(&mut self.splits, &line.split);

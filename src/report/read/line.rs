@@ -1,33 +1,33 @@
-//! A line of `metrics.jsonl`: its step, its split, its numbers, and what it says in words.
+//! Parsing of one line of `metrics.jsonl`: its step, split, numbers and texts.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// A line, borrowed from its text.
+/// A parsed line, borrowed from its text.
 #[derive(Debug)]
 pub struct Line<'a> {
-    /// Optimizer steps done.
+    /// Number of optimizer steps done.
     pub step: u64,
-    /// `train`, `valid`, `test`; `note` of a line in words.
+    /// Split: `train`, `valid` or `test`; `note` for a line of text.
     pub split: Cow<'a, str>,
-    /// Whether it tells of a step that was left out.
+    /// Whether the line reports a step that was skipped.
     pub skipped: bool,
-    /// Whether it is the last line of a run whose loss stopped being a number.
+    /// Whether the line is the last one of a run whose loss stopped being finite.
     pub diverged: bool,
-    /// What it says in words.
+    /// Text of the note, if the line has one.
     pub note: Option<Cow<'a, str>>,
-    /// The part of the split that was read, in words.
+    /// Description of the part of the split that was read.
     pub part: Option<Cow<'a, str>>,
-    /// The values of the part that other evaluations read, of a line about all of a split.
+    /// For an evaluation of a whole split, the values of the part that other evaluations read.
     pub of_part: Vec<(Cow<'a, str>, f64)>,
-    /// Every number by its name.
+    /// All numbers of the line, by name.
     pub numbers: Vec<(Cow<'a, str>, f64)>,
 }
 
-/// Reads a line: strict JSON first, then with Python's names for what JSON cannot say. None of a text that is no object with
-/// a step.
+/// Parses a line, first as strict JSON, then with Python's names for values that JSON cannot express. Returns `None` if the text is
+/// not an object with a step.
 pub fn parse(line: &str) -> Option<Line<'_>> {
     if let Ok(parsed) = serde_json::from_str(line) {
         return Some(parsed);
@@ -103,7 +103,7 @@ impl<'de> Visitor<'de> for LineVisitor {
     }
 }
 
-/// A string, borrowed where it has no escapes.
+/// A string, borrowed if it has no escapes.
 struct Text<'a>(Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Text<'de> {
@@ -117,7 +117,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
     }
 }
 
-/// A value of a journal's line.
+/// A value in a journal line.
 enum Scalar<'a> {
     Number(f64),
     Text(Cow<'a, str>),

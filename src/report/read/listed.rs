@@ -1,5 +1,5 @@
-//! The runs and sweeps below a folder, each run in short: what it is, where it stands. Looked at again, a run costs the
-//! lines that its journal has grown by.
+//! Finds the runs and sweeps below a folder and summarises each run: its settings and its state. Refreshing a run reads only
+//! the lines added to its journal since the last look.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,24 +14,24 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::train::{checkpoint, run_dir};
 
-/// Folders below the one that is named; a sweep's runs lie three deep.
+/// Maximum depth of the search; a sweep's runs are three levels deep.
 const DEEPEST: usize = 5;
-/// Bytes of a `resolved.toml` or a `scores.json` at most.
+/// Maximum size of a `resolved.toml` or a `scores.json` in bytes.
 const MOST: u64 = 1 << 22;
 
-/// The state of a model that was imported.
+/// State of an imported model.
 pub const IMPORTED: &str = "imported";
 
-/// What lies below a folder.
+/// The run and sweep folders below a folder.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// Folders of runs.
+    /// Run folders.
     pub runs: Vec<PathBuf>,
-    /// Folders of sweeps.
+    /// Sweep folders.
     pub sweeps: Vec<PathBuf>,
 }
 
-/// Looks for runs and sweeps below a folder, links left out.
+/// Finds runs and sweeps below a folder; symbolic links are not followed.
 pub fn find(folder: &Path) -> Found {
     let mut found = Found::default();
     look(folder, DEEPEST, &mut found);
@@ -50,31 +50,31 @@ fn look(folder: &Path, deep: usize, found: &mut Found) {
         return;
     };
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        // The type of a link is that of the link: it may lead back here.
+        // A symbolic link is not a directory here, so a link that leads back cannot cause a loop.
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             look(&entry.path(), deep, found);
         }
     }
 }
 
-/// What a run is, of its `resolved.toml`.
+/// Description of a run from its `resolved.toml`.
 #[derive(Clone, Debug)]
 pub struct Heading {
     /// `name` of the experiment, else the folder's name.
     pub name: String,
     /// `seed` of the experiment.
     pub seed: Option<String>,
-    /// The kind of its task.
+    /// Kind of the task.
     pub task: Option<String>,
-    /// Steps that the experiment asks for.
+    /// Number of training steps in the experiment.
     pub steps: Option<u64>,
-    /// Steps between evaluations.
+    /// Number of steps between evaluations.
     pub eval_every: Option<u64>,
-    /// The metric that decides which checkpoint is the best.
+    /// Metric that decides which checkpoint is the best.
     pub best_by: String,
-    /// Evaluations without improvement after which it stops early.
+    /// Number of evaluations without improvement after which the run stops early.
     pub patience: Option<u64>,
-    /// Whether it has no data, as a model that was imported.
+    /// Whether the run has no data, as an imported model.
     pub imported: bool,
 }
 
@@ -111,32 +111,32 @@ impl Heading {
     }
 }
 
-/// A run in short.
+/// Summary of a run.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// The folder.
+    /// Run folder.
     pub path: PathBuf,
-    /// What it is, or why that cannot be read.
+    /// Description of the run, or the reason why it cannot be read.
     pub heading: std::result::Result<Heading, String>,
-    /// What its journal says.
+    /// Current state according to the journal.
     pub standing: Standing,
-    /// Whether a process trains in it.
+    /// Whether a process is training in the folder.
     pub training: bool,
-    /// When its journal was last written.
+    /// Time of the last write to the journal.
     pub written: Option<SystemTime>,
-    /// How the sweep that it belongs to says it ended.
+    /// How the run ended, as recorded by its sweep.
     pub ending: Option<Ending>,
-    /// Whether early stopping ended it.
+    /// Whether early stopping ended the run.
     stopped_early: bool,
-    /// Whether it took its last step and was ended before that was saved.
+    /// Whether the run ended after its last step but before saving it.
     unsaved: bool,
     tail: Tail,
-    /// Length and time of `resolved.toml` at the last look.
+    /// Length and modification time of `resolved.toml` at the last look.
     seen: Option<(u64, SystemTime)>,
 }
 
 impl Listed {
-    /// Looks at the run in a folder.
+    /// Reads the run in a folder.
     pub fn read(path: PathBuf) -> Self {
         let mut run = Self {
             path,
@@ -154,7 +154,7 @@ impl Listed {
         run
     }
 
-    /// Looks again: what changed since is read.
+    /// Refreshes the summary by reading only what changed since.
     pub fn refresh(&mut self) {
         let about = self.path.join(run_dir::RESOLVED).symlink_metadata();
         let seen = about
@@ -192,8 +192,8 @@ impl Listed {
         ended && heading.patience.is_some_and(is_out)
     }
 
-    /// Where it stands: imported and never trained, in training, at its end, diverged, failed, stopped at a rung of a
-    /// halving, or stopped on the way.
+    /// Returns the run's state: `imported` (and never trained), `training`, `done`, `diverged`, `failed`, `stopped at a rung` (of
+    /// successive halving), `stopped early`, `stopped` or `unreadable`.
     pub fn state(&self) -> &'static str {
         let Ok(heading) = &self.heading else {
             return "unreadable";
@@ -212,13 +212,13 @@ impl Listed {
         }
     }
 
-    /// The best validation value of the metric that decides, and its name.
+    /// Returns the name and best validation value of the metric that decides the best checkpoint.
     pub fn score(&self) -> Option<(&str, Best)> {
         let metric = self.heading.as_ref().ok()?.best_by.as_str();
         Some((metric, self.standing.best(metric)?))
     }
 
-    /// The task's own metric: the one that evaluations are compared by, else the first that is not the loss's.
+    /// Returns the task's own metric: the one that decides the best checkpoint, or, if that is the loss, the first that does not belong to it.
     pub fn own_metric(&self) -> Option<&str> {
         let decides = self.heading.as_ref().ok()?.best_by.as_str();
         match decides {
@@ -227,20 +227,20 @@ impl Listed {
         }
     }
 
-    /// Seconds from its last line to its end, while it trains.
+    /// Returns the estimated seconds from the last journal line to the end of the run, while it trains.
     pub fn left_s(&self) -> Option<f64> {
         let heading = self.heading.as_ref().ok().filter(|_| self.training)?;
         self.standing.left_s(heading.steps?, heading.eval_every)
     }
 }
 
-/// Whether a run has a folder of checkpoints, and none in it of its last step.
+/// Whether a run has a folder of checkpoints, but none of its last step.
 fn lacks_checkpoint(run: &Path, last: u64) -> bool {
     let saved = checkpoint::steps(run);
     run_dir::steps_of(run).is_dir() && saved.last().is_none_or(|step| *step < last)
 }
 
-/// How the sweep around a cell's folder says that it ended.
+/// Reads how a cell ended from the ledger of the sweep around its folder.
 fn ending(run: &Path) -> Option<Ending> {
     let (arm, seed) = (run.parent()?, run.file_name()?.to_str()?);
     let cells = arm.parent().filter(|cells| cells.ends_with(sweep::CELLS))?;

@@ -1,4 +1,4 @@
-//! Reading run folders and the folders of sweeps.
+//! Reading run folders and sweep folders.
 
 pub mod changes;
 pub mod diagnostics;

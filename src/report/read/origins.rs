@@ -1,6 +1,6 @@
-//! What a run was made from beside its settings: the files of its data (`files.json`), the weights that it began from
-//! (`init.json`), its teacher or reference (`teacher.json`), the run that rewards it (`reward.json`). Each is known by the SHA-256 of its content, wherever it lies.
-//! Of a file whose content changed while the run was on its way (`resume --other-data`) each content is one.
+//! The inputs of a run beside its settings: its data files (`files.json`), the weights it began from (`init.json`), its teacher
+//! or reference (`teacher.json`) and the run that rewards it (`reward.json`). Each is identified by the SHA-256 of its content,
+//! wherever it is stored. If a file's content changed during the run (`resume --other-data`), each content is a separate origin.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,28 +15,28 @@ use crate::train::checkpoint;
 use crate::train::run_dir::{FILES, REWARD, TEACHER};
 use crate::train::transfer::INIT;
 
-/// The keys of a run that stands frozen beside another one, each with that of its checkpoint.
+/// Keys that name a frozen run (teacher or reference), each with the key of its checkpoint.
 const FROZEN: [(&str, &str); 2] = [
     ("task.teacher", "task.teacher_checkpoint"),
     ("task.reference", "task.reference_checkpoint"),
 ];
-/// Those of a run that gives rewards.
+/// Key that names the run of the reward model, with the key of its checkpoint.
 const REWARDING: [(&str, &str); 1] = [("task.reward.path", "task.reward.checkpoint")];
 
-/// One of them.
+/// One input of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The key that names it: `data.path`, `init.from`, `task.teacher`. A key that names several files has as many.
+    /// Key that names the input: `data.path`, `init.from`, `task.teacher`. A key that names several files has several origins.
     pub key: String,
-    /// Where it lay; of weights also the checkpoint that was asked for.
+    /// Path of the input; for weights followed by the requested checkpoint.
     pub place: String,
-    /// SHA-256 of its content, in hexadecimal.
+    /// SHA-256 of the content, in hexadecimal.
     pub sha256: String,
-    /// Whether each seed has one of its own, as runs that begin from the run of their seed.
+    /// Whether each seed has its own content, as for runs that begin from the run of their seed.
     pub of_seed: bool,
-    /// The last step that was taken with it; none of what the run reads now.
+    /// Last step that used this content; `None` if the run still uses it.
     pub until: Option<u64>,
-    /// Its name with the beginning of its sum.
+    /// Name followed by the first digits of the hash.
     shown: String,
 }
 
@@ -53,15 +53,15 @@ impl Origin {
     }
 }
 
-/// The beginning of a sum, enough to tell it from others.
+/// Returns the first eight digits of a hash, enough to tell it from others.
 pub fn short(sha256: &str) -> &str {
     sha256.get(..8).unwrap_or(sha256)
 }
 
-/// Reads those of the run in a folder; a run of an earlier version lacks some.
+/// Reads the origins of the run in a folder; runs of earlier versions lack some.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// If a file cannot be read.
 pub fn read(folder: &Path, settings: &[(String, String)]) -> Result<Vec<Origin>> {
     let (files, weights) = (
         optional_json(&folder.join(FILES))?,
@@ -82,7 +82,7 @@ fn text<'v>(value: &'v Value, name: &str) -> Option<&'v str> {
     value.get(name)?.as_str()
 }
 
-/// The contents of a file, the one that the run reads now last.
+/// Returns the contents that a file had during the run, the current one last.
 fn file(file: &Value) -> Vec<Origin> {
     let content = |print: &Value| {
         let (key, path, sum) = (
@@ -116,7 +116,7 @@ fn beginning(folder: &Path, begun: &Value) -> Option<Origin> {
     })
 }
 
-/// The run that stood frozen beside another one, by the first of these keys that names it; each with the key of its checkpoint.
+/// Returns the frozen run that the first of these keys in the settings names; each key comes with the key of its checkpoint.
 fn frozen(
     folder: &Path,
     print: &Value,
@@ -138,7 +138,7 @@ fn frozen(
     ))
 }
 
-/// The whole path of a run that the run in a folder names; as it is named where it is gone.
+/// Returns the absolute path of a run named by the run in `folder`, or the name itself if that run is gone.
 fn whole(folder: &Path, run: &str) -> String {
     let whole = folder.join(run).canonicalize();
     whole.map_or(run.to_string(), |whole| whole.display().to_string())
@@ -149,8 +149,8 @@ fn name_of(path: &str) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Puts the names and the sums of contents in the place of paths: the same content is the same wherever it lies, and runs in
-/// folders of another depth write another path to it. Of what each seed has one of its own the path stays.
+/// Replaces paths in the settings by names and hashes of the contents. The same content counts as equal wherever it is stored, and
+/// runs at different folder depths write different relative paths to it. Paths of contents that each seed has its own of are kept.
 pub fn known_by_content(origins: &[Origin], settings: &mut [(String, String)]) {
     for (key, value) in settings {
         let now = |o: &&Origin| o.key == *key && !o.of_seed && o.until.is_none();
@@ -162,7 +162,7 @@ pub fn known_by_content(origins: &[Origin], settings: &mut [(String, String)]) {
     }
 }
 
-/// The contents that changed while the run in a folder was on its way, as changes of the keys that name them.
+/// Returns the contents that changed during the run in a folder, as changes of the keys that name them.
 pub fn changes(folder: &Path, origins: &[Origin]) -> Vec<Change> {
     let newest = checkpoint::steps(folder).pop().unwrap_or(0);
     let changed: BTreeSet<(u64, &str)> = origins
@@ -171,7 +171,7 @@ pub fn changes(folder: &Path, origins: &[Origin]) -> Vec<Change> {
         .collect();
     let change = |(step, key): (u64, &str)| {
         let own: Vec<&Origin> = origins.iter().filter(|o| o.key == key).collect();
-        // Each file of the key ends with what the run reads now.
+        // The origins of each file of the key end with its current content.
         let content = |is_read: fn(u64, u64) -> bool| {
             let read = |o: &&&Origin| o.until.is_none_or(|until| is_read(until, step));
             let files = own.split_inclusive(|o| o.until.is_none());

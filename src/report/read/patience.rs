@@ -1,5 +1,5 @@
-//! Whether early stopping ended a run. The scores of its end say so, and others than the run itself write such scores (`eval`):
-//! its newest checkpoint says how many evaluations it has waited for.
+//! Determines whether early stopping ended a run. Final scores alone do not prove it, because `eval` writes such scores too; the
+//! newest checkpoint records the number of evaluations without improvement.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crate::files;
 use crate::train::checkpoint;
 use crate::train::run_dir::steps_of;
 
-/// Bytes of a checkpoint's state at most.
+/// Maximum size of a checkpoint's `state.json` in bytes.
 const MOST: u64 = 64 << 20;
 
-/// The bookkeeping of the newest checkpoint of a run, with its step; none where there is no such file.
+/// Returns the step and the `state.json` of a run's newest checkpoint; `None` if there is no such file.
 pub fn newest_state(run: &Path) -> Option<(u64, Map<String, Value>)> {
     let newest = checkpoint::steps(run).pop()?;
     let path = steps_of(run).join(checkpoint::name(newest));
@@ -20,7 +20,7 @@ pub fn newest_state(run: &Path) -> Option<(u64, Map<String, Value>)> {
     Some((newest, serde_json::from_str(&text).unwrap_or_default()))
 }
 
-/// Whether a run has waited for as many evaluations as its patience allows. Where no checkpoint tells, its scores decide.
+/// Whether a run has used up its patience. Without a checkpoint that records it, this is true and the scores decide.
 pub fn is_out(run: &Path, patience: u64) -> bool {
     let waited = newest_state(run).and_then(|(_, state)| {
         let waited = state.get("evaluations_without_improvement")?;

@@ -1,9 +1,9 @@
-//! Rates that follow the present: sums of which the past fades.
+//! Exponentially decayed rates, which follow recent observations.
 
-/// Seconds after which an observation counts 1/e of a new one.
+/// Time constant in seconds: after it an observation weighs 1/e of a new one.
 const MEMORY: f64 = 30.0;
 
-/// Amount by time, over the last half minute or so; from the first observation on.
+/// Amount per second over about the last half minute, available from the first observation on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rate {
     amount: f64,
@@ -11,14 +11,14 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// So much was done in so many seconds.
+    /// Adds an amount that was done within the given seconds.
     pub fn add(&mut self, amount: f64, seconds: f64) {
         let kept = (-seconds.max(0.0) / MEMORY).exp();
         self.amount = self.amount * kept + amount;
         self.seconds = self.seconds * kept + seconds.max(0.0);
     }
 
-    /// Amount a second, once there is one.
+    /// Returns the amount per second; `None` before the first observation.
     pub fn per_second(&self) -> Option<f64> {
         (self.seconds > 0.0 && self.amount > 0.0).then(|| self.amount / self.seconds)
     }

@@ -1,4 +1,4 @@
-//! `resolved.toml`: the experiment of a run with every value spelled out.
+//! Reads `resolved.toml`: the experiment of a run with every value spelled out.
 
 use std::fs;
 use std::path::Path;
@@ -6,25 +6,25 @@ use std::path::Path;
 use crate::error::{Error, Fault, Result};
 use crate::train::run_dir::RESOLVED;
 
-/// Whether a folder has one.
+/// Whether a folder has a `resolved.toml`.
 pub fn is_in(folder: &Path) -> bool {
     folder.join(RESOLVED).is_file()
 }
 
-/// The experiment of the run in a folder.
+/// Reads the experiment of the run in a folder.
 ///
 /// # Errors
-/// A file that cannot be read; one that is no TOML, with the line.
+/// If the file cannot be read, or is not TOML (with the line).
 pub fn read(folder: &Path) -> Result<toml::Table> {
     let path = folder.join(RESOLVED);
     let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
     parse(&path, &String::from_utf8_lossy(&bytes))
 }
 
-/// The experiment of a text that lies at `path`.
+/// Parses an experiment from the text of the file at `path`.
 ///
 /// # Errors
-/// A text that is no TOML, with the line.
+/// If the text is not TOML (with the line).
 pub fn parse(path: &Path, text: &str) -> Result<toml::Table> {
     text.parse().map_err(|e: toml::de::Error| {
         let before = e.span().and_then(|span| text.get(..span.start));
@@ -33,13 +33,13 @@ pub fn parse(path: &Path, text: &str) -> Result<toml::Table> {
     })
 }
 
-/// The name of a run whose experiment has none: its folder's.
+/// Returns the default name of a run: that of its folder.
 pub fn name_of(folder: &Path) -> String {
     let name = folder.file_name().unwrap_or(folder.as_os_str());
     name.to_string_lossy().into_owned()
 }
 
-/// Every leaf of a TOML value by dotted key; lists of tables are numbered, other lists are one value.
+/// Collects every leaf of a TOML value by dotted key. Lists of tables are numbered; other lists are one value.
 pub fn flatten(prefix: &str, value: &toml::Value, out: &mut Vec<(String, String)>) {
     let key = |part: &str| {
         if prefix.is_empty() {

@@ -1,6 +1,6 @@
-//! A run folder in short: its settings, its curves, how far it came. Reads `resolved.toml`, `files.json`, `init.json`,
-//! `teacher.json`, `metrics.jsonl`, `scores.json`, `machine.json`, the end of `samples.jsonl` and of a checkpoint its
-//! `state.json`; never weights.
+//! Summary of a run folder: its settings, curves and progress. Reads `resolved.toml`, `files.json`, `init.json`,
+//! `teacher.json`, `reward.json`, `metrics.jsonl`, `scores.json`, `machine.json`, the end of `samples.jsonl` and the
+//! `state.json` of a checkpoint; never weights.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,65 +22,65 @@ use crate::train::{run_dir, run_files};
 /// The summary of a run folder.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The folder, as the user named it.
+    /// Run folder, as the user named it.
     pub path: PathBuf,
-    /// Its name in reports: its path, or for a cell of a sweep its path within the sweep.
+    /// Name in reports: the path, or for a cell of a sweep the path within the sweep.
     pub title: String,
-    /// How the sweep that it belongs to says it ended.
+    /// How the run ended, as recorded by its sweep.
     pub ending: Option<Ending>,
     /// `name` of the experiment, else the folder's name.
     pub name: String,
     /// `seed` of the experiment.
     pub seed: Option<String>,
-    /// Every setting of `resolved.toml` by its dotted key, in the file's order; one that changed on the way with all its
+    /// All settings of `resolved.toml` by dotted key, in the file's order. A setting that changed during the run shows all its
     /// values.
     pub settings: Vec<(String, String)>,
-    /// The settings, and the contents of files, that changed on the way.
+    /// Settings and file contents that changed during the run.
     pub changes: Vec<Change>,
-    /// Whether its `resolved.toml` is another one than the run's manifest says.
+    /// Whether `resolved.toml` differs from the one recorded in the run's manifest.
     pub edited: bool,
-    /// What it was made from: files of data, initial weights, a teacher.
+    /// Inputs of the run: data files, initial weights, a teacher.
     pub origins: Vec<Origin>,
-    /// Steps that the experiment asks for (`train.steps`).
+    /// Number of training steps in the experiment (`train.steps`).
     pub steps: Option<u64>,
-    /// Whether it has waited for as many evaluations as it may (`train.patience`).
+    /// Whether the run has used up its patience (`train.patience`).
     pub out_of_patience: bool,
-    /// The curves.
+    /// Curves from `metrics.jsonl`.
     pub journal: Journal,
-    /// `scores.json`: split, metric, value.
+    /// Values of `scores.json` by split and metric.
     pub scores: BTreeMap<String, BTreeMap<String, f64>>,
-    /// The step that the scores of a split were made at.
+    /// Step at which the scores of each split were computed.
     pub scored_at: BTreeMap<String, u64>,
-    /// `machine.json`, flattened to dotted keys.
+    /// Values of `machine.json`, flattened to dotted keys.
     pub machine: BTreeMap<String, String>,
-    /// The newest samples, oldest first: (key, text) of each.
+    /// Newest samples, oldest first, each as (key, text) pairs.
     pub samples: Vec<Vec<(String, String)>>,
 }
 
 impl Run {
-    /// The values of a metric on a split by step.
+    /// Returns the values of a metric on a split by step.
     pub fn series(&self, split: &str, metric: &str) -> &[Point] {
         self.journal.series(split, metric)
     }
 
-    /// The step at which the loss stopped being a number and never was one again; the last step where the sweep
-    /// says that it diverged and the journal does not.
+    /// Returns the step from which on the loss is never finite again. If only the sweep says that the run diverged and the
+    /// journal does not, the last step.
     pub fn diverged(&self) -> Option<u64> {
         let told = self.ended(EndState::Diverged);
         self.lost().or(told.then_some(self.journal.last_step))
     }
 
-    /// Whether the sweep says that it ended like this.
+    /// Whether the sweep records this end state.
     fn ended(&self, state: EndState) -> bool {
         self.ending.as_ref().is_some_and(|e| e.state == state)
     }
 
-    /// Whether it ended with an error.
+    /// Whether the run ended with an error.
     pub fn failed(&self) -> bool {
         self.ended(EndState::Failed)
     }
 
-    /// Whether it was stopped at a rung of a halving.
+    /// Whether the run was stopped at a rung of successive halving.
     pub fn left_behind(&self) -> bool {
         self.ended(EndState::Stopped)
     }
@@ -99,14 +99,14 @@ impl Run {
             .min()
     }
 
-    /// Whether early stopping ended the run: it has waited as long as it may (`train.patience`) and its final scores are written.
+    /// Whether early stopping ended the run: its patience (`train.patience`) is used up and its final scores are written.
     pub fn stopped_early(&self) -> bool {
         let short = self.steps.is_some_and(|of| self.journal.last_step < of);
         self.out_of_patience && short && self.scores.contains_key("valid")
     }
 
-    /// How far the run came: `done`, `stopped early at step 700`, `step 200 of 1000`, `diverged at step 300`,
-    /// `failed at step 100: reason`, and whether it was never evaluated.
+    /// Describes how far the run got: `done`, `stopped early at step 700`, `step 200 of 1000`, `diverged at step 300`,
+    /// `failed at step 100: reason`; with `, never evaluated` appended if that is so.
     pub fn state(&self) -> String {
         let step = self.journal.last_step;
         if let Some(ending) = self.ending.as_ref().filter(|_| self.failed()) {
@@ -126,14 +126,14 @@ impl Run {
         state
     }
 
-    /// Whether the run came to its end, and with a loss that is a number.
+    /// Whether the run finished with a finite loss.
     pub fn done(&self) -> bool {
         let whole = self.steps.is_none_or(|of| self.journal.last_step >= of);
         let ended_ill = self.diverged().is_some() || self.failed() || self.left_behind();
         !ended_ill && (whole || self.stopped_early())
     }
 
-    /// Items (tokens or images) per second: the median over the journal, which a pause does not move.
+    /// Returns the items (tokens or images) per second: the median over the journal, which a pause does not shift.
     pub fn items_per_s(&self) -> Option<f64> {
         let mut rates: Vec<f64> = self
             .series("train", "items_per_s")
@@ -145,13 +145,13 @@ impl Run {
         rates.get(rates.len() / 2).copied()
     }
 
-    /// Items (tokens or images) that the run has seen.
+    /// Returns the number of items (tokens or images) that the run has seen.
     pub fn items(&self) -> Option<f64> {
         let last = self.series("train", "items").last()?;
         Some(last.value).filter(|n| n.is_finite())
     }
 
-    /// Wall time of the run in seconds.
+    /// Returns the wall time of the run in seconds.
     pub fn elapsed_s(&self) -> Option<f64> {
         ["train", "valid"]
             .iter()
@@ -162,11 +162,11 @@ impl Run {
     }
 }
 
-/// Reads all run folders, in parallel, in the order given; every folder that is not one is a fault.
-/// A bare name that is no folder here is looked for in `checkpoints/`.
+/// Reads all run folders in parallel and returns them in the order given; every folder that is not a run is a fault.
+/// A bare name that is not a folder here is looked for in `checkpoints/`.
 ///
 /// # Errors
-/// Every folder that holds no run, and files of a run that cannot be read.
+/// If folders hold no run (all of them are listed), if two paths are the same folder, or if files of a run cannot be read.
 pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Run>> {
     require_different(paths)?;
     let read: Vec<Result<Run>> = paths.par_iter().map(|path| read(path)).collect();
@@ -185,7 +185,7 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Run>> {
     }
 }
 
-/// An error where two of the paths are one folder, whose results would count twice.
+/// Returns an error if two of the paths are the same folder, whose results would count twice.
 fn require_different(paths: &[PathBuf]) -> Result<()> {
     let mut seen = BTreeMap::new();
     for path in paths {
@@ -206,7 +206,7 @@ fn require_different(paths: &[PathBuf]) -> Result<()> {
 /// Reads one run folder.
 ///
 /// # Errors
-/// A folder that holds no run, with the nearest that does; files of a run that cannot be read.
+/// If the folder holds no run (with the nearest one that does), or if files of the run cannot be read.
 pub fn read(path: &Path) -> Result<Run> {
     let folder = locate(path);
     if !resolved::is_in(&folder) {
@@ -263,7 +263,7 @@ fn read_text(path: &Path) -> Result<String> {
         .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
 }
 
-/// The text of a file that need not exist.
+/// Returns the text of a file; empty if it does not exist.
 fn optional_text(path: &Path) -> Result<String> {
     if path.exists() {
         read_text(path)
@@ -272,7 +272,7 @@ fn optional_text(path: &Path) -> Result<String> {
     }
 }
 
-/// The JSON of a file that need not exist; null when it does not, or is half-written.
+/// Returns the JSON of a file; null if it does not exist or is only partly written.
 pub(super) fn optional_json(path: &Path) -> Result<serde_json::Value> {
     Ok(serde_json::from_str(&optional_text(path)?).unwrap_or_default())
 }

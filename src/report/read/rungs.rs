@@ -7,52 +7,52 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::PathBuf;
 
-/// The rungs of a plan, in order.
+/// The planned rungs of successive halving.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rungs {
-    /// Of so many arms one is promoted.
+    /// Reduction factor: one of `eta` arms is promoted.
     pub eta: u64,
-    /// The rungs; the arms that pass the last one train to their last step.
+    /// Rungs in order; the arms that pass the last one train to their last step.
     pub rungs: Vec<Rung>,
 }
 
-/// A step at which arms wait for each other.
+/// A step at which arms wait for each other and the best are promoted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rung {
-    /// The step.
+    /// Training step of the rung.
     pub step: u64,
-    /// How many arms are promoted, at most.
+    /// Maximum number of promoted arms.
     pub keep: usize,
 }
 
-/// How a rung was decided.
+/// The decision at a rung.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decision {
-    /// Its number, from 1.
+    /// Number of the rung, from 1.
     pub rung: usize,
-    /// Its step.
+    /// Training step of the rung.
     pub step: u64,
-    /// The arms that came to it, the best first.
+    /// Arms that reached the rung, the best first.
     pub arms: Vec<Ranked>,
 }
 
-/// An arm at a rung.
+/// An arm's result at a rung.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ranked {
-    /// Its folder.
+    /// Folder of the arm.
     pub arm: String,
-    /// Its value there, the mean over its seeds; none when one of its runs diverged or failed on the way.
+    /// Value at the rung, averaged over seeds; `None` if one of the runs diverged or failed before it.
     pub value: Option<f64>,
-    /// Whether it is promoted.
+    /// Whether the arm is promoted.
     pub stays: bool,
 }
 
 impl Decision {
-    /// The place of an arm, from 0; none of one that did not come to this rung.
+    /// Returns the rank of an arm, from 0; `None` if it did not reach this rung.
     pub fn place(&self, arm: &str) -> Option<usize> {
         self.arms.iter().position(|ranked| ranked.arm == arm)
     }
@@ -62,22 +62,22 @@ impl Decision {
         self.arms.iter().any(|r| r.arm == arm && r.stays)
     }
 
-    /// How many are promoted.
+    /// Returns the number of promoted arms.
     pub fn kept(&self) -> usize {
         self.arms.iter().filter(|ranked| ranked.stays).count()
     }
 }
 
 impl SweepFolder {
-    /// The file of the decision at a rung.
+    /// Returns the path of the file with the decision at a rung.
     pub fn decision_file(&self, rung: usize) -> PathBuf {
         self.path.join(LEDGER).join(format!("rung-{rung}.json"))
     }
 
-    /// How a rung was decided; none while it is not.
+    /// Reads the decision at a rung; `None` if it is not decided yet.
     ///
     /// # Errors
-    /// A file that cannot be read or is none.
+    /// If the file cannot be read or is not a decision.
     pub fn decision(&self, rung: usize) -> Result<Option<Decision>> {
         let file = self.decision_file(rung);
         let text = match fs::read_to_string(&file) {
@@ -92,10 +92,10 @@ impl SweepFolder {
         })
     }
 
-    /// The decisions so far, by rung.
+    /// Reads the decisions so far, by rung.
     ///
     /// # Errors
-    /// As [`decision`](Self::decision).
+    /// As for [`decision`](Self::decision).
     pub fn decisions(&self) -> Result<Vec<Decision>> {
         let rungs = self.plan.halving.as_ref().map_or(0, |h| h.rungs.len());
         let mut decided = Vec::new();

@@ -1,5 +1,5 @@
-//! A block of one stream by itself, computed anew: a function of its parameters, its input and data without gradients, which shares no
-//! tensor with other blocks, keeps no state and adds no loss. The blocks of a Swin Transformer are such.
+//! Recomputation of a single block that is a function of its parameters, its input, and data without gradients. Such a block
+//! shares no tensor with other blocks, keeps no state and adds no loss: for example the blocks of a Swin Transformer.
 
 use super::{gradients_of, leaf};
 use crate::kernel;
@@ -8,10 +8,10 @@ use crate::nn::pass::Pass;
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-/// The work of a block `M` on its input, with data `C` beside it.
+/// The computation of a block `M` on its input, with additional data `C`.
 pub type Work<M, C> = fn(&M, Tensor<3>, &C, &Pass) -> Tensor<3>;
 
-/// `[batch, seq, d]` → the same shape: the work of a block, which keeps its input alone where the pass says so.
+/// Runs the block: `[batch, seq, d]` → the same shape. If the pass says so, the block keeps only its input and is recomputed.
 pub fn forward<M, C>(block: &M, x: Tensor<3>, data: &C, pass: &Pass, work: Work<M, C>) -> Tensor<3>
 where
     M: Module + 'static,

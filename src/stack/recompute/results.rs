@@ -1,10 +1,10 @@
-//! All that leaves a block besides its state, as one tensor: an operation of the graph has one output.
+//! A block's outputs besides its state, packed into one tensor because an operation of the graph has one output.
 
 use crate::nn::pass::{AddedLoss, Pass};
 use burn::tensor::{DType, Tensor};
 
-/// A result with the first values that were made on the way to it behind it, which have its shape, and the losses that were added behind
-/// both, as one tensor; the result itself where there are none.
+/// Packs an output, the first values that were computed with it (of the same shape) and the added losses into one tensor, in this
+/// order; returns the output unchanged if there are no first values and losses.
 pub(in crate::stack) fn packed(
     x: Tensor<3>,
     first_values: Option<Tensor<3>>,
@@ -23,12 +23,12 @@ pub(in crate::stack) fn packed(
     Tensor::cat(whole.chain(losses).collect(), 2)
 }
 
-/// The mean of a loss as it lies behind a result of this number format, `[1, 1, 1]`.
+/// The mean of a loss in the number format of a packed output, `[1, 1, 1]`.
 pub(in crate::stack) fn in_format(loss: &AddedLoss, format: DType) -> Tensor<3> {
     loss.mean.clone().cast(format).reshape([1, 1, 1])
 }
 
-/// The result of [`packed`] and the first values, when they are there; the losses are added to the pass again.
+/// Undoes [`packed`]: returns the output and the first values, if there are any, and adds the losses to the pass again.
 pub(in crate::stack) fn unpacked(
     x: Tensor<3>,
     dims: [usize; 3],

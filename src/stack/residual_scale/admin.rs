@@ -1,14 +1,15 @@
-//! Admin: LN(ω∘x + f(x)), a learned scale of each skip for each channel, which begins so large that a layer's result is small
-//! beside all before it (Liu et al. 2020, Understanding the Difficulty of Training Transformers, section 4.3).
+//! Admin: LN(ω∘x + f(x)), a learned scale of each skip for each channel, which starts so large that a layer's output is small
+//! beside the sum of all earlier ones (Liu et al. 2020, Understanding the Difficulty of Training Transformers, section 4.3).
 //!
 //! ```text
 //! ω₁ = 1        ωᵢ = √(Var[x₀] + Σ_{j<i} Var[f_j(x_{j−1})])
 //! ```
 //!
-//! Variances are of all elements in one pass of the untrained network, with ω = 1 and without dropout, over the first examples of the
-//! first step: ωᵢ is as large as a stream without norms would be there. The embeddings x₀ are the sum's first term, as in the released
-//! code, which measures with dropout, and later connections with the ω of earlier ones at work. An encoder and a decoder have a sum each.
-//! A new run measures before its first step. One that goes on or begins from the weights of another run measures nothing.
+//! The variances are taken over all elements in one pass of the untrained network, with ω = 1 and without dropout, over the first
+//! examples of the first step: ωᵢ is the standard deviation that a stream without norms would have there. The embeddings x₀ are
+//! the sum's first term, as in the released code, which measures with dropout, and measures later connections with the ω of
+//! earlier ones already in use. An encoder and a decoder have separate sums. A new run measures before its first step; a run that
+//! resumes, or starts from another run's weights, measures nothing.
 
 use crate::error::{Error, Result};
 use crate::faults::TableFaults;
@@ -23,7 +24,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// Its row of the family's table.
+/// Its entry in the list of kinds.
 pub const KIND: Kind = Kind {
     kind: "admin",
     summary: "a learned scale of each skip, as large at the start as the results before it (norm_placement \"post\")",
@@ -31,14 +32,14 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"admin\" }",
 };
 
-/// Examples of a profile at most.
+/// Maximum number of examples to measure on.
 const MOST: usize = 1 << 12;
 
-/// Admin's knobs.
+/// Settings of Admin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdminConfig {
-    /// Examples of the first step that variances are measured on; all of them where it has fewer.
+    /// Examples of the first step that variances are measured on; all of them if the step has fewer.
     #[schemars(range(min = 1, max = MOST))]
     pub examples: usize,
 }
@@ -50,31 +51,31 @@ impl Default for AdminConfig {
 }
 
 impl AdminConfig {
-    /// Faults of its keys.
+    /// Checks its keys.
     pub(super) fn faults(&self, at: &mut TableFaults) {
         at.count("examples", self.examples, MOST);
     }
 }
 
-/// The roles of the parameters of [`SkipScale`].
+/// Places of the parameters of [`SkipScale`].
 pub const ROLES: Roles = Roles::new("SkipScale", &[("omega", NORM)]);
 
-/// The scale of one skip.
+/// The learned scale ω of one skip.
 #[derive(Module, Debug)]
 pub struct SkipScale {
-    /// `[d_model]`, 1 before it is measured.
+    /// The scale ω, `[d_model]`; 1 until it is measured.
     pub omega: Param<Tensor<1>>,
 }
 
 impl SkipScale {
-    /// A scale of vectors of `d_model` elements.
+    /// Builds a scale for vectors of `d_model` elements.
     pub(super) fn new(d_model: usize, init: &Init) -> Self {
         Self {
             omega: init.vector(d_model, 1.0),
         }
     }
 
-    /// The scaled stream `x` `[batch, seq, d_model]`, which the layer's `result` is added to.
+    /// Returns the scaled stream ω∘`x`, `[batch, seq, d_model]`, to which the layer's `result` is then added.
     pub(in crate::stack) fn forward(
         &self,
         x: Tensor<3>,
@@ -88,10 +89,10 @@ impl SkipScale {
     }
 }
 
-/// The scales that connections begin with, by their parameters.
+/// Computes the initial scale of each skip, by the id of its parameter.
 ///
 /// # Errors
-/// A scale that is 0 or not a number.
+/// If a scale is 0 or not a normal number.
 fn measured(branches: &Branches) -> Result<HashMap<ParamId, f32>> {
     let mut scales = HashMap::new();
     for stack in branches.stacks() {
@@ -112,10 +113,10 @@ fn measured(branches: &Branches) -> Result<HashMap<ParamId, f32>> {
     Ok(scales)
 }
 
-/// A model whose skips have the scales that its untrained layers call for.
+/// Returns the model with each skip's scale set from the variances measured in the untrained network.
 ///
 /// # Errors
-/// A scale that is 0 or not a number.
+/// If a scale is 0 or not a normal number.
 pub fn scaled<M: Module>(model: M, branches: &Branches) -> Result<M> {
     let mut scales = Scales(measured(branches)?);
     Ok(model.map(&mut scales))

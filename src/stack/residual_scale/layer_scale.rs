@@ -1,11 +1,12 @@
-//! Layer scale: x + diag(λ)·f(LN(x)), a learned gain for each channel of each layer's result (Touvron et al. 2021, CaiT, section 2).
+//! Layer scale: x + diag(λ)·f(LN(x)), a learned gain for each channel of each layer's output (Touvron et al. 2021, CaiT, section
+//! 2).
 
 use crate::faults::TableFaults;
 use crate::nn::Kind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Its entry in the list of kinds.
 pub const KIND: Kind = Kind {
     kind: "layer_scale",
     summary: "a learned gain for each channel, small at the start",
@@ -13,11 +14,12 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"layer_scale\", init = 1e-4 }",
 };
 
-/// Layer scale's knobs.
+/// Settings of layer scale.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LayerScaleConfig {
-    /// Each gain at the start: 0.1 up to 18 layers, 1e-5 up to 24 and 1e-6 beyond in the paper; 1 in DINOv2's classes at Hugging Face.
+    /// Initial value of each gain: 0.1 up to 18 layers, 1e-5 up to 24 and 1e-6 beyond in the paper; 1 in DINOv2's classes at
+    /// Hugging Face.
     /// Source: Touvron et al. 2021, CaiT, section 2.
     pub init: f64,
 }
@@ -29,7 +31,7 @@ impl Default for LayerScaleConfig {
 }
 
 impl LayerScaleConfig {
-    /// Faults of its keys.
+    /// Checks its keys.
     pub(super) fn faults(&self, at: &mut TableFaults) {
         at.positive("init", self.init);
     }

@@ -1,8 +1,9 @@
-//! Learned scales of residual connections: each layer's result is multiplied by them before it joins the stream, or the stream
-//! before the result joins it.
+//! Learned scales of residual connections: on each layer's output before the residual addition, or on the stream that it is
+//! added to.
 //!
-//! x + λ·f(LN(x)), with λ a number for each channel (layer scale) or one number (ReZero). A λ that starts near 0 begins every
-//! block as the identity, so that depth is learned. LN(ω∘x + f(x)) with a large ω (Admin) does so where norms stand behind the sum.
+//! x + λ·f(LN(x)), with λ a number for each channel (layer scale) or one number (ReZero). If λ starts near 0, every
+//! block starts as the identity, so that depth is learned. LN(ω∘x + f(x)) with a large ω (Admin) does the same if norms follow
+//! the sum.
 
 pub mod admin;
 pub mod layer_scale;
@@ -33,21 +34,21 @@ pub const KINDS: &[Kind] = &[
     admin::KIND,
 ];
 
-/// By what a layer's result is multiplied before it joins the stream.
+/// The learned scale of a residual connection.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ResidualScaleConfig {
-    /// By nothing.
+    /// No scale.
     None(NotScaled),
-    /// By a number for each channel.
+    /// One learned number for each channel of a layer's output.
     LayerScale(LayerScaleConfig),
-    /// By one number.
+    /// One learned number for a layer's output.
     Rezero(RezeroConfig),
-    /// By nothing; the stream by a number for each channel.
+    /// One learned number for each channel of the stream; layer outputs are not scaled.
     Admin(AdminConfig),
 }
 
-/// No keys.
+/// The `none` kind, which has no keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NotScaled {}
@@ -59,12 +60,12 @@ impl Default for ResidualScaleConfig {
 }
 
 impl ResidualScaleConfig {
-    /// Whether results join the stream as they are.
+    /// Whether there is no learned scale.
     pub fn is_none(&self) -> bool {
         matches!(self, Self::None(_))
     }
 
-    /// Faults of its keys.
+    /// Checks its keys.
     pub fn faults(&self, at: &mut TableFaults) {
         match self {
             Self::None(_) => {}
@@ -74,7 +75,7 @@ impl ResidualScaleConfig {
         }
     }
 
-    /// Examples that its numbers are measured on before the first step, where they are.
+    /// Number of examples on which its initial values are measured before the first step, if they are measured.
     pub fn measured_on(&self) -> Option<usize> {
         match self {
             Self::None(_) | Self::LayerScale(_) | Self::Rezero(_) => None,
@@ -82,7 +83,8 @@ impl ResidualScaleConfig {
         }
     }
 
-    /// Whether it scales the stream that a norm behind the sum reads, so that it needs one there and a number of each connection's own.
+    /// Whether it scales the stream that a norm after the sum reads. It then needs such a norm, and a separate scale for each
+    /// connection.
     pub fn scales_skips(&self) -> bool {
         match self {
             Self::None(_) | Self::LayerScale(_) | Self::Rezero(_) => false,
@@ -90,12 +92,12 @@ impl ResidualScaleConfig {
         }
     }
 
-    /// The scale of the stream of one connection over vectors of `d_model` elements, where there is one.
+    /// Builds the scale of the stream in one residual connection over vectors of `d_model` elements, if this kind has one.
     pub(super) fn skip(&self, d_model: usize, init: &Init) -> Option<SkipScale> {
         self.scales_skips().then(|| SkipScale::new(d_model, init))
     }
 
-    /// The scale of one result over vectors of `d_model` elements, where there is one.
+    /// Builds the scale of one layer's output over vectors of `d_model` elements, if this kind has one.
     pub(super) fn init(&self, d_model: usize, init: &Init) -> Option<ResidualScale> {
         let (length, value) = match self {
             Self::None(_) | Self::Admin(_) => return None,
@@ -108,18 +110,18 @@ impl ResidualScaleConfig {
     }
 }
 
-/// The roles of the parameters of [`ResidualScale`].
+/// Places of the parameters of [`ResidualScale`].
 pub const ROLES: Roles = Roles::new("ResidualScale", &[("gain", NORM)]);
 
-/// The scale of one layer's results.
+/// The learned scale of one layer's output.
 #[derive(Module, Debug)]
 pub struct ResidualScale {
-    /// `[d_model]`, or `[1]`.
+    /// The scale, `[d_model]` or `[1]`.
     pub gain: Param<Tensor<1>>,
 }
 
 impl ResidualScale {
-    /// `[batch, seq, d_model]` → the same shape.
+    /// Scales a layer's output: `[batch, seq, d_model]` → the same shape.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         let gain = self.gain.val().cast(x.dtype());
         let length = gain.dims()[0];

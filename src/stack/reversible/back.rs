@@ -1,5 +1,5 @@
-//! The way back through a reversible stack: from the last block to the first, each layer's input follows from its output,
-//! and the layer is computed once more, with a graph of its own.
+//! The backward pass of a reversible stack: from the last block to the first, each layer's input is recovered from its output,
+//! and the layer is computed once more, with its own graph.
 
 use super::super::recompute::{Modules, Place, Surroundings, in_format, leaf, of_all, with};
 use super::super::state::BlockState;
@@ -10,37 +10,37 @@ use crate::nn::pass::Pass;
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-/// A block on the way back.
+/// A block in the backward pass.
 pub(super) struct OneBlock {
     pub place: Place,
     pub modules: Modules,
     pub state: Option<BlockState>,
 }
 
-/// All that the way back needs.
+/// The data that the backward pass needs.
 pub(super) struct Back {
     pub blocks: Vec<OneBlock>,
     pub surroundings: Surroundings,
     pub pass: Pass,
-    /// Losses that layers added.
+    /// Number of losses that layers added.
     pub losses: usize,
-    /// Both streams at the end.
+    /// Both output streams, concatenated.
     pub both: Tensor<3>,
 }
 
-/// The two streams at a place between layers, and their gradients.
+/// The two streams between two layers, with their gradients.
 struct Between {
     streams: [Tensor<3>; 2],
     gradients: [Tensor<3>; 2],
 }
 
 impl Back {
-    /// The gradients of all inputs and parameters from that of the output.
+    /// Computes the gradients of all inputs and parameters from the output's gradient.
     pub fn run(self, gradient: Tensor<3>) -> Made {
         let dims = self.both.dims();
         let width = dims[2] / 2;
         let size = dims.iter().product::<usize>();
-        // The gradients of the added losses, in the order of the computation.
+        // The gradients of the added losses, in order of computation.
         let mut of_losses: Vec<Tensor<3>> = match self.losses {
             0 => Vec::new(),
             count => (0..count)
@@ -74,8 +74,8 @@ impl Back {
 }
 
 impl OneBlock {
-    /// Takes the streams and their gradients from the block's end to its beginning; gives the gradients of what all blocks
-    /// read and of the block's parameters.
+    /// Takes the streams and their gradients from the block's end back to its beginning. Returns the gradients of the tensors
+    /// that all blocks read and of the block's parameters.
     fn undone(
         self,
         at: &mut Between,
@@ -120,7 +120,7 @@ impl OneBlock {
             let found = Leaves::of(&fresh).gradients(&gradients);
             parameters = match parameters.is_empty() {
                 true => found,
-                // A parameter belongs to one of the halves, what a scheme learns for a layer to attention.
+                // Each parameter belongs to one of the halves; a position scheme's parameters belong to attention.
                 false => parameters
                     .into_iter()
                     .zip(found)
@@ -132,7 +132,7 @@ impl OneBlock {
     }
 }
 
-/// Sums of gradients, of which some may be absent.
+/// Adds gradients pairwise; some may be absent.
 fn added_up(sums: Vec<Option<Tensor<3>>>, more: Vec<Option<Tensor<3>>>) -> Vec<Option<Tensor<3>>> {
     if sums.is_empty() {
         return more;

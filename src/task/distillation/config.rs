@@ -1,4 +1,4 @@
-//! The keys of distillation, and their faults.
+//! The keys of distillation, and the checks of their values.
 
 use super::Distillation;
 use crate::data::targets::Targets;
@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "distillation",
     summary: "another task, learned from a teacher beside the data: soft targets, hidden states, or a teacher's classes",
@@ -25,16 +25,16 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"distillation\", teacher = \"checkpoints/bert\", of = { kind = \"masked_lm\" } }",
 };
 
-/// The loss of evaluations is that of the task which is learned.
+/// The loss of evaluations is that of the distilled task.
 pub const MEASURES: Measures = Measures::of(KIND.kind);
 
-/// The knobs of distillation. Weights and temperature are DistilBERT's when absent.
+/// Settings of distillation. Weights and temperature are DistilBERT's when absent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DistillationConfig {
-    /// The folder of the run that teaches, or the file of the experiment that makes it.
+    /// Folder of the teacher's run, or the file of the experiment that makes it.
     pub teacher: PathBuf,
-    /// Which of its checkpoints: `best`, `latest` or the number of a step; the best one when absent.
+    /// The teacher's checkpoint: `best`, `latest` or the number of a step; the best one when absent.
     #[schemars(extend("type" = ["string", "integer"]))]
     #[serde(
         default,
@@ -42,24 +42,25 @@ pub struct DistillationConfig {
         skip_serializing_if = "Option::is_none"
     )]
     pub teacher_checkpoint: Option<String>,
-    /// The divisor of scores before the soft targets; 2 when absent. Source: Hinton et al. 2015, section 2.
+    /// Divisor of the logits before the soft targets; 2 when absent. Source: Hinton et al. 2015, section 2.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// The weight of the teacher's targets. Source: Hinton et al. 2015, section 2.
+    /// Weight of the loss against the teacher's targets. Source: Hinton et al. 2015, section 2.
     #[schemars(range(min = 0))]
     #[serde(default = "soft")]
     pub soft: f64,
-    /// The weight of the task's own loss. Source: Hinton et al. 2015, section 2.
+    /// Weight of the task's own loss. Source: Hinton et al. 2015, section 2.
     #[schemars(range(min = 0))]
     #[serde(default = "hard")]
     pub hard: f64,
-    /// The weight of the distance of the last hidden states from the teacher's, which must be as wide.
+    /// Weight of the cosine distance between the last hidden states and the teacher's, which must have the same width.
     /// Source: Sanh et al. 2019, section 2.
     #[schemars(range(min = 0))]
     #[serde(default = "cosine")]
     pub cosine: f64,
-    /// Whether the teacher's likeliest class is the target in place of its distribution (DeiT). Of classes only.
+    /// Whether the teacher's most likely class is the target instead of its distribution (DeiT). Only for tasks with
+    /// classes.
     /// Source: Touvron et al. 2021, section 4.
     #[serde(default)]
     pub hard_labels: bool,
@@ -80,7 +81,7 @@ fn cosine() -> f64 {
     1.0
 }
 
-/// The kinds of tasks that are learned from a teacher.
+/// The kinds of tasks that can be learned from a teacher.
 pub const LEARNED: [&str; 7] = [
     "causal_lm",
     "masked_lm",
@@ -91,11 +92,11 @@ pub const LEARNED: [&str; 7] = [
     "image_classification",
 ];
 
-/// The temperature when none is given.
+/// Default temperature.
 const TEMPERATURE: f64 = 2.0;
 
 impl DistillationConfig {
-    /// The run that teaches.
+    /// Returns the teacher's run.
     pub fn frozen_run(&self) -> FrozenRun<'_> {
         FrozenRun {
             called: "teacher",
@@ -107,12 +108,12 @@ impl DistillationConfig {
         }
     }
 
-    /// The divisor of scores before the soft targets.
+    /// Returns the divisor of the logits before the soft targets.
     pub(super) fn temperature(&self) -> f64 {
         self.temperature.unwrap_or(TEMPERATURE)
     }
 
-    /// The task that is learned.
+    /// Returns the task that is learned.
     fn learned(&self) -> &dyn TaskFacts {
         self.of.facts()
     }
@@ -201,7 +202,7 @@ impl TaskFacts for DistillationConfig {
         self.learned().demand()
     }
 
-    /// Those of the task. The teacher's are counted where the teacher is known.
+    /// Returns the multiplications of the distilled task; the teacher's are added elsewhere, once the teacher is known.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         self.learned().products(model, shape)
     }

@@ -1,6 +1,6 @@
-//! The losses of a student against a teacher's outputs on the same batch, as sums.
+//! Losses of a student against a teacher's outputs on the same batch, as sums.
 //!
-//! With z the student's scores at a position, v the teacher's and T the temperature,
+//! With z the student's logits at a position, v the teacher's and T the temperature,
 //!
 //! ```text
 //! soft    Σ T²·KL(softmax(v/T) ‖ softmax(z/T))            Hinton et al. 2015, section 2; Sanh et al. 2019
@@ -8,17 +8,18 @@
 //! cosine  Σ 1 − s·t / √((s·s + ε)(t·t + ε)), ε = 1e-12    over last hidden states s and t, Sanh et al. 2019
 //! ```
 //!
-//! The teacher's side has no gradients. All is computed in single precision. KL is summed as Σ p·(log p − log q) and not as a cross-entropy less an entropy: near
-//! the teacher these are two large sums, whose difference is rounding.
+//! No gradients flow to the teacher. All losses are computed in single precision. KL is summed as Σ p·(log p − log q)
+//! and not as cross-entropy minus entropy: close to the teacher those are two large sums, whose difference is mostly
+//! rounding error.
 
 use crate::kernel;
 use burn::tensor::{Tensor, activation};
 
-/// Added to the squared lengths of hidden states.
+/// Added to the squared norms of hidden states.
 const EPSILON: f64 = 1e-12;
 
-/// Scores `[n, k]` of the ids that both networks have rows for: published models have more rows than their tokenizers have tokens,
-/// and a row without a token is nothing to learn. The softmax of each is over these ids alone.
+/// Cuts both networks' logits to the ids that both have rows for, `[n, k]`: published models have more rows than their
+/// tokenizers have tokens, and a row without a token has nothing to teach. Each softmax is over these ids only.
 pub fn of_shared_ids(student: Tensor<2>, teacher: Tensor<2>) -> [Tensor<2>; 2] {
     let ids = student.dims()[1].min(teacher.dims()[1]);
     [student, teacher].map(|scores| match scores.dims()[1] == ids {
@@ -27,7 +28,7 @@ pub fn of_shared_ids(student: Tensor<2>, teacher: Tensor<2>) -> [Tensor<2>; 2] {
     })
 }
 
-/// The sum of `soft` over rows of scores `[n, k]`, shape `[1]`. `teacher` is not tracked.
+/// Returns the sum of `soft` over rows of logits `[n, k]`, shape `[1]`. `teacher` is not tracked.
 pub fn soft(student: Tensor<2>, teacher: Tensor<2>, temperature: f64) -> Tensor<1> {
     let (student, teacher) = (kernel::full(student), kernel::full(teacher));
     let wanted = activation::log_softmax(teacher / temperature, 1);
@@ -37,15 +38,15 @@ pub fn soft(student: Tensor<2>, teacher: Tensor<2>, temperature: f64) -> Tensor<
     sum * (temperature * temperature)
 }
 
-/// The sum of `label` over rows of scores `[n, k]`, shape `[1]`. `teacher` is not tracked.
+/// Returns the sum of `label` over rows of logits `[n, k]`, shape `[1]`. `teacher` is not tracked.
 pub fn label(student: Tensor<2>, teacher: Tensor<2>) -> Tensor<1> {
     let [rows, _] = teacher.dims();
     let best = Tensor::from_inner(teacher.argmax(1).reshape([rows]));
     kernel::cross_entropy_sum(student, best, 0.0)
 }
 
-/// The sum of `cosine` over hidden states `[rows, cols, d]` whose position has a 1 in `counted` `[rows·cols]`, over all of
-/// them when there is none; shape `[1]`. `teacher` is not tracked.
+/// Returns the sum of `cosine` over the hidden states `[rows, cols, d]` at positions with a 1 in `counted`
+/// `[rows·cols]`, or at all positions if `counted` is `None`; shape `[1]`. `teacher` is not tracked.
 pub fn cosine(student: Tensor<3>, teacher: Tensor<3>, counted: Option<Tensor<1>>) -> Tensor<1> {
     let [rows, cols, d] = student.dims();
     let teacher = kernel::full(Tensor::from_inner(teacher)).reshape([rows * cols, d]);

@@ -1,4 +1,4 @@
-//! The tasks that can be distilled: their outputs, and their own losses made of them.
+//! The tasks that can be distilled: their outputs, and their own losses computed from these.
 
 use super::outputs::{Distils, Outputs};
 use crate::data::batch::Batch;
@@ -14,7 +14,7 @@ use crate::task::{
 };
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// Outputs of a network that writes texts, at its scored positions.
+/// Returns outputs of a network that writes texts, at its scored positions.
 fn written(head: &VocabularyHead, hidden: Tensor<3>, targets: &[i32], device: &Device) -> Outputs {
     let (places, _) = scored(targets);
     let scores = head.logits(at(hidden.clone(), &places, device));
@@ -27,7 +27,7 @@ fn written(head: &VocabularyHead, hidden: Tensor<3>, targets: &[i32], device: &D
     }
 }
 
-/// The loss of scores at the scored positions of `targets`, in a batch of which so many items are read.
+/// Returns the loss of the logits at the scored positions of `targets`, in a batch with `items` items read.
 fn of_tokens(outputs: &Outputs, targets: &[i32], smoothing: f64, items: usize) -> Scored {
     let (_, targets) = scored(targets);
     let scores = outputs.scores.clone();
@@ -121,7 +121,7 @@ impl Distils for TextClassification {
     }
 }
 
-/// Pixels `[rows, channels, height, width]` in another normalisation.
+/// Converts pixels `[rows, channels, height, width]` to another normalisation.
 fn turned(pixels: Tensor<4>, by: &Renormalise) -> Tensor<4> {
     let device = pixels.device();
     let of_channels = |values: &[f32]| {
@@ -131,7 +131,7 @@ fn turned(pixels: Tensor<4>, by: &Renormalise) -> Tensor<4> {
     pixels * of_channels(&by.scale) + of_channels(&by.shift)
 }
 
-/// Outputs of a network that tells the classes of images.
+/// Returns outputs of an image classifier.
 fn of_images(classifier: &ImageClassification, pixels: Tensor<4>, pass: &Pass) -> Outputs {
     let seen = classifier.seen(pixels, pass);
     let [rows, d] = seen.features.dims();

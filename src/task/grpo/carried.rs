@@ -1,8 +1,9 @@
-//! What the steps that learn from one sampling pass on to each other, and a checkpoint keeps: the tokens of completions, their
-//! log-probabilities under the policy that sampled them, and their lengths, ends and rewards.
+//! State that steps on the same completions pass on to each other, and that checkpoints keep: the tokens of the
+//! completions, their log-probabilities under the policy that sampled them, and each completion's length, end and
+//! reward.
 //!
-//! It is the state of a model as the step loop knows it: vectors by row, those of the step before. A row whose vectors are zero, or
-//! that has none, begins with a sampling.
+//! The step loop treats it as the state of a recurrent model: vectors by row, from the previous step. A row without
+//! vectors, or with zero vectors, begins with a new sampling.
 
 use super::Rollouts;
 use super::rollouts::Completion;
@@ -12,10 +13,10 @@ use crate::nn::state::LayerState;
 use crate::stack::state::{BlockState, ModelState};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 
-/// Numbers that are kept of a completion beside those of its tokens: its length, whether it ends, its reward.
+/// Numbers kept of each completion beside those of its tokens: its length, whether it ended, and its reward.
 const OF_COMPLETION: usize = 3;
 
-/// Widths of the vectors, with so many completions of so many tokens at most.
+/// Returns the widths of the vectors, for `count` completions of at most `most` tokens each.
 pub fn widths(count: usize, most: usize) -> CarriedWidths {
     let tokens = count * most;
     CarriedWidths {
@@ -24,7 +25,7 @@ pub fn widths(count: usize, most: usize) -> CarriedWidths {
     }
 }
 
-/// Nothing sampled yet.
+/// Returns the state before anything was sampled.
 pub fn empty() -> ModelState {
     ModelState::new(vec![BlockState {
         own: LayerState::Recurrent(Vec::new()),
@@ -32,7 +33,7 @@ pub fn empty() -> ModelState {
     }])
 }
 
-/// What was sampled at an earlier step of `rows` rows, if something was.
+/// Reads the completions sampled at an earlier step with `rows` rows; `None` if the state holds none that fit.
 pub fn read(state: &ModelState, rows: usize, count: usize, most: usize) -> Option<Rollouts> {
     let Some(LayerState::Recurrent(vectors)) = state.layers.first().map(|block| &block.own) else {
         return None;
@@ -64,7 +65,7 @@ pub fn read(state: &ModelState, rows: usize, count: usize, most: usize) -> Optio
     Some(found)
 }
 
-/// Keeps what was sampled, with the log-probabilities of all tokens.
+/// Stores the sampled completions and `old`, the log-probabilities of all their tokens.
 pub fn keep(
     state: &mut ModelState,
     sampled: &Rollouts,
@@ -124,7 +125,7 @@ mod tests {
             ..sampled
         };
         assert_eq!(read(&state, 1, 2, 3), Some(wanted));
-        // A row that begins anew has zeros.
+        // A row that begins again has zeros.
         state.reset(&[false]);
         assert_eq!(read(&state, 1, 2, 3), None);
         assert_eq!(read(&empty(), 1, 2, 3), None);

@@ -1,4 +1,4 @@
-//! The keys of group-relative policy optimisation, and their faults.
+//! The keys of group-relative policy optimisation, and the checks of their values.
 
 use super::losses::Clip;
 use super::rollouts::Completion;
@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "grpo",
     summary: "completions that the model writes itself, rewarded by right answers or a model of rewards: GRPO, with Dr. GRPO's and DAPO's losses",
@@ -27,7 +27,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"grpo\", beta = 0.0 }",
 };
 
-/// The loss of an evaluation is the reward with the other sign.
+/// The loss of an evaluation is the negative reward.
 pub const MEASURES: Measures = Measures {
     metrics: &[
         ("reward", REWARD),
@@ -37,81 +37,83 @@ pub const MEASURES: Measures = Measures {
     ],
     ..Measures::of(KIND.kind).by(REWARD)
 };
-/// What defines rewards: a text that has no room to end is worth another one.
+/// Keys that define rewards: a completion that has no room to end gets another reward.
 const REWARD: &[&str] = &["reward", "max_new_tokens", "decode.sampling.end"];
-/// What defines how long completions may become.
+/// Keys that define the maximum length of completions.
 const LENGTH: &[&str] = &["max_new_tokens", "decode.sampling.end"];
 
-/// What the losses of tokens are divided by.
+/// Divisor of the losses of tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GrpoLoss {
-    /// A mean over the tokens of each completion, and over completions.
+    /// Mean over the tokens of each completion, then over completions.
     #[default]
     Grpo,
-    /// A mean over all tokens of a step.
+    /// Mean over all tokens of a step.
     Dapo,
-    /// A sum over the tokens of each completion, over `max_new_tokens`, and a mean over completions.
+    /// Sum over the tokens of each completion divided by `max_new_tokens`, then the mean over completions.
     DrGrpo,
 }
 
-/// The knobs of group-relative policy optimisation.
+/// Settings of group-relative policy optimisation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GrpoConfig {
-    /// What a completion is worth.
+    /// Reward of a completion.
     pub reward: RewardOf,
-    /// Completions of each prompt, whose rewards are compared with each other.
+    /// Number of completions of each prompt, whose rewards are compared with each other.
     /// Source: Shao et al., arXiv:2402.03300, section 4.1.
     #[schemars(range(min = 2, max = MOST_COMPLETIONS))]
     pub group_size: usize,
-    /// Tokens of a completion at most, its end among them; it ends at the latest where the context does. Default: as many as the
-    /// context leaves.
+    /// Maximum number of tokens of a completion, its end token included; a completion ends at the latest with the
+    /// context. Default: as many as the context leaves.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_new_tokens: Option<usize>,
-    /// Divides the scores of tokens, in the sampling and in the loss.
+    /// Sampling temperature: the divisor of the logits, in the sampling and in the loss.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub temperature: f64,
-    /// Draws among the k likeliest tokens; among all when absent. Source: Fan et al. 2018.
+    /// Samples among the k most likely tokens; among all when absent. Source: Fan et al. 2018.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_k: Option<usize>,
-    /// Draws among the likeliest tokens that together reach this probability; among all when absent.
+    /// Samples among the most likely tokens that together reach this probability; among all when absent.
     /// Source: Holtzman et al. 2020, section 3.1.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// What the losses of tokens are divided by: the length of each completion (`grpo`), the tokens of the whole step (`dapo`), or
-    /// `max_new_tokens` (`dr_grpo`). With `dapo` a step is one micro-batch, which one process alone takes.
-    /// Source: Shao et al., arXiv:2402.03300, section 4.1; Yu et al., arXiv:2503.14476, section 3.3; Liu et al., arXiv:2503.20783,
-    /// section 3.2.
+    /// Divisor of the losses of tokens: the length of each completion (`grpo`), the tokens of the whole step (`dapo`),
+    /// or `max_new_tokens` (`dr_grpo`). With `dapo` a step is a single micro-batch on a single process.
+    /// Source: Shao et al., arXiv:2402.03300, section 4.1; Yu et al., arXiv:2503.14476, section 3.3; Liu et al.,
+    /// arXiv:2503.20783, section 3.2.
     pub loss: GrpoLoss,
-    /// Whether the rewards of a group are divided by their deviation; Dr. GRPO does without.
+    /// Whether the rewards of a group are divided by their standard deviation; Dr. GRPO does not divide.
     /// Source: Liu et al., arXiv:2503.20783, section 3.2.
     pub scale_rewards: bool,
-    /// Whether completions without an end are left out of the loss. Source: Yu et al., arXiv:2503.14476, section 3.4.
+    /// Whether completions without an end are excluded from the loss. Source: Yu et al., arXiv:2503.14476, section 3.4.
     pub mask_truncated: bool,
-    /// The weight of the divergence from the reference; 0 does without one. Source: Shao et al., arXiv:2402.03300, equation 4.
+    /// Weight of the divergence from the reference; 0 for no reference. Source: Shao et al., arXiv:2402.03300, equation
+    /// 4.
     #[schemars(range(min = 0))]
     pub beta: f64,
-    /// Optimizer steps that learn from one sampling. Source: Shao et al., arXiv:2402.03300, algorithm 1.
+    /// Number of optimizer steps that learn from one sampling. Source: Shao et al., arXiv:2402.03300, algorithm 1.
     #[schemars(range(min = 1, max = MOST_UPDATES))]
     pub updates: u64,
-    /// How far a ratio of probabilities may fall below 1, and rise above it, before it is cut off, where a sampling has several
-    /// updates; 0.2 when absent. Source: Schulman et al., arXiv:1707.06347, section 3.
+    /// Clipping range: how far a probability ratio may fall below 1 and rise above it before it is clipped, if a
+    /// sampling has several updates; 0.2 when absent. Source: Schulman et al., arXiv:1707.06347, section 3.
     #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epsilon: Option<f64>,
-    /// How far it may rise above 1 in place of `epsilon`. Source: Yu et al., arXiv:2503.14476, section 3.1.
+    /// Upper clipping range in place of `epsilon`: how far a ratio may rise above 1. Source: Yu et al.,
+    /// arXiv:2503.14476, section 3.1.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epsilon_high: Option<f64>,
-    /// The folder of the run that is the reference, or the file of the experiment that makes it. Default: the run that training
-    /// begins from (`[init] from`), at the checkpoint that it begins from.
+    /// Folder of the reference run, or the file of the experiment that makes it. Default: the run that training starts
+    /// from (`[init] from`), at the checkpoint that it starts from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<PathBuf>,
-    /// Which checkpoint of `reference`: `best`, `latest` or the number of a step; the best one when absent.
+    /// Checkpoint of `reference`: `best`, `latest` or the number of a step; the best one when absent.
     #[schemars(extend("type" = ["string", "integer"]))]
     #[serde(
         deserialize_with = "word_or_number",
@@ -120,11 +122,11 @@ pub struct GrpoConfig {
     pub reference_checkpoint: Option<String>,
 }
 
-/// Completions of a prompt at most.
+/// Maximum number of completions of a prompt.
 const MOST_COMPLETIONS: usize = 4096;
-/// Updates of a sampling at most.
+/// Maximum number of updates of a sampling.
 const MOST_UPDATES: u64 = 1024;
-/// How far ratios go where no key says it.
+/// Default clipping range.
 const EPSILON: f64 = 0.2;
 
 impl Default for GrpoConfig {
@@ -150,7 +152,7 @@ impl Default for GrpoConfig {
 }
 
 impl GrpoConfig {
-    /// The run that is the reference; `None` where there is none.
+    /// Returns the reference run; `None` if there is no reference.
     pub fn frozen_run(&self) -> Option<FrozenRun<'_>> {
         (self.beta != 0.0).then(|| self.reference().run(false))
     }
@@ -162,12 +164,12 @@ impl GrpoConfig {
         }
     }
 
-    /// Tokens of a completion at most, of rows that read so many.
+    /// Returns the maximum number of tokens of a completion, for rows of up to `context` tokens.
     pub fn most(&self, context: usize) -> usize {
         self.max_new_tokens.unwrap_or(context).min(context.max(1))
     }
 
-    /// How tokens are drawn.
+    /// Returns how tokens are sampled.
     pub(super) fn sampling(&self) -> Sampling {
         Sampling {
             temperature: self.temperature,
@@ -177,18 +179,19 @@ impl GrpoConfig {
         }
     }
 
-    /// Where ratios are cut off; nowhere with one update.
+    /// Returns the clipping range of the ratios; `None` with one update.
     pub(super) fn clip(&self) -> Option<Clip> {
         let low = self.epsilon.unwrap_or(EPSILON);
         (self.updates > 1).then(|| [low, self.epsilon_high.unwrap_or(low)])
     }
 
-    /// Whether the loss has the tokens of a completion.
+    /// Returns whether the tokens of a completion count in the loss.
     pub(super) fn counts(&self, completion: &Completion) -> bool {
         completion.ended || !self.mask_truncated
     }
 
-    /// The weight of the tokens of each completion in a sum over `rows` prompts that is divided by their number.
+    /// Returns the weight of the tokens of each completion, in a sum over `rows` prompts that is later divided by
+    /// `rows`.
     pub(super) fn weights(
         &self,
         completions: &[Completion],
@@ -337,5 +340,5 @@ impl TaskFacts for GrpoConfig {
     }
 }
 
-/// The metrics of evaluations, of those that the task defines.
+/// Names of the metrics of `METRICS` that evaluations report.
 const EVALUATED: [&str; 3] = ["reward", "completion_length", "truncated"];

@@ -1,5 +1,5 @@
-//! What tells the rewards of completions: the run's tokenizer, which makes texts of them, and where a run gives rewards, its network.
-//! It is handed in, as a reference is.
+//! The judge, which computes the rewards of completions: it decodes them with the run's tokenizer and, if another run
+//! assigns the rewards, evaluates that run's network. Like a reference, it is attached after construction.
 
 use super::rewards::{RewardOf, is_exact};
 use super::rollouts::{Completion, Prompt};
@@ -10,21 +10,21 @@ use crate::nn::pass::Pass;
 use crate::task::{AnyTask, Frozen, Task};
 use crate::tokenizer::Tokenizer;
 
-/// A run that gives rewards.
+/// A run of a reward model.
 #[derive(Clone, Debug)]
 pub struct RewardRun {
     task: Frozen<AnyTask>,
     data: DataConfig,
     shape: Shape,
     tokenizers: Tokenizers,
-    /// The reward of a text that is too long for it.
+    /// Reward of a text that is too long for the reward model.
     too_long: f32,
-    /// The token by which a chat template ends an answer, with those behind it, which its texts have.
+    /// The token with which a chat template ends an answer, and the tokens that the template writes after it.
     closing: Vec<u32>,
 }
 
 impl RewardRun {
-    /// A run with its data; `too_long` is the reward of a text that it cannot read.
+    /// Builds a reward run with its data; `too_long` is the reward of a text that it cannot read.
     pub fn new(
         task: AnyTask,
         data: DataConfig,
@@ -42,13 +42,13 @@ impl RewardRun {
         }
     }
 
-    /// The same, whose texts are conversations of which a template ends each answer with these tokens.
+    /// Returns the run for conversations whose template ends each answer with these tokens.
     #[must_use]
     pub fn closed_by(self, closing: Vec<u32>) -> Self {
         Self { closing, ..self }
     }
 
-    /// The tokens that a template writes behind the one that ends a completion.
+    /// Returns the tokens that a template writes after the one that ended a completion.
     fn behind(&self, completion: &Completion) -> &[u32] {
         match self.closing.split_first() {
             Some((end, behind)) if completion.ended && completion.tokens.last() == Some(end) => {
@@ -58,8 +58,9 @@ impl RewardRun {
         }
     }
 
-    /// The text of a prompt and a completion as the run reads texts. A template has written the prompt of a conversation, which the
-    /// completion goes on; other texts are read as those of its training were.
+    /// Returns a prompt and its completion as an input of the reward model. In a conversation, the template has already
+    /// formatted the prompt, and the completion continues it; other texts are encoded as in the run's training. `None`
+    /// if the text cannot be read.
     fn read(&self, judge: &Judge, prompt: &[u32], completion: &Completion) -> Option<TextItem> {
         if self.data.template(&self.shape, &self.tokenizers).is_some() {
             let ids = prompt.iter().chain(&completion.tokens);
@@ -79,7 +80,7 @@ impl RewardRun {
         read.ok()
     }
 
-    /// The rewards of some texts, in batches of so many; that of a text which it cannot read is `too_long`.
+    /// Returns the rewards of texts, computed in batches of `rows` texts; texts that cannot be read get `too_long`.
     fn rewards(&self, texts: Vec<Option<TextItem>>, rows: usize) -> Vec<f32> {
         let Some(model) = self.task.networks().reward else {
             return vec![self.too_long; texts.len()];
@@ -101,7 +102,7 @@ impl RewardRun {
     }
 }
 
-/// What tells rewards.
+/// Computes the rewards of completions.
 #[derive(Clone, Debug)]
 pub struct Judge {
     tokenizer: Tokenizer,
@@ -110,7 +111,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// One that reads texts by this tokenizer, of which these tokens are the end.
+    /// Builds a judge that decodes with this tokenizer; `ends` are the tokens that end a completion.
     pub fn new(tokenizer: Tokenizer, ends: Vec<u32>, run: Option<RewardRun>) -> Self {
         Self {
             tokenizer,
@@ -119,12 +120,12 @@ impl Judge {
         }
     }
 
-    /// The tokens that end a completion.
+    /// Returns the tokens that end a completion.
     pub(super) fn ends(&self) -> &[u32] {
         &self.ends
     }
 
-    /// The same with its network elsewhere.
+    /// Applies a function to the network of the reward run, if there is one.
     #[must_use]
     pub(super) fn each(self, of: impl FnOnce(Frozen<AnyTask>) -> Frozen<AnyTask>) -> Self {
         let run = self.run.map(|run| RewardRun {
@@ -138,14 +139,14 @@ impl Judge {
         self.without_end(&completion.tokens)
     }
 
-    /// A text without the token that ends it.
+    /// Decodes tokens without the token that ends them.
     fn without_end(&self, tokens: &[u32]) -> String {
         let ended = tokens.last().is_some_and(|last| self.ends.contains(last));
         let inside = tokens.len() - usize::from(ended);
         self.tokenizer.decode(&tokens[..inside])
     }
 
-    /// The rewards of completions, `count` of each prompt.
+    /// Returns the rewards of completions, of which there are `count` for each prompt.
     pub(super) fn rewards(
         &self,
         reward: &RewardOf,
@@ -170,7 +171,7 @@ impl Judge {
         all.map(of).collect()
     }
 
-    /// How many completions are the answers of the data, one of each prompt.
+    /// Counts the completions that equal the data's answers; there is one completion for each prompt.
     pub(super) fn exact(&self, prompts: &[Prompt], completions: &[Completion]) -> usize {
         let all = prompts.iter().zip(completions);
         let exact = all.filter(|(prompt, one)| {

@@ -1,16 +1,16 @@
-//! The loss of sampled tokens, as a sum over them; `super` has the formulas.
+//! The surrogate loss of sampled tokens, as a sum over tokens; the formulas are in `super`.
 
 use burn::tensor::{DType, Tensor, TensorData};
 
-/// How far a ratio of probabilities may move before it is cut off: below 1 by the first number, above 1 by the second.
+/// Clipping range of probability ratios: how far a ratio may fall below 1, and rise above 1.
 pub type Clip = [f64; 2];
 
-/// What is known of each token before the pass.
+/// Values of each token that are known before the pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
-    /// The advantage of its completion.
+    /// Advantage of the token's completion.
     pub advantages: &'a [f32],
-    /// Its weight in the sum.
+    /// Weight of the token in the sum.
     pub weights: &'a [f32],
 }
 
@@ -19,14 +19,15 @@ pub struct Known<'a> {
 pub struct Sums {
     /// The loss, `[1]`.
     pub loss: Tensor<1>,
-    /// The estimate of the divergence from the reference, of all tokens with a weight alike, `[1]`.
+    /// Estimated divergence from the reference, summed over all tokens with a weight above 0, `[1]`.
     pub divergence: Option<Tensor<1>>,
-    /// Tokens with a weight whose ratio is cut off, `[1]`.
+    /// Number of tokens with a weight above 0 whose ratio is clipped, `[1]`.
     pub clipped: Option<Tensor<1>>,
 }
 
-/// The surrogate of all tokens from their log-probabilities `[n]`: those of the policy, of the policy that sampled them, and of the
-/// reference with the weight of the divergence from it. Ratios are cut off where `clip` says how.
+/// Computes the surrogate loss from log-probabilities `[n]` of all tokens under the policy, `ours`, under the policy
+/// that sampled them, `old`, and under the reference, with the weight of the divergence from it. Ratios are clipped if
+/// `clip` is given.
 pub fn surrogate(
     ours: &Tensor<1>,
     old: Tensor<1>,
@@ -43,7 +44,7 @@ pub fn surrogate(
     if let Some([low, high]) = clip {
         let bounds = |of: &dyn Fn(f32) -> f32| beside(advantages.iter().map(|a| of(*a)).collect());
         let [low, high] = [(1.0 - low) as f32, (1.0 + high) as f32];
-        // A ratio is cut off where it has gone the way of its advantage.
+        // A ratio is clipped if it has moved in the direction of its advantage.
         let ends = bounds(&|a| if a > 0.0 { high } else { low });
         let above = bounds(&|a| if a > 0.0 { high } else { f32::MAX });
         let below = bounds(&|a| if a < 0.0 { low } else { -1.0 });
@@ -75,17 +76,18 @@ pub fn surrogate(
     }
 }
 
-/// Numbers of tokens in the format of others, and where these are.
+/// Converts numbers of tokens to a tensor `[n]` with the device and data type of `beside`.
 pub fn vector(values: Vec<f32>, beside: &Tensor<1>) -> Tensor<1> {
     let count = values.len();
     let format: DType = beside.dtype();
     Tensor::from_data(TensorData::new(values, [count]), (&beside.device(), format))
 }
 
-/// The deviation that advantages are divided by has so much added to it, as in TRL.
+/// Added to the deviation that advantages are divided by, as in TRL.
 const LEAST_DEVIATION: f64 = 1e-4;
 
-/// The rewards of a group less their mean, each divided by their deviation where they are `scaled`; and that deviation, of a sample.
+/// Returns the advantages of a group: rewards minus their mean, divided by their standard deviation if `scaled`. Also
+/// returns the deviation, with n − 1 in its divisor.
 pub fn advantages(rewards: &[f32], scaled: bool) -> (Vec<f32>, f64) {
     let count = rewards.len() as f64;
     let mean = rewards.iter().map(|r| f64::from(*r)).sum::<f64>() / count;
@@ -119,12 +121,12 @@ mod tests {
         assert!((deviation - (1.0f64 / 3.0).sqrt()).abs() < 1e-12);
         let (scaled, _) = advantages(&[1.0, 0.0, 0.0, 1.0], true);
         near(&scaled[..1], &[(0.5 / (deviation + 1e-4)) as f32]);
-        // A group without spread teaches nothing.
+        // A group whose rewards are all equal teaches nothing.
         let (none, deviation) = advantages(&[0.25; 3], true);
         assert_eq!((none, deviation), (vec![0.0; 3], 0.0));
     }
 
-    /// Ratios 1.5, 0.5, 1.5 and 0.5 with advantages 1, 1, −1 and −1: the first and the last are cut off.
+    /// Ratios 1.5, 0.5, 1.5 and 0.5 with advantages 1, 1, −1 and −1: the first and the last are clipped.
     #[test]
     fn a_ratio_is_cut_off_where_it_has_gone_the_way_of_its_advantage() {
         let device = Device::flex().autodiff();
@@ -146,7 +148,7 @@ mod tests {
             &[-1.28 - 1.0 + 1.5 + 0.8],
         );
         near(&[sums.clipped.unwrap().into_scalar::<f32>()], &[2.0]);
-        // Tokens that are left out of the loss are not counted.
+        // Tokens that are excluded from the loss are not counted.
         let reference = Tensor::<1>::from_floats([0.0, 0.0, 0.0, 0.0], &device);
         let known = Known {
             weights: &[0.0, 2.0, 0.0, 1.0],

@@ -1,11 +1,12 @@
-//! The parameters of the task: those of its policy. What stands beside it is moved with it and shown to none.
+//! The parameters of the task are those of its policy. Frozen networks move between devices with it, but are not
+//! exposed.
 
 use super::Grpo;
 use crate::task::around::shows_alone;
 use crate::task::{AnyTask, CausalLm, Frozen};
 
 impl Grpo {
-    /// The same with another policy, and what stands beside it.
+    /// Applies one function to the policy, and another one to the frozen networks beside it.
     fn each(
         self,
         policy: impl FnOnce(CausalLm) -> CausalLm,

@@ -1,4 +1,4 @@
-//! `[task.reward]`: what a completion is worth. The data's answer to its prompt says it, or a model of rewards.
+//! `[task.reward]`: the reward of a completion, by the data's answer to its prompt or by a reward model.
 
 use crate::faults::TableFaults;
 use crate::one_table::word_or_number;
@@ -6,43 +6,44 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What a completion is worth.
+/// Reward of a completion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RewardOf {
-    /// 1 where it is the data's answer.
+    /// 1 if the completion equals the data's answer.
     Exact(ExactReward),
-    /// 1 where the data's answer stands in it.
+    /// 1 if the completion contains the data's answer.
     Contains(ContainsReward),
-    /// 1 where its last number is that of the data's answer.
+    /// 1 if the completion's last number is that of the data's answer.
     Number(NumberReward),
-    /// The number that a run of rewards gives to it behind its prompt.
+    /// The number that a reward run predicts for prompt and completion.
     Run(RunReward),
 }
 
-/// 1 for a completion that ends and whose text is that of the data's answer, white space around both aside; else 0.
+/// 1 for a completion that ends and whose text equals the data's answer, ignoring surrounding white space; else 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExactReward {}
 
-/// 1 for a completion in whose text the data's answer stands, else 0.
+/// 1 for a completion whose text contains the data's answer, else 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ContainsReward {}
 
-/// 1 for a completion whose last number is the last number of the data's answer, else 0; `1,200.0` is `1200`.
+/// 1 for a completion whose last number equals the last number of the data's answer, else 0; `1,200.0` equals `1200`.
 /// Source: Cobbe et al., arXiv:2110.14168.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NumberReward {}
 
-/// The number that a run of `[task] kind = "reward"` gives to a prompt with its completion; the data's answers are not looked at.
+/// The number that a run of `[task] kind = "reward"` predicts for a prompt with its completion; the data's answers are
+/// not used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunReward {
-    /// The folder of the run.
+    /// Folder of the run.
     pub path: PathBuf,
-    /// Which of its checkpoints: `best`, `latest` or the number of a step; the best one when absent.
+    /// Checkpoint of the run: `best`, `latest` or the number of a step; the best one when absent.
     #[schemars(extend("type" = ["string", "integer"]))]
     #[serde(
         default,
@@ -50,8 +51,8 @@ pub struct RunReward {
         skip_serializing_if = "Option::is_none"
     )]
     pub checkpoint: Option<String>,
-    /// The reward of a completion that the run cannot read behind its prompt: one that is too long for it. It must be given where the
-    /// context of the data leaves room for one; 0 when absent.
+    /// Reward of a completion that is too long for the run to read with its prompt. It must be given if the context of
+    /// the data leaves room for such a completion; 0 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub too_long: Option<f64>,
 }
@@ -63,7 +64,7 @@ impl Default for RewardOf {
 }
 
 impl RewardOf {
-    /// The run that gives rewards.
+    /// Returns the run that assigns rewards, if one does.
     pub fn run(&self) -> Option<&RunReward> {
         match self {
             Self::Run(run) => Some(run),
@@ -71,7 +72,7 @@ impl RewardOf {
         }
     }
 
-    /// Faults of its keys.
+    /// Checks the keys and reports faults.
     pub(super) fn faults(&self, at: &mut TableFaults) {
         if let Some(number) = self.run().and_then(|run| run.too_long)
             && !number.is_finite()
@@ -80,7 +81,8 @@ impl RewardOf {
         }
     }
 
-    /// The reward of a text by the right one, and whether it ends; `None` where a run gives it.
+    /// Returns the reward of a text, given the right text and whether the text ends; `None` if a run assigns the
+    /// reward.
     pub fn of_texts(&self, text: &str, ended: bool, right: &str) -> Option<f32> {
         let worth = match self {
             Self::Exact(_) => is_exact(text, ended, right),
@@ -98,19 +100,19 @@ impl RewardOf {
     }
 }
 
-/// Whether a text is the right one and ends.
+/// Returns whether a text ends and equals the right one.
 pub fn is_exact(text: &str, ended: bool, right: &str) -> bool {
     ended && text.trim() == right.trim()
 }
 
-/// The last number of a text: digits with a point or commas among them, and the sign before them where no digit or letter stands
-/// before that.
+/// Parses the last number of a text: digits with a point or commas among them. A sign before them counts unless a
+/// letter or digit precedes it.
 pub fn last_number(text: &str) -> Option<f64> {
     let symbols: Vec<char> = text.chars().collect();
     let last = symbols.iter().rposition(char::is_ascii_digit)?;
     let inside = |at: usize| {
         let symbol = symbols[at];
-        // A point or a comma belongs to a number where a digit follows it.
+        // A point or a comma belongs to the number if a digit follows it.
         symbol.is_ascii_digit() || ".,".contains(symbol) && symbols[at + 1].is_ascii_digit()
     };
     let mut first = last;

@@ -1,8 +1,8 @@
-//! Prompts of a batch, and the completions that a policy writes for them.
+//! Prompts of a batch, and the completions that a policy samples for them.
 //!
-//! A prompt is a row up to its last answer, the last scored tokens; it is read once for all of its completions. Completion g of row r
-//! draws from a stream of its own, a function of (seed, step, row of the step's batch, g), so that neither micro-batches nor a resume
-//! change a draw.
+//! A prompt is a row up to its last answer, which is the last run of scored tokens. It is read once for all of its
+//! completions. Completion g of row r draws from its own random stream, a function of (seed, step, row of the step's
+//! batch, g), so that neither micro-batches nor a resume change a draw.
 
 use crate::data::batch::TextBatch;
 use crate::model::LanguageModel;
@@ -13,40 +13,40 @@ use crate::rng::{Purpose, Stream};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// A prompt, and the answer that the data has to it.
+/// A prompt, and the data's answer to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prompt {
     /// The tokens before the answer.
     pub tokens: Vec<u32>,
-    /// The tokens of the answer, the end of it among them where the row holds it.
+    /// Tokens of the answer, with its end token if the row holds it.
     pub answer: Vec<u32>,
 }
 
-/// The tokens that were written behind a prompt.
+/// The tokens that were generated after a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// With the one that ends it.
+    /// Generated tokens, the end token included.
     pub tokens: Vec<u32>,
-    /// Whether one does.
+    /// Whether the completion has an end token.
     pub ended: bool,
 }
 
-/// How completions are written.
+/// Settings of the generation.
 #[derive(Clone, Debug)]
 pub struct Writing<'a> {
-    /// Completions of each prompt.
+    /// Number of completions of each prompt.
     pub count: usize,
-    /// Tokens of a completion at most.
+    /// Maximum number of tokens of a completion.
     pub most: usize,
-    /// Tokens that the network reads at most.
+    /// Maximum number of tokens that the network reads.
     pub context: usize,
-    /// How a token is drawn.
+    /// How a token is sampled.
     pub sampling: Sampling,
-    /// The tokens that end one.
+    /// Tokens that end a completion.
     pub ends: &'a [u32],
 }
 
-/// The prompts of a batch, row by row; `None` where a row has no answer.
+/// Extracts the prompts of a batch, row by row; `None` if a row has no answer.
 pub fn prompts(texts: &TextBatch, rows: usize) -> Option<Vec<Prompt>> {
     let cols = texts.cols.max(1);
     let each = texts.inputs.chunks(cols).zip(texts.targets.chunks(cols));
@@ -65,7 +65,7 @@ fn prompt(ids: &[i32], targets: &[i32]) -> Option<Prompt> {
     })
 }
 
-/// The streams of all completions of so many rows, in their order.
+/// Returns the random streams of all completions of `rows` rows, in order.
 pub fn streams(rows: usize, count: usize, pass: &Pass) -> Vec<Stream> {
     pass.in_rows(count, || {
         let all = 0..rows * count;
@@ -73,7 +73,8 @@ pub fn streams(rows: usize, count: usize, pass: &Pass) -> Vec<Stream> {
     })
 }
 
-/// The completions of all prompts: those of a prompt stand one after the other. Where nothing is drawn there need be no stream.
+/// Generates the completions of all prompts; completions of the same prompt are consecutive. Greedy decoding needs no
+/// streams.
 pub fn written(
     network: &dyn LanguageModel,
     prompts: &[Prompt],
@@ -133,7 +134,7 @@ pub fn written(
     all
 }
 
-/// The next token of each row, by numbers that are drawn already.
+/// Returns the next token of each row, chosen by numbers that are already drawn.
 fn draws(
     generator: &Generator,
     sampling: &Sampling,
@@ -150,21 +151,22 @@ fn draws(
     drawn.into_iter().enumerate()
 }
 
-/// The tokens of completions in the texts that a network reads of them.
+/// The tokens of completions, and their positions in the texts that a network reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tokens {
-    /// Prompts with their completions, row by row. The last token of a text is not read.
+    /// Prompts with their completions, row by row, without each completion's last token, which is never read.
     pub texts: TextBatch,
-    /// The positions before the tokens, counted through all rows.
+    /// Positions whose outputs predict the tokens, counted through all rows.
     pub places: Vec<i32>,
-    /// The tokens.
+    /// The predicted tokens.
     pub targets: Vec<i32>,
-    /// The completion of each.
+    /// Index of each token's completion.
     pub of: Vec<usize>,
 }
 
 impl Tokens {
-    /// Those of all completions, `count` of each prompt, in texts that are filled up to the longest, or to `width`.
+    /// Collects the tokens of all completions, `count` of each prompt, in texts that are padded to the longest one or
+    /// to `width`.
     pub fn of(prompts: &[Prompt], completions: &[Completion], count: usize, width: usize) -> Self {
         let text = |(number, completion): (usize, &Completion)| -> Vec<i32> {
             let prompt = &prompts[number / count].tokens;

@@ -1,4 +1,4 @@
-//! What training and evaluations write down of completions.
+//! Metrics of completions in training and evaluations.
 
 use super::Rollouts;
 use super::losses;
@@ -8,22 +8,22 @@ use crate::task::scored::Count;
 use crate::task::{Scored, Sum};
 use burn::tensor::Tensor;
 
-/// The mean reward of completions.
+/// Mean reward of completions.
 const REWARD: Metric = Metric::higher("reward");
-/// The deviation of rewards within a group, on average.
+/// Mean standard deviation of the rewards within a group.
 const REWARD_STD: Metric = Metric::higher("reward_std");
-/// The share of groups whose completions all have one reward: they teach nothing.
+/// Share of groups whose completions all have the same reward; they teach nothing.
 const FRAC_REWARD_ZERO_STD: Metric = Metric::lower("frac_reward_zero_std");
-/// The estimate of the divergence from the reference, of a token.
+/// Estimated divergence from the reference, mean over tokens.
 const KL: Metric = Metric::lower("kl");
-/// The share of tokens whose ratio is cut off.
+/// Share of tokens whose ratio is clipped.
 const CLIP_RATIO: Metric = Metric::lower("clip_ratio");
-/// Tokens of a completion.
+/// Mean number of tokens of a completion.
 const COMPLETION_LENGTH: Metric = Metric::lower("completion_length");
-/// The share of completions that have no end.
+/// Share of completions without an end token.
 const TRUNCATED: Metric = Metric::lower("truncated");
 
-/// The metrics that this task defines, which training's journal shows too.
+/// The metrics that this task defines; the training journal shows them too.
 pub const METRICS: &[Metric] = &[
     REWARD,
     REWARD_STD,
@@ -34,7 +34,7 @@ pub const METRICS: &[Metric] = &[
     TRUNCATED,
 ];
 
-/// The same with what is counted on the device: the divergence of tokens, and how many of their ratios are cut off.
+/// Adds the metrics that are counted on the device: the divergence of tokens, and the number of clipped ratios.
 pub(super) fn of_tokens(
     mut scored: Scored,
     [divergence, clipped]: [Option<Tensor<1>>; 2],
@@ -42,7 +42,7 @@ pub(super) fn of_tokens(
 ) -> Scored {
     for (metric, sum) in [(KL, divergence), (CLIP_RATIO, clipped)] {
         if let Some(sum) = sum.map(kernel::untracked) {
-            // Of no token the sum is 0.
+            // Without tokens the sum is 0.
             let of = tokens.max(1) as f64;
             scored.added.insert(metric.name);
             scored = scored.with_count(metric, Count { sum, of });
@@ -51,7 +51,7 @@ pub(super) fn of_tokens(
     scored
 }
 
-/// The same with what is said of groups of so many.
+/// Adds the metrics of groups of `count` completions.
 pub(super) fn of_groups(mut scored: Scored, sampled: &Rollouts, count: usize) -> Scored {
     let groups = sampled.rewards.chunks(count);
     let deviations = groups.map(|rewards| losses::advantages(rewards, false).1);
@@ -68,7 +68,7 @@ pub(super) fn of_groups(mut scored: Scored, sampled: &Rollouts, count: usize) ->
     scored
 }
 
-/// The same with what training and evaluations alike say of completions.
+/// Adds the metrics of completions that training and evaluations share.
 pub(super) fn of_completions(mut scored: Scored, written: &Rollouts) -> Scored {
     let of = |sum: f64| Sum::new(sum, written.completions.len() as f64);
     let tokens = written.completions.iter().map(|one| one.tokens.len());

@@ -1,4 +1,4 @@
-//! The knobs of images and their texts.
+//! The keys of the task that matches images with texts.
 
 use super::{ImageText, KIND};
 use crate::data::batch::TextBatch;
@@ -17,37 +17,39 @@ use crate::task::whole_text::Pooling;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What images and texts are compared by.
+/// The loss that compares images and texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageTextLoss {
-    /// Each image is to find its text among those of its group, and each text its image (Radford et al. 2021, section 2.3).
+    /// Each image must find its text among those of its group, and each text its image (Radford et al. 2021, section
+    /// 2.3).
     #[default]
     Softmax,
-    /// Each image with each text of its group is told to belong together or not, one pair by itself (Zhai et al. 2023, section 3.2).
+    /// Each pair of an image and a text of a group is classified as belonging together or not, independently of the
+    /// other pairs (Zhai et al. 2023, section 3.2).
     Sigmoid,
 }
 
-/// The knobs of images and their texts.
+/// Settings of matching images with texts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ImageTextConfig {
-    /// What vectors are learned from: a search of each image among the texts and of each text among the images (CLIP), or a
-    /// question about each pair (SigLIP). Source: Radford et al. 2021, section 2.3; Zhai et al. 2023, section 3.2.
+    /// The training loss: each image is searched among the texts and each text among the images (CLIP), or each pair is
+    /// classified by itself (SigLIP). Source: Radford et al. 2021, section 2.3; Zhai et al. 2023, section 3.2.
     #[serde(skip_serializing_if = "is_usual")]
     pub loss: ImageTextLoss,
-    /// What stands for a text. Default: the state of its last token, of an encoder that of its first position.
+    /// Pooling of a text to one vector. Default: the state of its last token, or of its first position for an encoder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Pooling>,
-    /// The token that ends a text, where arrays of ids (`infer`) go on behind it: what follows is not read. Default: texts end
-    /// with their last token.
+    /// The token that ends a text, if arrays of ids (`infer`) continue after it: the rest is not read. Default: texts
+    /// end with their last token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<TextEnd>,
-    /// The id of the token that fills every text up to the longest input. It is read as the text's own, so that all texts are of one
-    /// length (SigLIP, with `pooling = "last"`). Default: none; what fills a batch up is not seen.
+    /// Id of the token that pads every text to the longest input. It is read like the text's own tokens, so that all
+    /// texts have the same length (SigLIP, with `pooling = "last"`). Default: none; padding is masked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fill: Option<u32>,
-    /// Rows that are compared with each other, counted from a step's first row. Default: all of a step.
+    /// Number of rows that are compared with each other, counted from a step's first row. Default: all rows of a step.
     #[schemars(range(min = 2))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<usize>,
@@ -57,9 +59,9 @@ pub struct ImageTextConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TextEnd {
-    /// The first one with this id, the first token where there is none.
+    /// The first token with this id, or the text's first token if there is none.
     Token(EndToken),
-    /// The first one of the largest id in the text, which the end has in CLIP's vocabulary.
+    /// The first token with the largest id in the text; in CLIP's vocabulary this is the end token.
     LargestId(LargestId),
 }
 
@@ -67,17 +69,17 @@ pub enum TextEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EndToken {
-    /// Its id.
+    /// The token's id.
     pub id: u32,
 }
 
-/// The token of the largest id.
+/// The token with the largest id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LargestId {}
 
 impl TextEnd {
-    /// Tokens of a text up to its end, of ids that may go on behind it.
+    /// Returns the number of tokens up to and including the end, for ids that may continue after it.
     fn length(self, ids: &[i32]) -> usize {
         let end = match self {
             Self::Token(EndToken { id }) => ids.iter().position(|other| *other as u32 == id),
@@ -89,7 +91,8 @@ impl TextEnd {
         1 + end.unwrap_or(0)
     }
 
-    /// Tokens of each text up to its end, where any ends before the last column.
+    /// Returns the number of tokens of each text up to and including its end; `None` if no text ends before the last
+    /// column.
     pub(super) fn lengths(self, texts: &TextBatch) -> Option<Vec<usize>> {
         let rows = texts.inputs.chunks(texts.cols.max(1));
         let lengths: Vec<usize> = rows.map(|row| self.length(row)).collect();
@@ -98,17 +101,17 @@ impl TextEnd {
     }
 }
 
-/// What fills texts up.
+/// Padding of texts to a common length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fill {
-    /// The token's id.
+    /// Id of the padding token.
     pub id: i32,
-    /// Tokens of every text.
+    /// Common length of the texts in tokens.
     pub width: usize,
 }
 
 impl Fill {
-    /// What a network reads of texts of these lengths: tokens and segments, filled up to one length.
+    /// Pads tokens and segments of texts with these lengths to the common length.
     pub(super) fn filled(self, texts: &TextBatch, lengths: Option<&[usize]>) -> TextBatch {
         let (cols, width) = (texts.cols, self.width.max(texts.cols));
         let length = |row: usize| lengths.map_or(cols, |all| all[row]);
@@ -217,13 +220,13 @@ mod tests {
     fn a_text_ends_with_its_token_or_with_the_largest_id() {
         let token = |id| TextEnd::Token(EndToken { id });
         let largest = TextEnd::LargestId(LargestId {});
-        // 9 ends the text and fills it up.
+        // The token 9 ends the text and pads it.
         assert_eq!(token(9).length(&[8, 3, 9, 9, 9]), 3);
         assert_eq!(largest.length(&[8, 3, 9, 9, 9]), 3);
-        // An id above the end's comes before it.
+        // An id larger than the end's precedes it.
         assert_eq!(token(7).length(&[8, 3, 9, 7, 0]), 4);
         assert_eq!(largest.length(&[8, 3, 9, 7, 0]), 3);
-        // As transformers has it where no token is the end.
+        // As in transformers if no token is the end.
         assert_eq!(token(5).length(&[8, 3, 9]), 1);
         let texts = TextBatch {
             inputs: vec![8, 3, 9, 8, 9, 9],
@@ -248,7 +251,7 @@ mod tests {
         let segments = [0, 0, 1, 0, 0, 1, 0, 0];
         assert_eq!(filled.segments.as_deref(), Some(&segments[..]));
         assert_eq!((filled.lengths.is_none(), filled.cols), (true, 4));
-        // Arrays without lengths are whole, and longer ones than the context stay as they are.
+        // Arrays without lengths are read whole, and arrays longer than the width stay as they are.
         let long = Fill { id: 1, width: 2 };
         assert_eq!(long.filled(&texts, None).inputs, texts.inputs);
     }

@@ -1,14 +1,16 @@
-//! Images and the texts about them, compared by direction (Radford et al. 2021, CLIP, section 2.3).
+//! Image-text matching: compares images with texts about them by the cosine of their embeddings (Radford et al. 2021,
+//! CLIP, section 2.3).
 //!
-//! One network reads images, another texts, and a map of each makes vectors of one width. Each image is to find its text among
-//! those of its step, and each text its image:
+//! One network reads images, another one reads texts, and a projection of each maps both to the same width. Each image
+//! must find its text among those of its step, and each text its image:
 //!
 //! ```text
 //! scores = exp(t) · cos(uᵢ, vⱼ)      loss = ½ Σᵢ CE(scores of image i over texts, i) + ½ Σⱼ CE(scores of text j over images, j)
 //! ```
 //!
-//! t is learned (`model::two_towers`). With `loss = "sigmoid"` each pair is a question by itself ([`sigmoid`]). With texts that name classes, a trained network tells the classes of images that it never
-//! saw an example of (section 3.1): [`ImageText::class_vector`].
+//! t is learned (`model::two_towers`). With `loss = "sigmoid"` each pair is classified by itself ([`sigmoid`]). Given
+//! texts that name classes, a trained network can classify images without having seen an example of the classes
+//! (section 3.1): [`ImageText::class_vector`].
 
 mod config;
 pub mod sigmoid;
@@ -37,7 +39,7 @@ use crate::task::scored::{Count, Over, Term};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "image_text",
     summary: "images that find their texts and texts that find their images, with two towers",
@@ -45,24 +47,24 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"image_text\" }",
 };
 
-/// Its loss compares the rows of a step.
+/// The loss compares the rows of a step.
 pub const MEASURES: Measures = Measures {
     metrics: &[("accuracy", &["loss"])],
     compares_rows: &["softmax", "sigmoid"],
     ..Measures::of(KIND.kind).by(&["loss"])
 };
 
-/// The metrics that it defines.
+/// The metrics that this task defines.
 pub const METRICS: &[Metric] = retrieval::IMAGE_TEXT;
 
-/// The networks as draws of dropout and readings name them.
+/// Names of the networks in dropout draws and readings.
 const IMAGE: &str = "image";
 const TEXT: &str = "text";
 
-/// Two towers with their objective.
+/// Two towers with their training objective.
 #[derive(Module, Debug)]
 pub struct ImageText {
-    /// Both networks.
+    /// The image network and the text network.
     pub model: TwoTowers,
     seed: u64,
     #[module(skip)]
@@ -78,7 +80,7 @@ pub struct ImageText {
 }
 
 impl ImageText {
-    /// Networks that learn as `config` says.
+    /// Builds the task from both networks.
     pub fn new(model: TwoTowers, config: &ImageTextConfig, inputs: &ModelInputs) -> Self {
         Self {
             model,
@@ -99,22 +101,22 @@ impl ImageText {
         }
     }
 
-    /// What stands for a text.
+    /// Returns the pooling of a text to one vector.
     pub fn stands(&self) -> Pooling {
         self.reading.stands(&self.model.text)
     }
 
-    /// Directions `[rows, d_joint]` of images.
+    /// Returns the normalised embeddings `[rows, d_joint]` of images.
     pub fn images(&self, images: &ImageBatch, pass: &Pass) -> Tensor<2> {
         self.directions(pixels(images, &self.device()), pass)
     }
 
-    /// Directions `[rows, d_joint]` of images `[rows, channels, height, width]`.
+    /// Returns the normalised embeddings `[rows, d_joint]` of images given as pixels `[rows, channels, height, width]`.
     pub(super) fn directions(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<2> {
         normalized(pass.within(IMAGE, || self.model.of_images(pixels, pass)))
     }
 
-    /// Directions `[rows, d_joint]` of texts.
+    /// Returns the normalised embeddings `[rows, d_joint]` of texts.
     pub fn texts(&self, texts: &TextBatch, pass: &Pass) -> Tensor<2> {
         let ended = self.end.map(|end| end.lengths(texts));
         let lengths = ended.as_ref().unwrap_or(&texts.lengths);
@@ -135,13 +137,14 @@ impl ImageText {
         normalized(self.model.of_pooled_texts(pooled))
     }
 
-    /// The scores `[images, texts]` of directions.
+    /// Returns the scores `[images, texts]` of normalised embeddings.
     pub fn scores(&self, images: &Tensor<2>, texts: &Tensor<2>) -> Tensor<2> {
         self.model
             .scores(images.clone().matmul(texts.clone().transpose()))
     }
 
-    /// The sum of the loss `[1]` over the rows of these directions, and the images whose own text is the nearest, `[1]`.
+    /// Returns the loss summed over the rows of these embeddings, `[1]`, and the number of images whose own text is the
+    /// nearest, `[1]`.
     fn compared(&self, images: &Tensor<2>, texts: &Tensor<2>, groups: Groups) -> [Tensor<1>; 2] {
         let scaled = |cosines| self.model.scores(cosines);
         match self.loss {
@@ -157,13 +160,13 @@ impl ImageText {
         }
     }
 
-    /// The direction `[1, d_joint]` of a class that some texts name: that of the mean of theirs (Radford et al. 2021, section
-    /// 3.1.4).
+    /// Returns the normalised embedding `[1, d_joint]` of a class that some texts name: the normalised mean of the
+    /// texts' embeddings (Radford et al. 2021, section 3.1.4).
     pub fn class_vector(&self, texts: &TextBatch) -> Tensor<2> {
         normalized(self.texts(texts, &Pass::evaluation()).mean_dim(0))
     }
 
-    /// The device of its parameters.
+    /// Returns the device of the parameters.
     pub fn device(&self) -> Device {
         self.model.text.device()
     }

@@ -1,18 +1,19 @@
-//! The sigmoid loss: each pair of an image and a text of a batch is classified by itself, as one that belongs together or not (Zhai et al.
-//! 2023, SigLIP, section 3.2 and algorithm 1).
+//! The sigmoid loss: each pair of an image and a text of a batch is classified by itself, as belonging together or not
+//! (Zhai et al. 2023, SigLIP, section 3.2 and algorithm 1).
 //!
 //! ```text
 //! loss = Σᵢ Σⱼ −ln σ(zᵢⱼ·sᵢⱼ)      sᵢⱼ = exp(t)·cos(uᵢ, vⱼ) + b      zᵢⱼ = 1 where i = j, else −1
 //! ```
 //!
-//! The sum is divided by the rows of a step, as that of the softmax is. t and b are learned (`model::two_towers::sigmoid`).
+//! The sum is divided by the number of rows of a step, like that of the softmax loss. t and b are learned
+//! (`model::two_towers::sigmoid`).
 
 use crate::kernel::composed::softplus;
 use crate::task::text_embedding::losses::{Groups, InBatch, in_groups};
 use burn::tensor::{DType, FloatDType, Int, Tensor, TensorData};
 
-/// The loss of directions `[rows, d_joint]` of images and of texts, a group at a time, with `scaled` making scores of cosines.
-/// Hits are images whose own text has the highest score.
+/// Computes the loss of normalised embeddings `[rows, d_joint]` of images and texts, a group at a time; `scaled`
+/// converts cosines to scores. Hits are images whose own text has the highest score.
 pub fn pairwise(
     images: &Tensor<2>,
     texts: &Tensor<2>,
@@ -22,8 +23,8 @@ pub fn pairwise(
     in_groups(images, texts, scaled, groups, of_pairs)
 }
 
-/// The sum over all pairs of scores `[rows, rows]`, of which row i belongs to column `partners[i]`, `[1]`, in 32 bits at least: −ln σ(−s)
-/// is softplus(s), and −ln σ(s) is less by s.
+/// Sums the loss over all pairs of scores `[rows, rows]`, `[1]`, in at least 32 bits; row i belongs to column
+/// `partners[i]`. −ln σ(−s) is softplus(s), and −ln σ(s) is softplus(s) − s.
 fn of_pairs(scores: Tensor<2>, partners: &[i32]) -> Tensor<1> {
     let scores = match scores.dtype() {
         DType::F16 | DType::BF16 => scores.cast(FloatDType::F32),

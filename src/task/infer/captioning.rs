@@ -1,5 +1,5 @@
-//! Captions of images: `logits` at every position of `input_ids`, after the image of each row in `pixel_values`; labels are the
-//! inputs themselves, as Hugging Face has them, and are shifted here.
+//! Captioning: `logits` at every position of `input_ids`, given each row's image in `pixel_values`. Labels are the
+//! inputs themselves, as in Hugging Face's models, and are shifted here.
 
 use super::causal_lm::{hidden, shifted};
 use super::{Given, Holds, INPUT_IDS, Inferred, Infers, Input, Needed, PIXEL_VALUES, Scores};
@@ -10,7 +10,7 @@ use crate::task::Captioning;
 use burn::tensor::{Tensor, TensorData};
 
 impl Captioning {
-    /// The vectors of the rows' images.
+    /// Returns the image network's outputs for the rows' images.
     fn looked_at(&self, given: &Given, pass: &Pass) -> Tensor<3> {
         let [channels, height, width] = given.image;
         let shape = [given.rows, channels, height, width];

@@ -1,5 +1,5 @@
-//! Next-token prediction: `logits` at every position; labels are the inputs themselves, as Hugging Face has them, and
-//! are shifted here.
+//! Next-token prediction: `logits` at every position. Labels are the inputs themselves, as in Hugging Face's models,
+//! and are shifted here.
 
 use super::{ATTENTION_MASK, Given, Holds, INPUT_IDS, Inferred, Infers, Input, Scores};
 use crate::data::{NOT_SCORED, Shape};
@@ -37,7 +37,7 @@ impl Infers for CausalLm {
     }
 }
 
-/// The label after each token.
+/// Shifts labels left by one position: the label after each token.
 pub(super) fn shifted(given: &Given, labels: &str) -> Option<Vec<i32>> {
     let labels = given.integers.get(labels)?;
     let rows = labels.values.chunks(labels.cols);
@@ -45,7 +45,7 @@ pub(super) fn shifted(given: &Given, labels: &str) -> Option<Vec<i32>> {
     Some(next.collect())
 }
 
-/// Hidden states of the rows' texts.
+/// Returns the hidden states of the rows' texts.
 pub(super) fn hidden(network: &dyn LanguageModel, given: &Given, pass: &Pass) -> Tensor<3> {
     let ids = given.matrix(INPUT_IDS);
     let ids = host::matrix(&ids.values, ids.cols, &network.device());

@@ -1,5 +1,5 @@
-//! Characters along recordings: `logits` at every frame of the samples in `input_values`, whose ends `attention_mask` says. `labels` are
-//! the transcripts, with -100 behind them; the loss is the mean over recordings that the task's reduction makes.
+//! CTC: `logits` at every frame of the samples in `input_values`, whose lengths `attention_mask` gives. `labels` are
+//! the transcripts, padded with -100. The loss is the mean over recordings, each divided as the task's reduction says.
 
 use super::{
     ATTENTION_MASK, Given, Holds, INPUT_VALUES, Inferred, Infers, Input, LABELS, Needed, Scores,

@@ -1,4 +1,4 @@
-//! Some rows of the arrays that `infer` was given.
+//! Rows of the arrays given to `infer`.
 
 use super::{
     ATTENTION_MASK, DECODER_ATTENTION_MASK, DECODER_INPUT_IDS, INPUT_IDS, LABELS, TOKEN_TYPE_IDS,
@@ -11,29 +11,29 @@ use std::collections::BTreeMap;
 /// Rows of integers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matrix {
-    /// `[rows, cols]`, or `[rows]` where `cols` is 1.
+    /// Values `[rows, cols]`, or `[rows]` if `cols` is 1.
     pub values: Vec<i32>,
-    /// Numbers of a row.
+    /// Number of values in a row.
     pub cols: usize,
 }
 
-/// The tokens that a decoder's inputs are made with from labels.
+/// The tokens needed to make a decoder's inputs from labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Start {
-    /// Begins a row.
+    /// Token that begins a row.
     pub begin: i32,
-    /// Stands where labels have −100.
+    /// Token that replaces −100 in labels.
     pub pad: i32,
 }
 
 /// Some rows of all arrays, each checked against its [`Input`](super::Input).
 #[derive(Clone, Debug, Default)]
 pub struct Given {
-    /// How many.
+    /// Number of rows.
     pub rows: usize,
-    /// Ids, masks and labels, by their names.
+    /// Ids, masks and labels, by name.
     pub integers: BTreeMap<&'static str, Matrix>,
-    /// Right answers in floating point, by their names.
+    /// Floating-point labels, by name.
     pub numbers: BTreeMap<&'static str, Vec<f32>>,
     /// Pixels `[rows, channels, height, width]`.
     pub pixels: Vec<f32>,
@@ -41,16 +41,16 @@ pub struct Given {
     pub image: [usize; 3],
     /// Features `[rows, n_mels, frames]`, or samples `[rows, samples]`.
     pub features: Vec<f32>,
-    /// Bands and frames of the recordings.
+    /// Number of mel bands and frames of the recordings.
     pub speech: SpeechShape,
-    /// Samples of each recording, where no mask says them.
+    /// Number of samples of each recording, if no mask gives it.
     pub sample_lengths: Option<Vec<usize>>,
-    /// Where a decoder's inputs are made from labels: with these tokens.
+    /// The tokens for making a decoder's inputs from labels, if they are made from labels.
     pub start: Option<Start>,
 }
 
 impl Matrix {
-    /// Rows filled up to the longest, and the mask of their tokens.
+    /// Pads rows to the longest one; returns the rows and the mask of their tokens.
     fn filled(rows: &[&[i32]]) -> [Self; 2] {
         let cols = rows.iter().map(|row| row.len()).max().unwrap_or(0);
         let mut both = [Vec::new(), Vec::new()];
@@ -65,7 +65,8 @@ impl Matrix {
 }
 
 impl Given {
-    /// Some examples, of one kind, without their right answers. Documents that are packed into one text see each other.
+    /// Builds the arrays of some examples, all of one kind, without their labels. Documents that are packed into one
+    /// text attend to each other.
     pub fn of(items: &[Item]) -> Self {
         let mut given = Self {
             rows: items.len(),
@@ -133,12 +134,12 @@ impl Given {
         self.features = batch.features;
     }
 
-    /// The numbers of an array.
+    /// Returns the values of an array, if it is given.
     pub fn values(&self, name: &str) -> Option<&[i32]> {
         self.integers.get(name).map(|m| m.values.as_slice())
     }
 
-    /// An array that the task cannot do without.
+    /// Returns an array that must be given.
     pub(super) fn matrix(&self, name: &str) -> &Matrix {
         match self.integers.get(name) {
             Some(matrix) => matrix,
@@ -146,7 +147,7 @@ impl Given {
         }
     }
 
-    /// Tokens of each row, when some row is filled up: the ones of its mask, which stand in front.
+    /// Returns the number of tokens of each row by a mask, whose ones come first; `None` if no row is padded.
     pub fn lengths(&self, mask: &str) -> Option<Vec<usize>> {
         let mask = self.integers.get(mask)?;
         if mask.values.iter().all(|x| *x == 1) {
@@ -156,7 +157,7 @@ impl Given {
         Some(mask.values.chunks(mask.cols).map(ones).collect())
     }
 
-    /// Positions of the tokens of each row that a mask marks.
+    /// Returns positions of the tokens that a mask marks, row by row.
     pub(super) fn marked(&self, mask: &str) -> Option<Globals> {
         let mask = self.integers.get(mask)?;
         let rows = mask.values.chunks(mask.cols).map(|row| {
@@ -166,7 +167,7 @@ impl Given {
         Some(rows.collect())
     }
 
-    /// The ids that a decoder reads: those given, else the labels one place to the right.
+    /// Returns the ids that a decoder reads: the given ones, else the labels shifted right by one position.
     pub(super) fn decoder_inputs(&self) -> Matrix {
         match (self.integers.get(DECODER_INPUT_IDS), self.start) {
             (Some(ids), _) => ids.clone(),
@@ -175,7 +176,7 @@ impl Given {
     }
 }
 
-/// Labels one place to the right, behind the token that begins a row.
+/// Shifts labels right by one position, after the token that begins a row.
 fn shifted(labels: &Matrix, start: Start) -> Matrix {
     let mut values = Vec::with_capacity(labels.values.len());
     for row in labels.values.chunks(labels.cols) {

@@ -1,4 +1,4 @@
-//! Classes of images: `logits` of every row, from `pixel_values`.
+//! Image classification: `logits` of every row, from `pixel_values`.
 
 use super::{
     Given, Holds, Inferred, Infers, Input, LABELS, LOGITS, Needed, PIXEL_VALUES, Scores, floats,
@@ -33,7 +33,7 @@ impl Infers for ImageClassification {
         let pixels = TensorData::new(given.pixels.clone(), shape);
         let seen = self.seen(Tensor::from_data(pixels, &device), pass);
         let pooled = match &self.model {
-            // The mean over the last feature map, in the shape that it has there.
+            // The mean over the last feature map, in the shape that it has in Hugging Face's models.
             ImageModel::Resnet(_) => {
                 let [rows, planes] = seen.features.dims();
                 Some(floats(seen.features.clone().reshape([rows, planes, 1, 1])))

@@ -1,5 +1,5 @@
-//! Images and texts: `image_embeds` and `text_embeds` `[rows, d_joint]`, directions of length 1 as transformers' CLIP calls them,
-//! from `pixel_values` and `input_ids`. Row n of both is a pair.
+//! Image-text matching: `image_embeds` and `text_embeds` `[rows, d_joint]`, normalised embeddings named as in
+//! transformers' CLIP, from `pixel_values` and `input_ids`. Row n of both is a pair.
 
 use super::{
     Given, Holds, INPUT_IDS, Inferred, Infers, Input, Needed, PIXEL_VALUES, Scores, masked_lm,
@@ -9,9 +9,9 @@ use crate::nn::pass::Pass;
 use crate::task::ImageText;
 use burn::tensor::{Tensor, TensorData};
 
-/// The directions of images.
+/// Name of the image embeddings.
 pub const IMAGE_EMBEDS: &str = "image_embeds";
-/// The directions of texts.
+/// Name of the text embeddings.
 pub const TEXT_EMBEDS: &str = "text_embeds";
 
 impl Infers for ImageText {
@@ -26,7 +26,7 @@ impl Infers for ImageText {
         all
     }
 
-    /// Of rows without images the texts alone, and the other way round.
+    /// Embeds only the texts if the rows have no images, and the other way round.
     fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
         let mut scores = Vec::new();
         if !given.pixels.is_empty() {
@@ -51,7 +51,7 @@ impl Infers for ImageText {
     }
 }
 
-/// Directions, against which no labels are held.
+/// Returns embeddings as scores, which have no labels.
 fn named(name: &'static str, directions: Tensor<2>) -> Scores {
     Scores::of_rows(name, directions, name)
 }

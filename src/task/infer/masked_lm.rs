@@ -1,5 +1,5 @@
-//! Masked tokens: `logits` at every position, and where the model tells pairs of segments apart `seq_relationship_logits`,
-//! of their order `sop_logits`.
+//! Masked language modelling: `logits` at every position. With a head for segment pairs also `seq_relationship_logits`
+//! for next-sentence prediction, or `sop_logits` for sentence order.
 
 use super::{
     ATTENTION_MASK, GLOBAL_ATTENTION_MASK, Given, Holds, INPUT_IDS, Inferred, Infers, Input,
@@ -17,7 +17,7 @@ use crate::task::MaskedLm;
 use crate::task::masked_lm::input as read;
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// The arrays that an encoder reads.
+/// Returns the arrays that an encoder reads.
 pub(super) fn inputs(encoder: &Encoder, shape: &Shape) -> Vec<Input> {
     let longest = encoder.max_len();
     let mut all = Input::tokens(shape.vocab_size, longest).to_vec();
@@ -37,7 +37,7 @@ pub(super) fn inputs(encoder: &Encoder, shape: &Shape) -> Vec<Input> {
     all
 }
 
-/// The arrays that a network of whole texts reads.
+/// Returns the arrays that a text network reads.
 pub(super) fn of_texts(model: &TextModel, shape: &Shape) -> Vec<Input> {
     match model {
         TextModel::Encoder(encoder) => inputs(encoder, shape),
@@ -48,7 +48,7 @@ pub(super) fn of_texts(model: &TextModel, shape: &Shape) -> Vec<Input> {
     }
 }
 
-/// The vector of each whole text of these hidden states, where the network has a pooler.
+/// Returns the pooled vector of each text from its hidden states, if the network has a pooler.
 pub(super) fn pooled(
     model: &TextModel,
     hidden: Tensor<3>,
@@ -62,7 +62,7 @@ pub(super) fn pooled(
     }
 }
 
-/// The rows as texts.
+/// Converts the rows to texts.
 pub(super) fn texts(given: &Given) -> TextBatch {
     let ids = given.matrix(INPUT_IDS);
     TextBatch {
@@ -74,7 +74,8 @@ pub(super) fn texts(given: &Given) -> TextBatch {
     }
 }
 
-/// The rows as an encoder reads them: tokens are global that the arrays mark, or else the task.
+/// Converts the rows to an encoder's input. The global tokens are those that the arrays mark, otherwise those of the
+/// task.
 pub(super) fn input(given: &Given, globals: GlobalTokens, device: &Device) -> EncoderInput {
     let input = read(&texts(given), globals, device);
     EncoderInput {
@@ -83,7 +84,7 @@ pub(super) fn input(given: &Given, globals: GlobalTokens, device: &Device) -> En
     }
 }
 
-/// The names of the labels and of the scores of pairs.
+/// Returns the names of the labels and of the logits of segment pairs.
 fn names(pairs: Pairs) -> [&'static str; 2] {
     match pairs {
         Pairs::SentenceOrder => [SENTENCE_ORDER_LABEL, ORDER_LOGITS],
@@ -118,7 +119,7 @@ impl Infers for MaskedLm {
 
     fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
         let device = self.model.embedding.weight.val().device();
-        // The hidden states of the encoder are written out, whatever guesses are made from.
+        // The encoder's hidden states are written out, even if predictions are made from other states.
         let states = self.states(input(given, self.globals, &device), true, pass);
         let [rows, tokens, d] = states.guessing.dims();
         let flat = states.guessing.reshape([1, rows * tokens, d]);

@@ -1,8 +1,8 @@
-//! Any task from arrays to arrays, under the names that Hugging Face's models give them: `formwork infer`.
+//! Runs any task on arrays, named as in Hugging Face's models: `formwork infer`.
 //!
-//! A task says which arrays it reads ([`Input`]), runs some rows of them ([`Given`]) and gives scores, which labels may
-//! be held against. Last hidden states, hidden states and attention weights are those that the pass has recorded
-//! ([`arrays`]). The caller has checked the arrays against the [`Input`]s.
+//! A task declares the arrays that it reads ([`Input`]), runs some rows of them ([`Given`]) and returns scores, which
+//! can be compared with labels. Last hidden states, hidden states and attention weights are those that the pass has
+//! recorded ([`arrays`]). The caller has checked the arrays against the [`Input`]s.
 
 mod captioning;
 mod causal_lm;
@@ -36,17 +36,17 @@ pub use names::arrays;
 pub use passed::{Passed, Scored, passed};
 use std::fmt::Debug;
 
-/// Token ids `[rows, tokens]`; of an encoder-decoder the source's.
+/// Token ids `[rows, tokens]`; for an encoder-decoder those of the source.
 pub const INPUT_IDS: &str = "input_ids";
-/// 1 at the tokens of `input_ids`, 0 behind them.
+/// 1 at the tokens of `input_ids`, 0 at padding.
 pub const ATTENTION_MASK: &str = "attention_mask";
-/// 1 at the global tokens of `input_ids`, 0 at the others.
+/// 1 at the global tokens of `input_ids`, 0 at all other tokens.
 pub const GLOBAL_ATTENTION_MASK: &str = "global_attention_mask";
-/// Segments of `input_ids`.
+/// Segment numbers of `input_ids`.
 pub const TOKEN_TYPE_IDS: &str = "token_type_ids";
 /// Token ids that the decoder reads `[rows, tokens]`.
 pub const DECODER_INPUT_IDS: &str = "decoder_input_ids";
-/// 1 at the tokens of `decoder_input_ids`, 0 behind them.
+/// 1 at the tokens of `decoder_input_ids`, 0 at padding.
 pub const DECODER_ATTENTION_MASK: &str = "decoder_attention_mask";
 /// Log-mel features of recordings `[rows, n_mels, frames]`.
 pub const INPUT_FEATURES: &str = "input_features";
@@ -54,41 +54,41 @@ pub const INPUT_FEATURES: &str = "input_features";
 pub const INPUT_VALUES: &str = "input_values";
 /// Images `[rows, channels, height, width]`.
 pub const PIXEL_VALUES: &str = "pixel_values";
-/// Right answers: tokens or tags `[rows, tokens]`, classes or numbers `[rows]`, indicators of classes `[rows, classes]`.
+/// Labels: tokens or tags `[rows, tokens]`, classes or numbers `[rows]`, class indicators `[rows, classes]`.
 pub const LABELS: &str = "labels";
 /// Whether the second segment of a row follows the first (0) or not (1), `[rows]`.
 pub const NEXT_SENTENCE_LABEL: &str = "next_sentence_label";
-/// Whether the two segments of a row stand in their order (0) or are swapped (1), `[rows]`.
+/// Whether the two segments of a row are in order (0) or swapped (1), `[rows]`.
 pub const SENTENCE_ORDER_LABEL: &str = "sentence_order_label";
 
 const LOGITS: &str = "logits";
 const PAIR_LOGITS: &str = "seq_relationship_logits";
 const ORDER_LOGITS: &str = "sop_logits";
 const POOLER_OUTPUT: &str = "pooler_output";
-/// The vectors of a run of `text_embedding`.
+/// The embeddings of a `text_embedding` run.
 pub const SENTENCE_EMBEDDING: &str = "sentence_embedding";
 
 /// An array that a task reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Input {
-    /// Its name.
+    /// Name of the array.
     pub name: &'static str,
-    /// Its content.
+    /// Content of the array.
     pub holds: Holds,
-    /// Whether the task can do without it.
+    /// Whether the array must be given.
     pub needed: Needed,
 }
 
-/// Whether a task can do without an array.
+/// Whether an array must be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needed {
-    /// It cannot.
+    /// It must always be given.
     Always,
-    /// It can where this other one is given, from which it is made.
+    /// It must be given unless this other array is given, from which it can be made.
     Unless(&'static str),
-    /// It can where this other one is not given.
+    /// It must be given if this other array is given.
     With(&'static str),
-    /// It can.
+    /// It is optional.
     Never,
 }
 
@@ -97,40 +97,40 @@ pub enum Needed {
 pub enum Holds {
     /// Token ids `[rows, tokens]`.
     Tokens {
-        /// Ids are below this.
+        /// Upper bound of the ids, exclusive.
         below: usize,
-        /// Tokens of a row at most, when the model has a limit.
+        /// Maximum number of tokens in a row, if the model has a limit.
         longest: Option<usize>,
-        /// The other array whose tokens count as well, where both stand in one row.
+        /// The other array whose tokens count towards the maximum, if both are read as one row.
         beside: Option<&'static str>,
     },
-    /// 1 at the tokens of another array, then 0 where rows are filled up; of its shape.
+    /// 1 at the tokens of another array, then 0 at padding; same shape as that array.
     Mask {
         /// The other array.
         of: &'static str,
     },
-    /// 1 at some tokens of another array, 0 at the others; of its shape.
+    /// 1 at some tokens of another array, 0 at the others; same shape as that array.
     Marks {
         /// The other array.
         of: &'static str,
     },
-    /// Numbers of segments, of the shape of another array.
+    /// Segment numbers, of the same shape as another array.
     Segments {
         /// The other array.
         of: &'static str,
-        /// Numbers are below this.
+        /// Upper bound of the segment numbers, exclusive.
         below: usize,
     },
-    /// Token ids or tags to be predicted or −100, of the shape of another array where that is given.
+    /// Token ids or tags to be predicted, or −100; of the same shape as another array, if that is given.
     Targets {
         /// The other array.
         of: &'static str,
-        /// Ids are below this.
+        /// Upper bound of the ids, exclusive.
         below: usize,
     },
-    /// Numbers of classes or −100, `[rows]`.
+    /// Class numbers or −100, `[rows]`.
     Classes {
-        /// Numbers are below this.
+        /// Upper bound of the class numbers, exclusive.
         below: usize,
     },
     /// A position of each row of another array, or −100, `[rows]`.
@@ -140,26 +140,26 @@ pub enum Holds {
     },
     /// Finite numbers, `[rows]`.
     Numbers,
-    /// 1 for each class that a row has and 0 for each other, `[rows, classes]`.
+    /// 1 for each class that a row has, otherwise 0, `[rows, classes]`.
     Indicators {
-        /// How many classes.
+        /// Number of classes.
         classes: usize,
     },
-    /// Pixels as the model sees them, `[rows, channels, height, width]`.
+    /// Pixels as the model reads them, `[rows, channels, height, width]`.
     Pixels {
-        /// Planes of an image.
+        /// Number of channels of an image.
         channels: usize,
         /// Height and width; any when absent.
         size: Option<[usize; 2]>,
     },
-    /// Log-mel features of recordings as the model sees them, `[rows, n_mels, frames]`.
+    /// Log-mel features of recordings as the model reads them, `[rows, n_mels, frames]`.
     Features(SpeechShape),
-    /// Samples of recordings as the model sees them, `[rows, samples]`.
+    /// Samples of recordings as the model reads them, `[rows, samples]`.
     Samples,
 }
 
 impl Holds {
-    /// Whether it is the right answers to scores.
+    /// Returns whether the array holds labels.
     pub fn is_answers(self) -> bool {
         match self {
             Self::Targets { .. }
@@ -187,7 +187,7 @@ impl Input {
         }
     }
 
-    /// Token ids that a task cannot do without, and their mask.
+    /// Returns token ids, which must be given, and their optional mask.
     fn tokens(below: usize, longest: Option<usize>) -> [Self; 2] {
         let mask = Holds::Mask { of: INPUT_IDS };
         let ids = Holds::Tokens {
@@ -201,79 +201,80 @@ impl Input {
         ]
     }
 
-    /// The marks of global tokens.
+    /// Returns the optional mask of global tokens.
     fn globals() -> Self {
         let marks = Holds::Marks { of: INPUT_IDS };
         Self::new(GLOBAL_ATTENTION_MASK, marks, Needed::Never)
     }
 
-    /// Labels of this content.
+    /// Returns optional labels with this content.
     fn labels(holds: Holds) -> Self {
         Self::new(LABELS, holds, Needed::Never)
     }
 }
 
-/// Scores of classes or of a vocabulary that a forward pass gives.
+/// Logits over classes or a vocabulary from a forward pass.
 #[derive(Clone, Debug)]
 pub struct Scores {
-    /// The name that they are written under.
+    /// Name of the array in the output.
     pub name: &'static str,
-    /// `[n, classes]`; with one class the scores of yes, where no has 0.
+    /// Logits `[n, classes]`; with one class, the logit of that class against 0.
     pub values: Tensor<2>,
-    /// The shape that they are written in, batch first.
+    /// Shape of the array in the output, batch first.
     pub shape: Vec<usize>,
-    /// The input that holds the right answers.
+    /// Name of the input that holds the labels.
     pub labels: &'static str,
 }
 
-/// The results of a forward pass, without those that it records.
+/// Results of a forward pass, without those that the pass records.
 #[derive(Clone, Debug, Default)]
 pub struct Inferred {
-    /// Scores.
+    /// Scores of the task's heads.
     pub scores: Vec<Scores>,
-    /// The vector of each whole text or image, where the model has one.
+    /// The pooled vector of each text or image, if the model has a pooler.
     pub pooled: Option<TensorData>,
 }
 
 /// A task as a function of arrays.
 pub trait Infers: Debug {
-    /// The arrays that it reads, for a run whose data is of this shape.
+    /// Returns the arrays that the task reads, for a run whose data has this shape.
     fn inputs(&self, shape: &Shape) -> Vec<Input>;
 
-    /// Runs some rows.
+    /// Runs the task on some rows.
     fn infer(&self, given: &Given, pass: &Pass) -> Inferred;
 
-    /// Runs the network on some rows for what the pass records, without scores where these cost much. Where a run compares
-    /// two texts that it reads apart, the rows are single ones.
+    /// Runs the network on some rows only for what the pass records, without scores if these are expensive. If a run
+    /// reads the two texts of a pair separately, the rows are single texts.
     fn read(&self, given: &Given, pass: &Pass) {
         self.infer(given, pass);
     }
 
-    /// The right answers to scores, one for each of them or −100, from the array of this name; `None` when it is not given.
+    /// Returns the labels of scores from the array of this name, one for each score or −100; `None` if the array is not
+    /// given.
     fn targets(&self, given: &Given, labels: &str) -> Option<Vec<i32>> {
         given.values(labels).map(<[i32]>::to_vec)
     }
 
-    /// The answers to scores that count, in the array of this name; `None` when it is not given.
+    /// Returns the number of labels in the array of this name that are scored; `None` if the array is not given.
     fn answers(&self, given: &Given, labels: &str) -> Option<usize> {
         let targets = self.targets(given, labels)?;
         Some(targets.iter().filter(|target| **target >= 0).count())
     }
 
-    /// The sum of the losses of scores against the answers to them, `[1]`; `None` when these are not given.
+    /// Returns the sum of the losses of scores against their labels, `[1]`; `None` if the labels are not given.
     fn loss(&self, scores: &Scores, given: &Given) -> Option<Tensor<1>> {
         Some(scores.loss(self.targets(given, scores.labels)?))
     }
 
-    /// Whether the last of `hidden_states.N` is the one behind the last norm. Hugging Face's text models have it so, and
-    /// its vision transformers do not; nor has Reformer, whose streams stand side by side there.
+    /// Returns whether the last of `hidden_states.N` is the one after the final norm. This is so in Hugging Face's text
+    /// models, but not in its vision transformers, and not in Reformer, which returns its two streams side by side.
     fn ends_normed(&self) -> bool {
         true
     }
 }
 
 impl Scores {
-    /// The sum of the cross-entropies against `targets`, `[1]`.
+    /// Returns the sum of the cross-entropies against `targets`, `[1]`.
     pub fn loss(&self, targets: Vec<i32>) -> Tensor<1> {
         let [n, classes] = self.values.dims();
         if classes == 1 {
@@ -283,7 +284,7 @@ impl Scores {
         kernel::cross_entropy_sum(self.values.clone(), targets, 0.0)
     }
 
-    /// Of the vocabulary at every position, `[rows, tokens, vocab]`.
+    /// Returns the scores over the vocabulary at every position, `[rows, tokens, vocab]`.
     fn of_tokens(logits: Tensor<3>) -> Self {
         let [rows, tokens, vocab] = logits.dims();
         Self {
@@ -294,7 +295,7 @@ impl Scores {
         }
     }
 
-    /// Of the classes of every row, `[rows, classes]`.
+    /// Returns the scores over the classes for every row, `[rows, classes]`.
     fn of_rows(name: &'static str, values: Tensor<2>, labels: &'static str) -> Self {
         Self {
             name,
@@ -314,7 +315,7 @@ impl Inferred {
     }
 }
 
-/// A tensor on the host as 32-bit floats, without what gradients need.
+/// Reads a tensor to the host as 32-bit floats, untracked.
 fn floats<const D: usize>(x: Tensor<D>) -> TensorData {
     kernel::read(kernel::untracked(x)).convert::<f32>()
 }

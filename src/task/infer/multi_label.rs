@@ -1,4 +1,4 @@
-//! Any number of classes of texts: `logits` `[rows, classes]`.
+//! Multi-label classification: `logits` `[rows, classes]`.
 
 use super::{Given, Holds, Inferred, Infers, Input, LABELS, LOGITS, Scores, masked_lm};
 use crate::data::Shape;
@@ -30,7 +30,7 @@ impl Infers for MultiLabel {
         self.model.forward(input, pass);
     }
 
-    /// One answer for each row, which may hold several classes or none.
+    /// Counts one label for each row, which may hold several classes or none.
     fn answers(&self, given: &Given, labels: &str) -> Option<usize> {
         given.numbers.get(labels).map(|_| given.rows)
     }

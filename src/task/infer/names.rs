@@ -1,12 +1,13 @@
-//! The names of a forward pass's arrays, as Hugging Face's models have them.
+//! Names of a forward pass's arrays, as in Hugging Face's models.
 
 use super::{Inferred, POOLER_OUTPUT, floats};
 use crate::nn::record::{Attended, Recorded};
 use burn::tensor::TensorData;
 
-/// The arrays of a forward pass by their names, batch first, in an order that does not depend on the rows. With
-/// `ends_normed` the last hidden states stand for the last of `hidden_states.N` too, unless they are wider: where a reversible
-/// stack puts its streams side by side, all of `hidden_states.N` are the second one.
+/// Collects the arrays of a forward pass by name, batch first, in an order that does not depend on the rows. With
+/// `ends_normed` the last of `hidden_states.N` is replaced by the last hidden states, unless these have another shape:
+/// a reversible stack puts its two streams side by side in its last hidden states, whereas all of `hidden_states.N` are
+/// the second stream.
 pub fn arrays(
     inferred: Inferred,
     mut recorded: Recorded,
@@ -27,7 +28,7 @@ pub fn arrays(
         }
     }
     for (network, last) in recorded.last {
-        // A network alone and one that writes have the usual name.
+        // A network without an encoder, and a decoder, have the usual name without a prefix.
         let prefix = match &network[..] {
             "decoder" => Some(String::new()),
             other => prefix(other),
@@ -53,7 +54,8 @@ pub fn arrays(
     all
 }
 
-/// The beginning of the names of a network's arrays; `None` for parts of a network that have no names there.
+/// Returns the prefix of the names of a network's arrays; `None` for parts of a network that have no names in Hugging
+/// Face's models.
 fn prefix(network: &str) -> Option<String> {
     match network {
         "" => Some(String::new()),

@@ -1,7 +1,7 @@
-//! Text to text: `logits` at every position of the decoder, whose inputs are `decoder_input_ids`, or `labels` one place
-//! to the right.
+//! Text to text: `logits` at every position of the decoder. Its inputs are `decoder_input_ids`, or `labels` shifted
+//! right by one position.
 //!
-//! A decoder alone reads both in one row: the tokens of `input_ids`, those of `decoder_input_ids`, and then padding.
+//! A decoder-only model reads both in one row: the tokens of `input_ids`, those of `decoder_input_ids`, then padding.
 //! Its hidden states and attention weights are those of such rows.
 
 use super::{
@@ -15,7 +15,8 @@ use crate::nn::pass::Pass;
 use crate::task::{PrefixLm, Translation, host};
 use burn::tensor::Tensor;
 
-/// The arrays of a source and a target, of which each may have so many tokens, or both together.
+/// Returns the arrays of a source and a target, with the maximum number of tokens of each; the two share the target's
+/// maximum if `together`.
 fn inputs(shape: &Shape, [source, target]: [Option<usize>; 2], together: bool) -> Vec<Input> {
     let below = shape.vocab_size;
     let mut all = Input::tokens(shape.source_vocab_size.unwrap_or(below), source).to_vec();
@@ -70,13 +71,13 @@ impl Infers for Translation {
     fn ends_normed(&self) -> bool {
         match &self.model {
             PairModel::EncoderDecoder(_) => true,
-            // Its last hidden states are made from those of the cells and more.
+            // Its last hidden states are computed from those of the cells and other inputs.
             PairModel::Recurrent(_) => false,
         }
     }
 }
 
-/// Hidden states of the decoder.
+/// Returns the hidden states of the decoder.
 fn hidden(task: &Translation, given: &Given, pass: &Pass) -> Tensor<3> {
     let device = task.model.vocabulary_head().embedding.device();
     let (source, target) = (given.matrix(INPUT_IDS), given.decoder_inputs());

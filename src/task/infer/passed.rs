@@ -1,4 +1,4 @@
-//! One pass of `infer`: arrays, and the mean loss against labels with its gradients.
+//! One pass of `infer`: the arrays, and the mean loss against labels with its gradients.
 
 use super::{Given, Infers, arrays};
 use crate::kernel;
@@ -7,20 +7,20 @@ use crate::nn::record::Keep;
 use burn::tensor::{Gradients, TensorData};
 use std::collections::BTreeMap;
 
-/// How many answers of each array of labels are scored, in all rows that are inferred.
+/// Number of scored labels in each array of labels, over all rows of the inference.
 pub type Scored = BTreeMap<&'static str, usize>;
 
 /// The results of one pass.
 pub struct Passed {
-    /// Arrays by their names, batch first.
+    /// The arrays by name, batch first.
     pub arrays: Vec<(String, TensorData)>,
-    /// These rows' share of the mean loss; the sum of those against each array of labels.
+    /// These rows' share of the mean loss, summed over the arrays of labels.
     pub loss: f64,
-    /// Of that share, when they are asked for and some labels are given.
+    /// Gradients of that share, if they are asked for and labels are given.
     pub gradients: Option<Gradients>,
 }
 
-/// Runs some rows without dropout. With `differentiate` the model's parameters must be tracked.
+/// Runs some rows without dropout. If `differentiate` is set, the model's parameters must be tracked.
 pub fn passed(
     task: &dyn Infers,
     given: &Given,

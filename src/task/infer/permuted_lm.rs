@@ -1,5 +1,5 @@
-//! Tokens in an order: `logits` of the stream of the tokens at every position, where each sees all others, as Hugging Face's class
-//! gives them without a `perm_mask`.
+//! Permutation language modelling: `logits` of the token stream at every position, where each token attends to all
+//! others, like Hugging Face's model without a `perm_mask`.
 
 use super::masked_lm::{input, inputs};
 use super::{Given, Holds, INPUT_IDS, Inferred, Infers, Input, LABELS, LOGITS, Scores};

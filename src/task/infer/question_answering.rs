@@ -1,4 +1,4 @@
-//! Answers as spans: `start_logits` and `end_logits` `[rows, tokens]`.
+//! Question answering: `start_logits` and `end_logits` `[rows, tokens]`.
 
 use super::{Given, Holds, INPUT_IDS, Inferred, Infers, Input, Needed, Scores, masked_lm};
 use crate::data::Shape;
@@ -6,7 +6,7 @@ use crate::nn::pass::Pass;
 use crate::task::QuestionAnswering;
 use burn::tensor::Tensor;
 
-/// The first and the last token of each row's answer, `[rows]`.
+/// Names of the labels: the first and the last token of each row's answer, `[rows]`.
 pub const POSITIONS: [&str; 2] = ["start_positions", "end_positions"];
 const LOGITS: [&str; 2] = ["start_logits", "end_logits"];
 
@@ -35,7 +35,7 @@ impl Infers for QuestionAnswering {
         }
     }
 
-    /// Half of each cross-entropy: the loss is their mean.
+    /// Returns half of each cross-entropy, since the loss is the mean of the two.
     fn loss(&self, scores: &Scores, given: &Given) -> Option<Tensor<1>> {
         let targets = self.targets(given, scores.labels)?;
         Some(scores.loss(targets) * 0.5)

@@ -1,4 +1,4 @@
-//! Numbers of texts: `logits` `[rows, 1]`.
+//! Regression: `logits` `[rows, 1]`, the predicted numbers.
 
 use super::{Given, Holds, Inferred, Infers, Input, LABELS, LOGITS, Scores, masked_lm};
 use crate::data::Shape;
@@ -33,7 +33,7 @@ impl Infers for Regression {
         given.numbers.get(labels).map(Vec::len)
     }
 
-    /// The squared distances.
+    /// Returns the sum of the squared errors.
     fn loss(&self, scores: &Scores, given: &Given) -> Option<Tensor<1>> {
         let truth = given.numbers.get(scores.labels)?;
         Some(squares(scores.values.clone(), truth))

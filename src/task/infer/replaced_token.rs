@@ -1,5 +1,5 @@
-//! Replaced tokens: `logits` `[rows, tokens]`, above 0 for tokens that are taken for replaced ones, as Hugging Face's
-//! discriminators give them; labels are 1 where a token was replaced and 0 elsewhere.
+//! Replaced-token detection: `logits` `[rows, tokens]`, above 0 for tokens that are predicted to be replaced, as in
+//! Hugging Face's discriminators. Labels are 1 for replaced tokens and 0 otherwise.
 
 use super::{
     ATTENTION_MASK, Given, Holds, INPUT_IDS, Inferred, Infers, Input, LABELS, LOGITS, Scores,
@@ -34,7 +34,7 @@ impl Infers for ReplacedToken {
         })
     }
 
-    /// Labels behind the tokens of a row are not scored.
+    /// Labels at padding are not scored.
     fn targets(&self, given: &Given, labels: &str) -> Option<Vec<i32>> {
         let labels = given.values(labels)?.iter();
         Some(match given.values(ATTENTION_MASK) {

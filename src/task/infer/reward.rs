@@ -1,4 +1,5 @@
-//! Rewards of single texts: `logits` `[rows, 1]`. A pair has no right answer that an array of rows could say, so that there are no labels.
+//! Reward models: `logits` `[rows, 1]`, the rewards of single texts. There are no labels, since a pair has no right
+//! answer that an array of rows could hold.
 
 use super::{Given, Inferred, Infers, Input, masked_lm};
 use crate::data::Shape;

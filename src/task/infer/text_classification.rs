@@ -1,4 +1,4 @@
-//! Classes of texts: `logits` of every row.
+//! Text classification: `logits` of every row.
 
 use super::{ATTENTION_MASK, GLOBAL_ATTENTION_MASK};
 use super::{Given, Holds, Inferred, Infers, Input, LABELS, LOGITS, Scores, masked_lm};
@@ -9,7 +9,7 @@ use crate::task::TextClassification;
 impl Infers for TextClassification {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let mut all = masked_lm::of_texts(&self.model, shape);
-        // Texts that are read alone have no row in which both are marked.
+        // Texts that are read separately share no row in which global tokens of both could be marked.
         all.retain(|input| !self.reading.towers || input.name != GLOBAL_ATTENTION_MASK);
         let below = shape.classes.len();
         all.push(Input::labels(Holds::Classes { below }));

@@ -1,4 +1,4 @@
-//! Vectors of texts: `sentence_embedding` `[rows, d_model]`, as sentence-transformers calls them.
+//! Text embeddings: `sentence_embedding` `[rows, d_model]`, named as in sentence-transformers.
 
 use super::{Given, Inferred, Infers, Input, LABELS, SENTENCE_EMBEDDING, Scores, masked_lm};
 use crate::data::Shape;

@@ -1,4 +1,4 @@
-//! Tags of words: `logits` at every position.
+//! Token classification: `logits` at every position.
 
 use super::{Given, Holds, INPUT_IDS, Inferred, Infers, Input, Scores, masked_lm};
 use crate::data::Shape;

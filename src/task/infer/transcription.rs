@@ -1,5 +1,5 @@
-//! Texts of recordings: `logits` at every position of the decoder, whose inputs are `decoder_input_ids`, or `labels` one place to the
-//! right, after the recording of each row in `input_features`.
+//! Transcription: `logits` at every position of the decoder, given each row's recording in `input_features`. The
+//! decoder's inputs are `decoder_input_ids`, or `labels` shifted right by one position.
 
 use super::{
     DECODER_INPUT_IDS, Given, Holds, INPUT_FEATURES, Inferred, Infers, Input, LABELS, Needed,
@@ -12,7 +12,7 @@ use crate::task::{Transcription, host};
 use burn::tensor::Tensor;
 
 impl Transcription {
-    /// Hidden states of the decoder.
+    /// Returns the hidden states of the decoder.
     fn hidden(&self, given: &Given, pass: &Pass) -> Tensor<3> {
         let speech = SpeechBatch {
             features: given.features.clone(),

@@ -1,5 +1,5 @@
-//! States of images that are seen whole, from `pixel_values`, of tasks that learn without classes: what `encode` makes vectors of.
-//! They give no scores.
+//! Hidden states of whole images, from `pixel_values`, for tasks that learn without classes: `encode` computes
+//! embeddings from them. There are no scores.
 
 use super::{Given, Holds, Inferred, Infers, Input, Needed, PIXEL_VALUES};
 use crate::data::Shape;
@@ -7,7 +7,7 @@ use crate::nn::pass::Pass;
 use crate::task::{MaskedImage, SelfDistillation};
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// Images of the run's shape.
+/// Returns the input array: images of the run's shape.
 fn inputs(shape: &Shape) -> Vec<Input> {
     let [channels, height, width] = shape.image.unwrap_or_default();
     let pixels = Holds::Pixels {
@@ -17,14 +17,14 @@ fn inputs(shape: &Shape) -> Vec<Input> {
     vec![Input::new(PIXEL_VALUES, pixels, Needed::Always)]
 }
 
-/// The images that are given.
+/// Returns the given images as a tensor.
 fn pixels(given: &Given, device: &Device) -> Tensor<4> {
     let [channels, height, width] = given.image;
     let shape = [given.rows, channels, height, width];
     Tensor::from_data(TensorData::new(given.pixels.clone(), shape), device)
 }
 
-/// Tasks whose network answers without scores: its hidden states are read on the way.
+/// Implements `Infers` for tasks without scores; their hidden states are recorded in the pass.
 macro_rules! infers {
     ($($task:ty),*) => {$(
         impl Infers for $task {

@@ -1,4 +1,4 @@
-//! The network and its decoder with their objective.
+//! The network and its decoder with the training objective.
 
 use super::MaskedImageConfig;
 use crate::data::batch::{Batch, ImageBatch};
@@ -18,16 +18,16 @@ use burn::tensor::{Device, FloatDType, Tensor, TensorData};
 /// Added to the variance of a patch (He et al. 2022, released code).
 const EPS: f64 = 1e-6;
 
-/// A vision transformer that reads visible patches, and the decoder that tells the pixels of the others.
+/// A vision transformer that reads visible patches, and the decoder that predicts the pixels of the masked ones.
 #[derive(Module, Debug)]
 pub struct MaskedImage {
     /// The network.
     pub model: Vision,
-    /// From its states to pixels; left behind when the network is used.
+    /// Decoder from the network's hidden states to pixels; dropped when the network is used.
     pub pixel_decoder: PixelDecoder,
-    /// Patches of an image.
+    /// Number of patches of an image.
     patches: usize,
-    /// Those of them that are visible.
+    /// Number of visible patches of an image.
     visible: usize,
     /// Side of a patch in pixels.
     size: usize,
@@ -36,11 +36,11 @@ pub struct MaskedImage {
 }
 
 impl MaskedImage {
-    /// Both networks of these configs.
+    /// Builds the network and the decoder.
     ///
     /// # Errors
-    /// Data without images; a model that cannot read patches without their neighbours; images that cannot be cut into its patches, or
-    /// of which none would be visible or hidden.
+    /// If the data has no images, if the model cannot read patches without their neighbours, or if images cannot be cut
+    /// into its patches or would have no visible or no masked patch.
     pub fn new(
         model: &VisionConfig,
         config: &MaskedImageConfig,
@@ -78,35 +78,36 @@ impl MaskedImage {
         })
     }
 
-    /// The device of its parameters.
+    /// Returns the device of the parameters.
     pub fn device(&self) -> Device {
         self.pixel_decoder.head.weight.val().device()
     }
 
-    /// The masks of a pass over so many images.
+    /// Draws the masks of a pass over `rows` images.
     pub fn masks(&self, rows: usize, pass: &Pass) -> Masks {
         Masks::drawn(rows, self.patches, self.visible, pass)
     }
 
-    /// The masks of images by a number for each patch, `[rows, patches]`: those with the lowest numbers stay visible.
+    /// Returns the masks by given noise, one number for each patch, `[rows, patches]`: the patches with the lowest
+    /// numbers stay visible.
     pub fn masks_of(&self, noise: &[f32]) -> Masks {
         Masks::of_noise(noise, self.patches, self.visible)
     }
 
-    /// The states of all patches before the map onto pixels, `[rows, patches, decoder_d_model]`.
+    /// Returns the hidden states of all patches before the projection to pixels, `[rows, patches, decoder_d_model]`.
     fn states(&self, images: &ImageBatch, masks: &Masks, pass: &Pass) -> Tensor<3> {
         let pixels = pixels(images, &self.device());
         let seen = self.model.forward_visible(pixels, masks, pass);
         self.pixel_decoder.forward(seen, masks, pass)
     }
 
-    /// What is told of the pixels of all patches, visible ones among them, `[rows, patches, size·size·channels]`, by row, column and
-    /// channel of a patch.
+    /// Returns predicted pixels of all patches, visible ones included, `[rows, patches, size·size·channels]`, by row,
+    /// column and channel within a patch.
     pub fn told(&self, images: &ImageBatch, masks: &Masks, pass: &Pass) -> Tensor<3> {
         self.pixel_decoder.pixels(self.states(images, masks, pass))
     }
 
-    /// The sum over images of the mean squared error of the pixels of their hidden patches, `[1]`.
+    /// Returns the sum over images of the mean squared error over the pixels of their masked patches, `[1]`.
     pub fn loss(&self, images: &ImageBatch, masks: &Masks, pass: &Pass) -> Tensor<1> {
         let states = self.states(images, masks, pass);
         let [rows, patches, d_model] = states.dims();
@@ -123,8 +124,8 @@ impl MaskedImage {
     }
 }
 
-/// The pixels of hidden patches, image by image and patch by patch, each by row, column and channel; without their mean and over
-/// their deviation where they are `normalised`.
+/// Returns pixels of the masked patches, by image, patch, row, column and channel. If `normalised`, each patch has its
+/// mean subtracted and is divided by its deviation.
 fn targets(images: &ImageBatch, size: usize, masks: &Masks, normalised: bool) -> Vec<f32> {
     let [channels, height, width] = images.shape;
     let each = channels * height * width;
@@ -146,7 +147,7 @@ fn targets(images: &ImageBatch, size: usize, masks: &Masks, normalised: bool) ->
     all
 }
 
-/// (y − mean) / √(variance + ε), of the unbiased variance.
+/// Replaces values by (y − mean) / √(variance + ε), with the unbiased variance.
 fn normalise(values: &mut [f32]) {
     let n = values.len() as f64;
     let mean = values.iter().map(|y| f64::from(*y)).sum::<f64>() / n;

@@ -1,9 +1,9 @@
-//! The order in which the tokens of texts are predicted, and the keys that each stream sees by it.
+//! The order in which the tokens of texts are predicted, and the keys that each stream can attend to in this order.
 //!
-//! Tokens of the context have no place in the order: every token sees them, and they see each other alone. A token that is
-//! predicted is seen by those that come after it; its query sees what comes before it, and its own state itself as well
-//! (Yang et al. 2019, section 2.3, with all of the context before the first target, as in the released code). Both see all that is
-//! remembered of earlier rows.
+//! Context tokens have no rank in the order: every token attends to them, and they attend only to each other. A
+//! predicted token is visible to the tokens after it in the order. Its query attends to the context and to the tokens
+//! before it, and its token state also attends to itself (Yang et al. 2019, section 2.3, with all of the context before
+//! the first target, as in the released code). Both streams attend to all that a memory holds of earlier rows.
 
 use crate::data::batch::TextBatch;
 use crate::kernel::{Pattern, Query, SeenKeys};
@@ -11,28 +11,29 @@ use crate::nn::pass::Pass;
 use crate::rng::Purpose;
 use std::ops::Range;
 
-/// The places of tokens in the orders of some rows.
+/// Ranks of the tokens in the orders of some rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// 0 for tokens of the context, else the place in the order from 1 on, `[rows, cols]`.
+    /// 0 for tokens of the context, otherwise the rank in the order, counted from 1; `[rows, cols]`.
     ranks: Vec<u32>,
     cols: usize,
 }
 
-/// The keys of each query, as ranges that ascend.
+/// The visible keys of each query, as ascending ranges.
 #[derive(Debug)]
 struct Ranked {
-    /// Those of the context, row after row.
+    /// Keys of the context tokens, one entry per row.
     context: Vec<Vec<Range<usize>>>,
-    /// Those of each token that is predicted, `[rows, cols]`; none of the others.
+    /// Keys of each predicted token, `[rows, cols]`; `None` for tokens of the context.
     ranked: Vec<Option<Vec<Range<usize>>>>,
     cols: usize,
-    /// Whether tokens of the context look at it themselves.
+    /// Whether tokens of the context have visible keys themselves.
     context_looks: bool,
 }
 
 impl Order {
-    /// Of rows of `cols` tokens by their places, 0 for those of the context. Tokens of one place do not see each other.
+    /// Builds the order of rows of `cols` tokens from their ranks, with 0 for tokens of the context. Tokens with the
+    /// same rank do not see each other.
     pub fn new(ranks: Vec<u32>, cols: usize) -> Self {
         assert!(
             cols > 0 && ranks.len().is_multiple_of(cols),
@@ -41,7 +42,7 @@ impl Order {
         Self { ranks, cols }
     }
 
-    /// The scored tokens of each row in an order that the pass draws: a function of (seed, step, row of the step's batch).
+    /// Draws an order of the scored tokens of each row: a function of (seed, step, row of the step's batch).
     pub fn drawn(texts: &TextBatch, pass: &Pass) -> Self {
         let cols = texts.cols.max(1);
         let mut ranks = vec![0; texts.targets.len()];
@@ -58,7 +59,8 @@ impl Order {
         Self::new(ranks, cols)
     }
 
-    /// The tokens at some positions, counted through all rows, each predicted from the context alone.
+    /// Returns the order in which the tokens at some positions, counted through all rows, are each predicted from the
+    /// context only.
     pub fn of_places(tokens: usize, cols: usize, places: &[i32]) -> Self {
         let mut ranks = vec![0; tokens];
         for place in places {
@@ -67,12 +69,13 @@ impl Order {
         Self::new(ranks, cols)
     }
 
-    /// The keys that the stream of the tokens sees: a token that is predicted sees itself.
+    /// Returns the keys that the token stream can attend to: a predicted token sees itself.
     pub fn of_tokens(&self) -> Pattern {
         Pattern::with_earlier(self.ranked(true))
     }
 
-    /// The keys that the stream of the queries sees: none where a token is of the context, since nothing reads its query.
+    /// Returns the keys that the query stream can attend to: none for tokens of the context, since their queries are
+    /// never read.
     pub fn of_queries(&self) -> Pattern {
         Pattern::with_earlier(self.ranked(false))
     }
@@ -100,7 +103,7 @@ impl Order {
     }
 }
 
-/// The places where something holds, as ranges.
+/// Returns the positions at which `holds` is true, as ranges.
 fn ranges(holds: impl Iterator<Item = bool>) -> Vec<Range<usize>> {
     let mut all: Vec<Range<usize>> = Vec::new();
     for (at, _) in holds.enumerate().filter(|(_, holds)| *holds) {
@@ -135,7 +138,7 @@ mod tests {
     use super::*;
     use crate::kernel::{Span, Visibility};
 
-    /// Places and what they hide, row after row of the scores.
+    /// Returns the hidden keys of each query.
     fn hidden(pattern: Pattern, tokens: usize) -> Vec<Vec<bool>> {
         let visible = Visibility {
             pattern: Some(pattern),
@@ -159,7 +162,7 @@ mod tests {
         assert_eq!(sees(order.of_tokens()), of_tokens);
         let of_queries: [Vec<usize>; 4] = [vec![], vec![0, 2, 3], vec![], vec![0, 2]];
         assert_eq!(sees(order.of_queries()), of_queries);
-        // Masks are guessed from the context alone.
+        // Masks are predicted from the context only.
         let alone = Order::of_places(4, 4, &[1, 3]);
         let of_queries: [Vec<usize>; 4] = [vec![], vec![0, 2], vec![], vec![0, 2]];
         assert_eq!(sees(alone.of_queries()), of_queries);

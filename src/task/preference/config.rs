@@ -1,4 +1,4 @@
-//! The keys of preference optimisation, and their faults.
+//! The keys of preference optimisation, and the checks of their values.
 
 use super::{METRICS, Preference};
 use crate::data::{DataSet, Gives, Shape};
@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "preference",
     summary: "the better of two texts before the worse, beside a frozen reference: DPO, with losses of SLiC-HF and IPO",
@@ -24,27 +24,27 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"preference\" }",
 };
 
-/// How a pair is scored, and beside which reference.
+/// The form of the loss, its scale and the reference define the evaluation metrics.
 pub const MEASURES: Measures = Measures {
     metrics: &[("reward_margin", &["beta", "reference"])],
     ..Measures::of(KIND.kind).by(&["loss", "beta", "reference"])
 };
 
-/// How a pair is scored.
+/// Loss of a pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PreferenceLoss {
     /// −ln σ of the scaled difference of log-ratios: DPO.
     #[default]
     Sigmoid,
-    /// What the scaled difference lacks to 1: SLiC-HF.
+    /// The amount by which the scaled difference falls short of 1: SLiC-HF.
     Hinge,
-    /// The square of the distance of the difference of means over tokens from 1/(2·beta): IPO.
+    /// The squared distance of the difference of per-token means from 1/(2·beta): IPO.
     Ipo,
 }
 
 impl PreferenceLoss {
-    /// The value of the key.
+    /// Returns the value of the key for this loss.
     fn name(self) -> &'static str {
         match self {
             Self::Sigmoid => "sigmoid",
@@ -54,26 +54,26 @@ impl PreferenceLoss {
     }
 }
 
-/// The knobs of preference optimisation.
+/// Settings of preference optimisation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PreferenceConfig {
-    /// How a pair is scored: `sigmoid` (DPO), `hinge` (SLiC-HF) or `ipo` (IPO).
+    /// Loss of a pair: `sigmoid` (DPO), `hinge` (SLiC-HF) or `ipo` (IPO).
     /// Source: Rafailov et al., arXiv:2305.18290; Zhao et al., arXiv:2305.10425; Azar et al., arXiv:2310.12036.
     pub loss: PreferenceLoss,
-    /// The weight of a difference of log-probabilities; the larger, the nearer the model stays to its reference.
+    /// Factor of the difference of log-ratios; the larger, the closer the model stays to its reference.
     /// Source: Rafailov et al., arXiv:2305.18290, appendix B.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub beta: f64,
-    /// The share of pairs that are taken to be the wrong way round, in the loss `sigmoid` of training (conservative DPO).
+    /// Share of pairs that are assumed to be mislabelled, in the training loss `sigmoid` (conservative DPO).
     /// Source: Mitchell 2023, "A note on DPO with noisy preferences & relationship to IPO".
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 0.5))]
     pub label_smoothing: f64,
-    /// The folder of the run that is the reference, or the file of the experiment that makes it. Default: the run that training
-    /// begins from (`[init] from`), at the checkpoint that it begins from.
+    /// Folder of the reference run, or the file of the experiment that makes it. Default: the run that training starts
+    /// from (`[init] from`), at the checkpoint that it starts from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<PathBuf>,
-    /// Which checkpoint of `reference`: `best`, `latest` or the number of a step; the best one when absent.
+    /// Checkpoint of `reference`: `best`, `latest` or the number of a step; the best one when absent.
     #[schemars(extend("type" = ["string", "integer"]))]
     #[serde(
         deserialize_with = "word_or_number",
@@ -95,7 +95,7 @@ impl Default for PreferenceConfig {
 }
 
 impl PreferenceConfig {
-    /// The run that is the reference.
+    /// Returns the reference run.
     pub fn frozen_run(&self) -> FrozenRun<'_> {
         self.reference().run(true)
     }
@@ -125,12 +125,13 @@ impl TaskFacts for PreferenceConfig {
         policy::elsewhere()
     }
 
-    /// The worse text stands behind the better one.
+    /// The worse text follows the better one in the row, so that positions up to the whole context are needed.
     fn written(&self, context: usize) -> Option<usize> {
         Some(context)
     }
 
-    /// Those of two texts that do not see each other. The reference's are counted where the reference is known.
+    /// Returns the multiplications for two texts that do not see each other; the reference's are added elsewhere, once
+    /// the reference is known.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         2.0 * model.products(&self.demand(), shape)
     }

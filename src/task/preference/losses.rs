@@ -1,8 +1,8 @@
-//! The losses of pairs, as sums over them; `super` has the formulas.
+//! Losses of pairs, as sums over pairs; the formulas are in `super`.
 
 use burn::tensor::{Tensor, activation};
 
-/// The sum of `sigmoid` over β·Δ `[pairs]`, `[1]`.
+/// Returns the sum of `sigmoid` over β·Δ `[pairs]`, `[1]`.
 pub fn sigmoid(scaled: Tensor<1>, label_smoothing: f64) -> Tensor<1> {
     let right = activation::log_sigmoid(scaled.clone());
     let log = match label_smoothing == 0.0 {
@@ -15,12 +15,12 @@ pub fn sigmoid(scaled: Tensor<1>, label_smoothing: f64) -> Tensor<1> {
     log.sum().neg()
 }
 
-/// The sum of `hinge` over β·Δ `[pairs]`, `[1]`.
+/// Returns the sum of `hinge` over β·Δ `[pairs]`, `[1]`.
 pub fn hinge(scaled: Tensor<1>) -> Tensor<1> {
     (scaled.neg() + 1.0).clamp_min(0.0).sum()
 }
 
-/// The sum of `ipo` over Δ̄ `[pairs]`, `[1]`.
+/// Returns the sum of `ipo` over Δ̄ `[pairs]`, `[1]`.
 pub fn ipo(means: Tensor<1>, beta: f64) -> Tensor<1> {
     let away = means - 1.0 / (2.0 * beta);
     (away.clone() * away).sum()
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
     use burn::tensor::Device;
 
-    /// The sum over some differences, and its gradient.
+    /// Returns the loss summed over some differences, and its gradient.
     fn of(loss: impl Fn(Tensor<1>) -> Tensor<1>, differences: &[f32]) -> (f32, Vec<f32>) {
         let device = Device::flex().autodiff();
         let x = Tensor::<1>::from_floats(differences, &device).require_grad();
@@ -49,7 +49,7 @@ mod tests {
         );
     }
 
-    /// Before the first step the policy is the reference and every difference 0.
+    /// Before the first step the policy equals the reference, and every difference is 0.
     #[test]
     fn a_policy_that_equals_its_reference_has_a_gradient() {
         let (loss, gradient) = of(|x| sigmoid(x, 0.0), &[0.0]);

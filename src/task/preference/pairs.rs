@@ -1,4 +1,5 @@
-//! The pairs of a batch: where their scored tokens stand, and the log-probabilities that a network gives to their texts.
+//! The pairs of a batch: the positions of their scored tokens, and the log-probabilities that a network gives to their
+//! texts.
 
 use crate::data::batch::TextBatch;
 use crate::kernel;
@@ -7,34 +8,35 @@ use crate::nn::pass::Pass;
 use crate::task::{Sum, causal_lm, host};
 use burn::tensor::{Tensor, TensorData, activation};
 
-/// The document of a row that is its better text.
+/// Document number of a row's better text.
 const BETTER: i32 = 1;
-/// The one that is its worse text.
+/// Document number of a row's worse text.
 const WORSE: i32 = 2;
 
-/// The scored tokens of the texts of a batch. Texts are counted through the batch: all better ones, then all worse ones.
+/// The scored tokens of the texts of a batch. Texts are numbered through the batch: first all better ones, then all
+/// worse ones.
 pub(super) struct Pairs {
     rows: usize,
-    /// Positions before each scored token, counted through all rows.
+    /// Positions whose outputs predict the scored tokens, counted through all rows.
     places: Vec<i32>,
-    /// The tokens.
+    /// The scored tokens.
     targets: Vec<i32>,
-    /// The text of each.
+    /// Number of the text of each scored token.
     texts: Vec<usize>,
-    /// Scored tokens of each text.
+    /// Number of scored tokens of each text.
     lengths: Vec<f32>,
 }
 
-/// What a network makes of them.
+/// A network's outputs for the pairs.
 pub(super) struct Read {
-    /// The log-probability of each text behind its prompt, `[2·rows]`, in 32 bits at least.
+    /// Log-probability of each text after its prompt, `[2·rows]`, in at least 32 bits.
     pub likelihoods: Tensor<1>,
-    /// Scores of the vocabulary at each scored token `[n, vocab]`, where they were asked for.
+    /// Logits over the vocabulary at each scored token `[n, vocab]`, if asked for.
     pub scores: Option<Tensor<2>>,
 }
 
 impl Pairs {
-    /// The pairs of so many rows; `None` where rows are no pairs, or a text has nothing to score.
+    /// Extracts the pairs of `rows` rows; `None` if rows are not pairs, or if a text has nothing to score.
     pub(super) fn of(batch: &TextBatch, rows: usize) -> Option<Self> {
         let documents = batch.documents.as_ref()?;
         let mut pairs = Self {
@@ -61,7 +63,8 @@ impl Pairs {
         (rows > 0 && scored).then_some(pairs)
     }
 
-    /// What a network gives to the texts; `keeps` its scores. Scores are made at scored tokens alone.
+    /// Computes a network's log-probabilities of the texts, and keeps the logits if `keeps`. The LM head only runs at
+    /// scored tokens.
     pub(super) fn read(
         &self,
         network: &dyn LanguageModel,
@@ -91,19 +94,21 @@ impl Pairs {
         }
     }
 
-    /// What each better text has more than its worse one, `[rows]`, of numbers of all texts `[2·rows]`.
+    /// Returns the value of each better text minus that of its worse one, `[rows]`, from values of all texts
+    /// `[2·rows]`.
     pub(super) fn differences(&self, of_texts: Tensor<1>) -> Tensor<1> {
         let better = of_texts.clone().narrow(0, 0, self.rows);
         better - of_texts.narrow(0, self.rows, self.rows)
     }
 
-    /// Scored tokens of each text `[2·rows]`, beside numbers of them.
+    /// Returns the number of scored tokens of each text `[2·rows]`, with the device and data type of `beside`.
     pub(super) fn lengths(&self, beside: &Tensor<1>) -> Tensor<1> {
         let lengths = TensorData::new(self.lengths.clone(), [self.lengths.len()]);
         Tensor::from_data(lengths, (&beside.device(), beside.dtype()))
     }
 
-    /// The pairs of which every token of the better text is the likeliest one, by the scores of all tokens.
+    /// Counts the pairs whose better text has the most likely token at every position, from the logits of all scored
+    /// tokens.
     pub(super) fn exact(&self, scores: Tensor<2>) -> Sum {
         let best = kernel::read(kernel::untracked(scores).argmax(1));
         let mut right = vec![true; self.rows];
@@ -146,7 +151,7 @@ mod tests {
         let others = Tensor::from_floats([5.0, 1.0, 2.0, 4.0], &Device::flex());
         let found: Vec<f32> = pairs.differences(others).into_data().iter().collect();
         assert_eq!(found, [3.0, -3.0]);
-        // A row without a scored token of its worse text, and rows that are no pairs.
+        // A row whose worse text has no scored token, and rows that are not pairs.
         let mut lacking = batch();
         lacking.targets[4] = NO;
         assert!(Pairs::of(&lacking, 2).is_none());

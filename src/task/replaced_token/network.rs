@@ -1,4 +1,4 @@
-//! The generator and the discriminator with their objective.
+//! The generator and the discriminator with their training objective.
 
 use super::sampling::{Replaced, draws, sampled};
 use super::{MLM_LOSS, REPLACED, RTD_ACCURACY, RTD_LOSS, ReplacedTokenConfig};
@@ -21,12 +21,13 @@ use crate::task::{Networks, Over, Scored, Sum, Task, host};
 use burn::module::Module;
 use burn::tensor::{Device, FloatDType, Tensor};
 
-/// A score for each token: dense, nonlinearity, product with one vector (Clark et al. 2020, released code).
+/// Discriminator head, with one logit for each token: dense layer, nonlinearity, product with one vector (Clark et al.
+/// 2020, released code).
 #[derive(Module, Debug)]
 pub struct DiscriminatorHead {
-    /// `[d_model, d_model]`.
+    /// Dense layer, `[d_model, d_model]`.
     pub dense: Linear,
-    /// `[1, d_model]`.
+    /// Output layer, `[1, d_model]`.
     pub product: Linear,
     #[module(skip)]
     activation: Activation,
@@ -42,7 +43,8 @@ impl DiscriminatorHead {
         }
     }
 
-    /// Hidden states `[rows, cols, d_model]` → scores `[rows, cols]`; above 0 for tokens that are taken for replaced ones.
+    /// Maps hidden states `[rows, cols, d_model]` to logits `[rows, cols]`, above 0 for tokens that are predicted to be
+    /// replaced.
     fn forward(&self, hidden: Tensor<3>) -> Tensor<2> {
         let [rows, cols, _] = hidden.dims();
         let x = kernel::activate(self.dense.forward(hidden), self.activation.into());
@@ -50,14 +52,14 @@ impl DiscriminatorHead {
     }
 }
 
-/// An encoder that tells replaced tokens, and the generator that replaces them.
+/// An encoder that detects replaced tokens, and the generator that replaces them.
 #[derive(Module, Debug)]
 pub struct ReplacedToken {
-    /// The network. Where its table is disentangled from the generator's, `embedding` is Δ.
+    /// The discriminator. If its embedding table is disentangled from the generator's, `embedding` is Δ.
     pub model: Encoder,
-    /// Scores of tokens.
+    /// Head with one logit for each token.
     pub head: DiscriminatorHead,
-    /// The network that replaces tokens; none in a model that is used alone.
+    /// The network that replaces tokens; `None` in a model that is only used, not trained.
     pub generator: Option<Generator>,
     disentangled: bool,
     temperature: f64,
@@ -65,17 +67,17 @@ pub struct ReplacedToken {
     seed: u64,
 }
 
-/// The outcome of a generator's pass.
+/// Results of a generator's pass.
 struct Guessed {
-    /// Sum of the cross-entropies of the scored positions, `[1]`.
+    /// Sum of the cross-entropies at the scored positions, `[1]`.
     loss: Tensor<1>,
-    /// How many of them have their token scored highest.
+    /// Number of scored positions whose token has the highest logit.
     right: Count,
     replaced: Replaced,
 }
 
-/// The mean binary cross-entropy's sum of scores `[n]` against 0 and 1, or [`NOT_SCORED`]: that of two classes whose first
-/// one has the score 0.
+/// Returns the sum of the binary cross-entropies of logits `[n]` against targets of 0, 1 or [`NOT_SCORED`]. It is
+/// computed with two classes, the first of which has the logit 0.
 pub(in crate::task) fn binary(scores: Tensor<1>, targets: &[i32]) -> Tensor<1> {
     let [n] = scores.dims();
     let device = scores.device();
@@ -85,7 +87,7 @@ pub(in crate::task) fn binary(scores: Tensor<1>, targets: &[i32]) -> Tensor<1> {
 }
 
 impl ReplacedToken {
-    /// Both networks of these configs with their heads.
+    /// Builds the generator and the discriminator with their heads.
     pub fn new(model: &EncoderConfig, config: &ReplacedTokenConfig, inputs: &ModelInputs) -> Self {
         let init = Init::of_heads(inputs.device, inputs.seed, model.stack.init());
         let generator = config.generator();
@@ -107,12 +109,12 @@ impl ReplacedToken {
         }
     }
 
-    /// Where its parameters live.
+    /// Returns the device of the parameters.
     pub fn device(&self) -> Device {
         self.model.embedding.weight.val().device()
     }
 
-    /// The discriminator's hidden states `[rows, cols, d_model]`.
+    /// Returns the discriminator's hidden states `[rows, cols, d_model]`.
     pub fn hidden(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let generator = self.generator.as_ref().and_then(Generator::own_network);
         let Some(other) = generator.filter(|_| self.disentangled) else {
@@ -127,13 +129,13 @@ impl ReplacedToken {
         self.model.through(x, &seen, pass)
     }
 
-    /// The discriminator's scores `[rows, cols]`; above 0 for tokens that are taken for replaced ones.
+    /// Returns the discriminator's logits `[rows, cols]`, above 0 for tokens that are predicted to be replaced.
     pub fn scores(&self, input: EncoderInput, pass: &Pass) -> Tensor<2> {
         self.head.forward(self.hidden(input, pass))
     }
 
-    /// The generator's scores of the vocabulary `[n, vocab]` at some positions of masked texts, counted through all rows;
-    /// `None` without a generator.
+    /// Returns the generator's logits over the vocabulary `[n, vocab]` at some positions of masked texts, counted
+    /// through all rows; `None` without a generator.
     pub fn guesses(
         &self,
         input: EncoderInput,
@@ -146,7 +148,7 @@ impl ReplacedToken {
         Some(generator.scores(picked, &self.model))
     }
 
-    /// The generator's scores of masked texts.
+    /// Runs the generator on masked texts and samples replacements; `None` without a generator.
     fn guessed(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Option<Guessed> {
         let (places, targets) = host::scored(&texts.targets);
         let scores = self.guesses(
@@ -168,7 +170,7 @@ impl ReplacedToken {
     }
 }
 
-/// The answers at the tokens of a batch, and not at what fills rows up.
+/// Returns the targets of the discriminator at the tokens of a batch; padding is not scored.
 fn answers(texts: &TextBatch, replaced: &[i32]) -> Vec<i32> {
     let cols = texts.cols.max(1);
     let mut answers = replaced.to_vec();
@@ -179,7 +181,7 @@ fn answers(texts: &TextBatch, replaced: &[i32]) -> Vec<i32> {
     answers
 }
 
-/// How often tokens are taken for the text's own and for replaced ones.
+/// Counts how often original and replaced tokens are predicted as original or replaced.
 fn confusion(scores: &Tensor<1>, answers: &[i32]) -> Confusion {
     let mut confusion = Confusion::new(["original", "replaced"].map(String::from).to_vec());
     let scores = kernel::read(kernel::untracked(scores.clone()));
@@ -191,7 +193,7 @@ fn confusion(scores: &Tensor<1>, answers: &[i32]) -> Confusion {
     confusion
 }
 
-/// How many of the answered tokens are taken for what they are.
+/// Returns the number of scored tokens that are predicted right.
 fn told_right(scores: &Tensor<1>, answers: &[i32], batch: &Batch) -> Count {
     let told = kernel::untracked(scores.clone()).greater_elem(0.0).int();
     let answers = host::vector(answers, &told.device());
@@ -223,7 +225,8 @@ impl Task for ReplacedToken {
         let told = binary(scores, &answers);
         let tokens = batch.tokens as f64;
         let count = |answer: i32| answers.iter().filter(|a| **a == answer).count() as f64;
-        // Both means in one sum over tokens: the masked ones count as many times as they are fewer in the whole step.
+        // Both means as one sum over tokens: the loss of masked tokens is scaled up by the ratio of all tokens to
+        // masked ones in the step.
         let joint = told.clone() * self.weight;
         let fewer = batch.step_tokens as f64 / batch.step_scored.max(1) as f64;
         let joint = match &guessed {
@@ -243,7 +246,7 @@ impl Task for ReplacedToken {
         scored.loss.over = Over::Tokens;
         scored.added.insert(RTD_LOSS.name);
         if !pass.trains() && guessed.is_some() {
-            // Means over a whole split, whose batches have other shares of masked tokens each.
+            // An evaluation needs means over the whole split, since its batches differ in their share of masked tokens.
             scored.joint = [(RTD_LOSS.name, self.weight), (MLM_LOSS.name, 1.0)].into();
         }
         if let Some((loss, right)) = guessed {

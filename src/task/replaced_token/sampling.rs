@@ -1,8 +1,9 @@
-//! Samples of a generator: one token for each masked position, by one uniform draw.
+//! Sampling from a generator: one token for each masked position, by one uniform draw.
 //!
-//! The token is the first whose cumulative probability exceeds the draw: the same distribution as the largest of scores with
-//! Gumbel noise, which takes a draw for each token of the vocabulary. Draws are a function of (seed, step, row of the step's
-//! batch), so that micro-batches, a resume and the filling of rows change none of them.
+//! The sampled token is the first one whose cumulative probability exceeds the draw. This is the same distribution as
+//! the maximum of logits with Gumbel noise, which would need a draw for each token of the vocabulary. Draws are a
+//! function of (seed, step, row of the step's batch), so that neither micro-batches nor a resume nor padding change
+//! them.
 
 use crate::data::batch::TextBatch;
 use crate::kernel;
@@ -10,7 +11,7 @@ use crate::nn::pass::Pass;
 use crate::rng::Purpose;
 use burn::tensor::{FloatDType, Tensor, TensorData, activation};
 
-/// The uniform draws of the scored positions of a batch, row after row; those of a row follow each other.
+/// Returns the uniform draws for the scored positions of a batch, row by row.
 pub fn draws(texts: &TextBatch, pass: &Pass) -> Vec<f32> {
     let rows = texts.targets.chunks(texts.cols.max(1)).enumerate();
     let draws = rows.flat_map(|(row, targets)| {
@@ -21,7 +22,8 @@ pub fn draws(texts: &TextBatch, pass: &Pass) -> Vec<f32> {
     draws.collect()
 }
 
-/// A token for each row of scores `[n, vocab]` by its draw, from softmax(scores / temperature); nothing of it is tracked.
+/// Samples a token for each row of logits `[n, vocab]` by its draw, from softmax(scores / temperature); nothing is
+/// tracked.
 pub fn sampled(scores: Tensor<2>, temperature: f64, draws: &[f32]) -> Vec<i32> {
     let [n, vocab] = scores.dims();
     assert_eq!(n, draws.len(), "one draw for each row of scores");
@@ -40,17 +42,17 @@ pub fn sampled(scores: Tensor<2>, temperature: f64, draws: &[f32]) -> Vec<i32> {
     tokens.iter::<i32>().map(|token| token.min(last)).collect()
 }
 
-/// Texts in which samples stand at the scored positions, and whether each token is not the text's own.
+/// Texts with samples at the scored positions, and which of their tokens differ from the original.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replaced {
     /// Token ids `[rows, cols]`.
     pub inputs: Vec<i32>,
-    /// 1 where a token is another than the text's own, else 0, `[rows, cols]`.
+    /// 1 for a token that differs from the original, else 0; `[rows, cols]`.
     pub replaced: Vec<i32>,
 }
 
 impl Replaced {
-    /// Of masked texts and a sample for each scored position.
+    /// Inserts a sample at each scored position of masked texts.
     pub fn new(texts: &TextBatch, samples: &[i32]) -> Self {
         let mut samples = samples.iter();
         let tokens = texts.inputs.iter().zip(&texts.targets);
@@ -65,7 +67,7 @@ impl Replaced {
         Self { inputs, replaced }
     }
 
-    /// Of texts that were masked and have no generator: what stands in the place of a token is its sample.
+    /// Builds the result for masked texts without a generator: the token at each masked position counts as its sample.
     pub fn as_masked(texts: &TextBatch) -> Self {
         let pairs = texts.inputs.iter().zip(&texts.targets);
         let scored = pairs.filter(|(_, target)| **target >= 0);
@@ -111,7 +113,7 @@ mod tests {
         let draws: Vec<f32> = (0..n).map(|i| (i as f32 + 0.5) / n as f32).collect();
         for (temperature, wanted) in [
             (1.0, shares),
-            // p² over their sum.
+            // p², normalised.
             (0.5, [0.6153846, 0.0384615, 0.0, 0.34615386]),
         ] {
             let found = sampled(scores.clone(), temperature, &draws);

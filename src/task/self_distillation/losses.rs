@@ -1,27 +1,28 @@
-//! The loss of a student against its teacher's scores of other views of the same images, and what shows that all is told alike.
+//! The loss of a student against its teacher's scores of other views of the same images, and measures that reveal a
+//! collapse.
 
 use crate::data::batch::Views;
 use crate::kernel;
 use burn::tensor::{Tensor, activation};
 
-/// Least share whose logarithm is taken.
+/// Lower bound of a probability before its logarithm.
 const LEAST: f64 = 1e-30;
 
-/// The scores of the views of some images, image by image.
+/// Scores of the views of some images, image by image.
 #[derive(Clone, Debug)]
 pub struct Scores {
-    /// The student's of global views, `[images·globals, d_out]`.
+    /// The student's scores of global views, `[images·globals, d_out]`.
     pub global: Tensor<2>,
-    /// The student's of local views, `[images·locals, d_out]`.
+    /// The student's scores of local views, `[images·locals, d_out]`.
     pub local: Option<Tensor<2>>,
-    /// The teacher's of global views, which are not tracked, `[images·globals, d_out]`.
+    /// The teacher's scores of global views, `[images·globals, d_out]`, not tracked.
     pub teacher: Tensor<2>,
 }
 
-/// What a student's scores and a teacher's make.
+/// Results of comparing a student's scores with a teacher's.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// The sum of the losses of the images, `[1]`.
+    /// Sum of the losses of the images, `[1]`.
     pub loss: Tensor<1>,
     /// Entropy of the mean of the teacher's distributions, `[1]`, not tracked.
     pub usage: Tensor<1>,
@@ -31,8 +32,8 @@ pub struct Compared {
     pub told: Tensor<1>,
 }
 
-/// The loss of scores, each image with two global views, beside a centre `[d_out]` that is not tracked and the temperatures of student
-/// and teacher.
+/// Computes the loss of scores, with two global views of each image. `centre` `[d_out]` is not tracked; the
+/// temperatures are those of the student and the teacher.
 pub fn compared(scores: Scores, centre: Tensor<1>, [student, teacher]: [f64; 2]) -> Compared {
     let Scores {
         global,
@@ -50,7 +51,7 @@ pub fn compared(scores: Scores, centre: Tensor<1>, [student, teacher]: [f64; 2])
 
     let shares = shares.reshape([images, Views::GLOBAL, d_out]);
     let [first, second] = [0_usize, 1].map(|view| shares.clone().narrow(1, view, 1));
-    // A global view is held against what the teacher says of the other one, a local view against what it says of both.
+    // A global view is compared with the teacher's distribution of the other one, a local view with those of both.
     let crossed = Tensor::cat(vec![second.clone(), first.clone()], 1);
     let mut loss = against(global, crossed.reshape([views, d_out]), student);
     let mut all = Views::GLOBAL;
@@ -68,7 +69,7 @@ pub fn compared(scores: Scores, centre: Tensor<1>, [student, teacher]: [f64; 2])
     }
 }
 
-/// The sum of −p·log softmax(s/τ) over rows; the shares p are not tracked.
+/// Returns the sum of −p·log softmax(s/τ) over rows; the probabilities p are not tracked.
 fn against(scores: Tensor<2>, shares: Tensor<2>, temperature: f64) -> Tensor<1> {
     let shares = match scores.device().is_autodiff() {
         true => Tensor::from_inner(shares),
@@ -77,7 +78,7 @@ fn against(scores: Tensor<2>, shares: Tensor<2>, temperature: f64) -> Tensor<1> 
     kernel::soft_cross_entropy_sum(scores / temperature, shares)
 }
 
-/// −Σ p log p of one row.
+/// Returns the entropy −Σ p log p of one row.
 fn entropy(shares: Tensor<2>) -> Tensor<1> {
     let logarithms = shares.clone().clamp_min(LEAST).log();
     (shares * logarithms).sum().neg()

@@ -1,4 +1,4 @@
-//! The student, its teacher and the centre, with their objective.
+//! The student, its teacher and the centre, with the training objective.
 
 use super::losses::{Compared, Scores, compared};
 use super::{SelfDistillationConfig, TARGET_ENTROPY, USAGE_ENTROPY};
@@ -21,10 +21,10 @@ use crate::task::{Frozen, Networks, Over, Scored, Task, Term, host};
 use burn::module::{Module, RunningState};
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// The part of a network's work that reads local views, in draws and readings.
+/// Name of the pass over local views, in random draws and readings.
 const LOCAL: &str = "local";
 
-/// A network with its head, of which the teacher is an average.
+/// A network with its head; the teacher is an average of both.
 #[derive(Module, Debug)]
 struct Averaged {
     model: Vision,
@@ -32,7 +32,7 @@ struct Averaged {
 }
 
 impl Averaged {
-    /// Scores `[rows, d_out]` of images of the model's own size.
+    /// Returns the scores `[rows, d_out]` of images of the model's own size.
     fn scores(&self, pixels: Tensor<4>) -> Tensor<2> {
         let pass = Pass::evaluation();
         let hidden = self.model.forward(pixels, &pass);
@@ -46,25 +46,26 @@ impl Averaged {
 pub struct SelfDistillation {
     /// The network.
     pub model: Vision,
-    /// From its vectors to scores; left behind when the network is used.
+    /// Head from the pooled features to scores; dropped when the network is used.
     pub projection_head: ProjectionHead,
-    /// `[d_out]`, starts at 0; no parameter.
+    /// The centre `[d_out]`; it starts at 0 and is not a parameter.
     pub centre: RunningState<Tensor<1>>,
-    /// The average of the network and its head; where none is handed in the teacher is the network as it is.
+    /// The average of the network and its head. If it is `None`, the present network is its own teacher.
     teacher: Option<Frozen<Averaged>>,
     #[module(skip)]
     config: SelfDistillationConfig,
-    /// Of images, and of local views.
+    /// Patch grids of images and of local views.
     #[module(skip)]
     grids: [Grid; 2],
     seed: u64,
 }
 
 impl SelfDistillation {
-    /// A network that learns as `config` says, with its head.
+    /// Builds the network with its head.
     ///
     /// # Errors
-    /// Data without images; images or local views that the model cannot read; changes of colours that grey images have not.
+    /// If the data has no images, if the model cannot read the images or local views, or if the views change colours
+    /// and the images are grey.
     pub fn new(
         model: &VisionConfig,
         config: &SelfDistillationConfig,
@@ -105,7 +106,7 @@ impl SelfDistillation {
         })
     }
 
-    /// The same with the weights of `average` as its teacher.
+    /// Returns the task with the weights of `average` as its teacher.
     #[must_use]
     pub fn taught_by(self, average: &Self) -> Self {
         Self {
@@ -121,18 +122,19 @@ impl SelfDistillation {
         }
     }
 
-    /// The device of its parameters.
+    /// Returns the device of the parameters.
     pub fn device(&self) -> Device {
         self.projection_head.last.val().device()
     }
 
-    /// Vectors `[rows, features]` of whole images.
+    /// Returns the pooled features `[rows, features]` of whole images.
     pub fn vectors(&self, images: &ImageBatch, pass: &Pass) -> Tensor<2> {
         let hidden = self.model.forward(pixels(images, &self.device()), pass);
         self.model.pooled(hidden, pass)
     }
 
-    /// The loss of views of so many images `[channels, height, width]`, and what the teacher says of them; in training of which step, from 0.
+    /// Computes the loss of the views of `images` images of `shape` `[channels, height, width]`, with measures of the
+    /// teacher's distributions. `step` is the training step, counted from 0; `None` in evaluations.
     pub fn compare(
         &self,
         views: &Views,
@@ -174,7 +176,7 @@ impl SelfDistillation {
         )
     }
 
-    /// Vectors of the local views of so many images, image by image; `None` where there are none.
+    /// Returns the pooled features of the local views, image by image; `None` if there are no local views.
     fn local(
         &self,
         views: &Views,
@@ -250,14 +252,14 @@ impl Task for SelfDistillation {
         let centre = self.centre.value();
         let old = kernel::untracked(centre.clone());
         let momentum = self.config.centre_momentum;
-        // What several processes have told lies on the host.
+        // Sums over several processes lie on the host.
         let mean = kept.sum.clone().to_device(&old.device()) / kept.count.max(1.0);
         let new = old * momentum + mean * (1.0 - momentum);
         self.centre.update(match centre.device().is_autodiff() {
             true => Tensor::from_inner(new),
             false => new,
         });
-        // Burn keeps an update aside until the next one; visitors are to see it now.
+        // Burn applies an update only at the next access; visitors must see it now.
         self.centre.value_sync();
     }
 

@@ -1,4 +1,4 @@
-//! The knobs of text embeddings.
+//! The keys of the text-embedding task.
 
 use super::{KIND, TextEmbedding};
 use crate::data::{DataSet, Gives, Shape, Source, View};
@@ -14,47 +14,48 @@ use crate::task::whole_text::Pooling;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a cosine is divided by before the softmax, where `temperature` is absent: 1/20, as in sentence-transformers.
+/// Default temperature: the divisor of cosines before the softmax, 1/20 as in sentence-transformers.
 const TEMPERATURE: f64 = 0.05;
-/// Smaller ones make scores that no cosine of 32 bits tells apart.
+/// Lower bound of the temperature: below it, cosines in 32 bits cannot resolve the scores.
 const LEAST_TEMPERATURE: f64 = 1e-3;
-/// Rows of a group at most.
+/// Maximum number of rows in a group.
 const LARGEST_GROUP: usize = 1 << 20;
 
-/// What vectors are learned from.
+/// Loss of text embeddings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EmbeddingLoss {
-    /// Each text of a pair is to find the other among those of all pairs of its group, of which equal ones count as wrong:
-    /// `data.kind = "pairs"`.
+    /// Each text of a pair must find the other one among those of all pairs in its group; equal texts of other pairs
+    /// count as wrong: `data.kind = "pairs"`.
     #[default]
     InBatch,
-    /// The cosine of two texts is to be their score: `data.kind = "labelled_text"` with `pair` and `score`.
+    /// The cosine of two texts must match their score: `data.kind = "labelled_text"` with `pair` and `score`.
     Cosine,
 }
 
-/// The knobs of text embeddings.
+/// Settings of text embeddings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TextEmbeddingConfig {
-    /// What vectors are learned from.
+    /// The training loss.
     pub loss: EmbeddingLoss,
-    /// What stands for a text.
+    /// Pooling of a text to one vector.
     pub pooling: Pooling,
-    /// Whether vectors have length 1 where they are used (`encode`, `infer`, exported folders); losses compare directions in
-    /// any case.
+    /// Whether embeddings are normalised to length 1 where they are used (`encode`, `infer`, exported folders); losses
+    /// always compare directions.
     pub normalize: bool,
-    /// Of `in_batch`: what cosines are divided by before their softmax. Default 0.05.
+    /// Of `in_batch`: divisor of the cosines before the softmax. Default 0.05.
     #[schemars(range(min = 1e-3))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Of `in_batch`: whether second texts look for first ones as well; the loss is the mean of both directions.
+    /// Of `in_batch`: whether second texts are also matched with first ones; the loss is the mean of both directions.
     pub symmetric: bool,
-    /// Of `in_batch`: rows that are compared with each other, counted from a step's first row. Default: all of a step.
+    /// Of `in_batch`: number of rows that are compared with each other, counted from a step's first row. Default: all
+    /// rows of a step.
     #[schemars(range(min = 2))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<usize>,
-    /// Of `cosine`: the score that a cosine of 1 stands for; 5 for STS-B. Default 1.
+    /// Of `cosine`: the score that corresponds to a cosine of 1; 5 for STS-B. Default 1.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_score: Option<f64>,
@@ -78,7 +79,7 @@ impl Default for TextEmbeddingConfig {
     }
 }
 
-/// The loss with its numbers.
+/// The loss with its parameters, defaults included.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Learned {
     pub loss: EmbeddingLoss,
@@ -99,7 +100,7 @@ impl TextEmbeddingConfig {
         }
     }
 
-    /// Faults of keys that the loss does not read.
+    /// Reports faults of keys that the loss does not read.
     fn idle_keys(&self, at: &mut TableFaults) {
         let (loss, keys) = match self.loss {
             EmbeddingLoss::InBatch => ("in_batch", vec![("top_score", self.top_score.is_some())]),
@@ -119,7 +120,7 @@ impl TextEmbeddingConfig {
     }
 }
 
-/// Faults of `group`.
+/// Checks `group` and reports faults.
 pub(in crate::task) fn group_faults(group: Option<usize>, at: &mut TableFaults) {
     if at.count("group", group.unwrap_or(2), LARGEST_GROUP) && group == Some(1) {
         at.fault(
@@ -185,7 +186,7 @@ impl TaskFacts for TextEmbeddingConfig {
         self.loss == EmbeddingLoss::Cosine
     }
 
-    /// Scores beyond the one that a cosine of 1 stands for.
+    /// Reports too few pairs, or scores beyond the one that corresponds to a cosine of 1.
     fn data_fault(&self, train: &dyn Source) -> Result<Option<String>> {
         if self.loss != EmbeddingLoss::Cosine {
             let (pairs, least) = (train.len(), self.group.unwrap_or(2));
@@ -207,7 +208,8 @@ impl TaskFacts for TextEmbeddingConfig {
         }))
     }
 
-    /// Both texts, of which each is as long as the context, or has half of it where they share it.
+    /// Returns the multiplications for both texts. Each is as long as the context with `in_batch`, and half as long
+    /// with `cosine`, where both share a row.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let demand = self.demand();
         let context = match self.loss {

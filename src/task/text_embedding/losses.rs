@@ -1,20 +1,21 @@
-//! Losses of vectors of texts.
+//! Losses of text embeddings.
 //!
 //! ```text
 //! in_batch   Σᵢ −log( exp(cos(uᵢ, vᵢ)/τ) / Σⱼ exp(cos(uᵢ, vⱼ)/τ) )      j over the rows of i's group
 //! ```
 //!
-//! A step that ends one epoch and begins the next may hold an example twice. The one is no wrong answer to the other, and left out of its sum.
+//! A step that ends one epoch and begins the next may contain an example twice. These two rows are not wrong answers to
+//! each other, and are left out of each other's sums.
 
 use crate::kernel;
 use crate::task::host;
 use burn::tensor::{Bool, DType, Device, FloatDType, Tensor, TensorData};
 use std::ops::Range;
 
-/// The least square of a length that a vector is divided by: a vector of zeros has no direction.
+/// Lower bound of the squared length that a vector is divided by, for vectors of zeros.
 const LEAST: f64 = 1e-24;
 
-/// Vectors `[rows, d]` with length 1, in 32 bits at least.
+/// Normalises vectors `[rows, d]` to length 1, in at least 32 bits.
 pub fn normalized(vectors: Tensor<2>) -> Tensor<2> {
     let vectors = match vectors.dtype() {
         DType::F16 | DType::BF16 => vectors.cast(FloatDType::F32),
@@ -24,25 +25,26 @@ pub fn normalized(vectors: Tensor<2>) -> Tensor<2> {
     vectors / squares.clamp_min(LEAST).sqrt()
 }
 
-/// What the rows of a batch are compared with.
+/// Which rows of a batch are compared with each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Groups<'a> {
-    /// Rows of a group.
+    /// Number of rows in a group.
     pub size: usize,
-    /// Which example each row is; none where all differ.
+    /// Number of each row's example; empty if all differ.
     pub samples: &'a [u64],
 }
 
-/// The score of a pair that is left out: it adds nothing to a softmax, and as a wrong pair no loss.
+/// Score of a pair that is left out: it adds nothing to a softmax, and no loss as a wrong pair.
 const LEFT_OUT: f64 = -1e9;
 
 impl Groups<'_> {
-    /// Groups of so many rows that all differ.
+    /// Returns groups of `size` rows whose examples all differ.
     pub fn of(size: usize) -> Self {
         Self { size, samples: &[] }
     }
 
-    /// The pairs of rows of a group that are one example and are no partners; `None` where all differ.
+    /// Returns the mask of the pairs of rows in a group that are the same example but not partners; `None` if all
+    /// differ.
     fn twice(&self, part: &Range<usize>, device: &Device) -> Option<Tensor<2, Bool>> {
         let samples = self.samples.get(part.clone())?;
         let rows = samples.iter().enumerate();
@@ -61,13 +63,13 @@ impl Groups<'_> {
 
 /// A loss over the rows of a batch.
 pub struct InBatch {
-    /// Its sum, `[1]`.
+    /// Sum of the losses, `[1]`.
     pub loss: Tensor<1>,
-    /// Rows whose own partner is the nearest, `[1]`.
+    /// Number of rows whose own partner is the nearest, `[1]`.
     pub hits: Tensor<1>,
 }
 
-/// The loss of directions `[rows, d]` that look for their partners, a group at a time.
+/// Computes the softmax loss of normalised embeddings `[rows, d]` against their partners, a group at a time.
 pub fn in_batch(
     first: &Tensor<2>,
     second: &Tensor<2>,
@@ -77,7 +79,7 @@ pub fn in_batch(
     in_batch_scaled(first, second, |cosines| cosines / temperature, groups)
 }
 
-/// [`in_batch`] with `scaled` making scores of cosines.
+/// Like [`in_batch`], with a function `scaled` that converts cosines to scores.
 pub fn in_batch_scaled(
     first: &Tensor<2>,
     second: &Tensor<2>,
@@ -90,8 +92,8 @@ pub fn in_batch_scaled(
     })
 }
 
-/// A loss of each group of rows: `of_scores` makes its sum `[1]` of the scores `[rows, rows]` of the first directions with the second
-/// ones, and of the column of each row's partner.
+/// Computes a loss over groups of rows. `of_scores` gets the scores `[rows, rows]` of a group's first embeddings
+/// against its second ones and the column of each row's partner, and returns the summed loss `[1]`.
 pub fn in_groups(
     first: &Tensor<2>,
     second: &Tensor<2>,
@@ -100,7 +102,7 @@ pub fn in_groups(
     of_scores: impl Fn(Tensor<2>, &[i32]) -> Tensor<1>,
 ) -> InBatch {
     let [rows, _] = first.dims();
-    // The last row of a split does not stand alone.
+    // A single last row joins the group before it.
     let end = |from: usize| match from + groups.size.max(1) {
         end if end + 1 >= rows => rows,
         end => end,

@@ -1,10 +1,11 @@
-//! Vectors of texts whose cosines say how much texts belong together: sentence embeddings, dense retrieval.
+//! Text embeddings: vectors whose cosines tell how closely texts are related, for sentence similarity and dense
+//! retrieval.
 //!
-//! One encoder reads both texts of a pair, each alone, and pools its hidden states. With `loss = "in_batch"` the texts of the
-//! other pairs of a batch are the wrong answers (Karpukhin et al., arXiv:2004.04906, section 3.2; Gao et al., arXiv:2104.08821,
-//! equation 1; sentence-transformers' MultipleNegativesRankingLoss); a text paired with itself is read under two draws of
-//! dropout, and learns without labels (Gao et al., section 3). With `loss = "cosine"` a pair's cosine is to be its score
-//! (Reimers and Gurevych, arXiv:1908.10084, section 3).
+//! One encoder reads the two texts of a pair separately and pools its hidden states. With `loss = "in_batch"` the texts
+//! of the other pairs in a batch are the negatives (Karpukhin et al., arXiv:2004.04906, section 3.2; Gao et al.,
+//! arXiv:2104.08821, equation 1; sentence-transformers' MultipleNegativesRankingLoss). A text paired with itself is
+//! read under two dropout masks, and so learns without labels (Gao et al., section 3). With `loss = "cosine"` a pair's
+//! cosine must match its score (Reimers and Gurevych, arXiv:1908.10084, section 3).
 
 mod config;
 pub mod losses;
@@ -34,7 +35,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use losses::Groups;
 
-/// Its row of the family's table.
+/// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "text_embedding",
     summary: "vectors of texts whose cosines say which belong together, with an encoder, a decoder or recurrent cells",
@@ -42,17 +43,17 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"text_embedding\" }",
 };
 
-/// Its loss compares cosines of the rows of a step, or one with a score.
+/// The loss compares cosines of the rows of a step, or a cosine with a score.
 pub const MEASURES: Measures = Measures {
     metrics: &[("accuracy", &["loss"])],
     compares_rows: &["in_batch"],
     ..Measures::of(KIND.kind).by(&["loss", "temperature", "symmetric", "top_score"])
 };
 
-/// The metrics that it defines.
+/// The metrics that this task defines.
 pub const METRICS: &[Metric] = retrieval::METRICS;
 
-/// A network that reads texts, with a vector of each.
+/// A text network that computes text embeddings.
 #[derive(Module, Debug)]
 pub struct TextEmbedding {
     /// The network.
@@ -66,7 +67,7 @@ pub struct TextEmbedding {
 }
 
 impl TextEmbedding {
-    /// A network that learns as `config` says.
+    /// Builds the task from a network that reads texts.
     pub fn new(model: TextModel, config: &TextEmbeddingConfig, inputs: &ModelInputs) -> Self {
         Self {
             model,
@@ -82,17 +83,17 @@ impl TextEmbedding {
         }
     }
 
-    /// What stands for a text.
+    /// Returns the pooling of a text to one vector.
     pub fn stands(&self) -> Pooling {
         self.reading.stands(&self.model)
     }
 
-    /// Whether vectors have length 1 where they are used.
+    /// Returns whether embeddings are normalised to length 1 where they are used.
     pub fn normalizes(&self) -> bool {
         self.normalize
     }
 
-    /// The vectors of single texts `[rows, d_model]`, of length 1 where the run's are.
+    /// Returns the embeddings of single texts `[rows, d_model]`, of length 1 if the task normalises them.
     pub fn vectors(&self, input: EncoderInput, pass: &Pass) -> Tensor<2> {
         let (vectors, _) = self.reading.vectors_of(&self.model, input, pass);
         match self.normalize {
@@ -101,7 +102,7 @@ impl TextEmbedding {
         }
     }
 
-    /// Directions of both texts of each pair, `[rows, d_model]` of length 1.
+    /// Returns the normalised embeddings of both texts of each pair, `[rows, d_model]` each.
     fn both(&self, texts: [TextBatch; 2], pass: &Pass) -> [Tensor<2>; 2] {
         let device = self.device();
         let read = |texts: &TextBatch| {
@@ -113,7 +114,7 @@ impl TextEmbedding {
         [read(&first), pass.within("second", || read(&second))]
     }
 
-    /// Each pair against the others of its group.
+    /// Scores each pair against the others of its group.
     fn contrasted(&self, batch: &Batch, pass: &Pass) -> Scored {
         let texts = towers::of_pairs(host::pairs(batch));
         let documents = (!pass.trains()).then(|| texts_of(&texts[1]));
@@ -149,7 +150,7 @@ impl TextEmbedding {
         }
     }
 
-    /// Each pair's cosine against its score.
+    /// Scores each pair's cosine against the pair's score.
     fn held_to_scores(&self, batch: &Batch, pass: &Pass) -> Scored {
         let texts = host::texts(batch);
         let truth = texts.numbers.as_deref().unwrap_or_default();
@@ -170,13 +171,13 @@ impl TextEmbedding {
         }
     }
 
-    /// The device of its parameters.
+    /// Returns the device of the parameters.
     pub fn device(&self) -> Device {
         self.model.device()
     }
 }
 
-/// A number of each row's tokens.
+/// Returns a hash of each row's tokens, padding excluded.
 pub(super) fn texts_of(texts: &TextBatch) -> Vec<u64> {
     let rows = texts.inputs.chunks(texts.cols.max(1)).enumerate();
     rows.map(|(number, row)| {
@@ -187,7 +188,7 @@ pub(super) fn texts_of(texts: &TextBatch) -> Vec<u64> {
     .collect()
 }
 
-/// The numbers of a tensor, row by row.
+/// Returns the numbers of a tensor, row by row.
 pub(super) fn numbers(x: Tensor<2>) -> Vec<f32> {
     let data = kernel::read(kernel::untracked(x));
     data.iter().collect()

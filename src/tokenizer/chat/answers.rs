@@ -1,4 +1,4 @@
-//! Where answers are in what a template without tags writes, and what ends them.
+//! Finds the answers in the text of a template without tags, and how the template ends an answer.
 
 use super::{ASSISTANT, Answers, ChatTemplate, Conversation, Written, tags};
 use crate::error::{Error, Result};
@@ -6,26 +6,27 @@ use crate::tokenizer::Tokenizer;
 use serde_json::{Value, json};
 use std::ops::Range;
 
-/// What ends an answer.
+/// How a template ends an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// A special token.
+    /// With a special token.
     Token(u32),
-    /// A text, of a template that writes no special token there.
+    /// With a text that contains no special token.
     Text(String),
-    /// Nothing: the template writes nothing there.
+    /// With nothing: the template writes nothing after the content.
     Nothing,
 }
 
-/// A date for templates that ask for one where none is said: no answer depends on it.
+/// A date for templates that ask for one when none is set; the text after an answer does not depend on it.
 const SOME_DATE: &str = "2024-01-01";
 
 impl ChatTemplate {
-    /// The place of message `number` in the whole text: what the text grows by with it, behind what asks for it. Where a template
-    /// begins an answer that it asks for otherwise than one that it is given (`<think>`), the place begins where both part.
+    /// The byte range of message `number` in the whole text: the text that it adds after the generation prompt. Some templates
+    /// begin an answer differently when they ask for it and when it is given (`<think>`); the range then starts where the two
+    /// differ.
     ///
     /// # Errors
-    /// A clause: a template that writes earlier messages otherwise once others follow.
+    /// If the template writes earlier messages differently once others follow.
     pub(super) fn grown_by(
         &self,
         number: usize,
@@ -39,7 +40,7 @@ impl ChatTemplate {
             false => self.run(&messages[..=number], tools, false)?,
         };
         let start = match number {
-            // Programs look at the first message, so that none is written without one.
+            // Templates may read the first message, so the text before it cannot be found by rendering no messages.
             0 => {
                 let mut other = messages[..1].to_vec();
                 other[0]["content"] = json!("\u{1}");
@@ -55,10 +56,10 @@ impl ChatTemplate {
         }
     }
 
-    /// The text of some messages with others behind them, which are its one answer.
+    /// The text of the messages `prompt` with `said` after them, which together are its only answer.
     ///
     /// # Errors
-    /// A clause: as [`Self::render`]; a template that writes the earlier messages otherwise once others follow.
+    /// The errors of [`Self::render`]; and if the template writes the earlier messages differently once others follow.
     pub fn continued(
         &self,
         prompt: &[Value],
@@ -71,7 +72,7 @@ impl ChatTemplate {
             "the chat template writes the prompt otherwise once an answer follows, so that the place of the answer is not known; \
              name another one as [data] template",
         )?;
-        // Tags before the answer write nothing.
+        // Tags write no text, so their characters before the answer do not count.
         let start = tags::parts(&whole[..start]).text.len();
         let text = tags::parts(&whole).text;
         let answer = start..text.len();
@@ -81,7 +82,7 @@ impl ChatTemplate {
         })
     }
 
-    /// Where the text after some messages parts from what asks for an answer to them; nothing where it parts within the messages.
+    /// The byte at which `after` departs from the prompt for an answer to `before`; `None` if it departs within these messages.
     fn start(
         &self,
         before: &[Value],
@@ -97,10 +98,10 @@ impl ChatTemplate {
         Ok((start >= common_prefix(&earlier, &asked)).then_some(start))
     }
 
-    /// What ends an answer: the first special token that the template writes behind its content, else the text there.
+    /// How the template ends an answer: the first special token after the content, else the text there.
     ///
     /// # Errors
-    /// As [`Self::written`]; a text that the tokenizer cannot encode.
+    /// The errors of [`Self::written`]; and if the tokenizer cannot encode the text.
     pub fn ending(&self, tokenizer: &Tokenizer) -> Result<Ending> {
         let text = self.behind_content().map_err(Error::usage)?;
         let specials = tokenizer.specials();
@@ -112,10 +113,10 @@ impl ChatTemplate {
         })
     }
 
-    /// The tokens that the template writes from the special token on that ends an answer; none where no special token does.
+    /// The tokens that the template writes after an answer, from the first special token on; empty if there is none.
     ///
     /// # Errors
-    /// As [`Self::ending`].
+    /// The errors of [`Self::ending`].
     pub fn closing(&self, tokenizer: &Tokenizer) -> Result<Vec<u32>> {
         let text = self.behind_content().map_err(Error::usage)?;
         let specials = tokenizer.specials();
@@ -123,7 +124,7 @@ impl ChatTemplate {
         Ok(written.skip_while(|id| !specials.contains(id)).collect())
     }
 
-    /// What the template writes behind the content of an answer.
+    /// The text that the template writes after the content of an answer.
     pub(super) fn behind_content(&self) -> std::result::Result<String, String> {
         const CONTENT: &str = "content";
         let mut conversation = Conversation::default();
@@ -141,10 +142,10 @@ impl ChatTemplate {
     }
 }
 
-/// An error where tags mark other parts than the messages of the assistant, one each, some of which are not learnt.
+/// Checks that tags mark each message of the assistant once; called if some messages are not learnt.
 ///
 /// # Errors
-/// A clause.
+/// If the numbers of marked parts and of messages differ.
 pub(super) fn require_each_marked(
     marked: usize,
     messages: usize,
@@ -158,7 +159,7 @@ pub(super) fn require_each_marked(
     }
 }
 
-/// The clause for a message whose place is not known.
+/// The error message for a message whose position in the text cannot be found.
 fn rewritten(number: usize, answers: Answers) -> String {
     let last = match answers {
         Answers::All => ", or set answers = \"last\"",
@@ -171,14 +172,14 @@ fn rewritten(number: usize, answers: Answers) -> String {
     )
 }
 
-/// Bytes that two texts have in common at their beginnings, whole characters.
+/// The length in bytes of the common prefix of two texts, in whole characters.
 pub fn common_prefix(one: &str, other: &str) -> usize {
     let both = one.char_indices().zip(other.chars());
     let same = both.take_while(|((_, a), b)| a == b).last();
     same.map_or(0, |((at, c), _)| at + c.len_utf8())
 }
 
-/// Puts U+FFFD in the place of the characters that tags write.
+/// Replaces the characters that tags write by U+FFFD.
 pub(super) fn replace_marks(value: &mut Value, marks: &[char]) {
     match value {
         Value::String(text) if text.contains(marks) => *text = text.replace(marks, "\u{FFFD}"),

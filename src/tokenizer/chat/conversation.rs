@@ -1,4 +1,4 @@
-//! Conversations, and how they are written.
+//! Conversations, and the texts that templates make of them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,17 +8,17 @@ use std::ops::Range;
 /// The role whose messages are answers.
 pub const ASSISTANT: &str = "assistant";
 
-/// The names under which messages hold the thoughts before an answer; templates know the first two.
+/// The keys under which messages hold the reasoning before an answer; templates know the first two.
 const THOUGHTS: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
 /// The messages of a conversation, each an object with `role` and `content`, and the tools that the assistant may call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conversation {
-    /// In their order.
+    /// The messages, in order.
     pub messages: Vec<Value>,
     /// Descriptions of functions, as a template writes them.
     pub tools: Option<Value>,
-    /// The numbers of messages of the assistant that are read and not learnt.
+    /// Indices of messages of the assistant that are read but not learnt.
     pub not_learnt: BTreeSet<usize>,
 }
 
@@ -43,16 +43,16 @@ pub enum Answers {
     Last,
 }
 
-/// A conversation as a text.
+/// A conversation written as a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// All of it.
+    /// The whole text.
     pub text: String,
-    /// The bytes of the answers.
+    /// The byte ranges of the answers.
     pub answers: Vec<Range<usize>>,
 }
 
-/// A message as templates see it: without keys that have no value, and with its thoughts under each name that templates know.
+/// A message as templates see it: without null keys, and with its reasoning under both keys that templates know.
 pub(super) fn plain(message: &Value) -> Value {
     let Value::Object(fields) = message else {
         return message.clone();

@@ -1,4 +1,4 @@
-//! The Jinja in which chat templates are written, set up as transformers sets it up.
+//! The Jinja environment of chat templates, set up as in transformers.
 
 use super::python;
 use chrono::{NaiveDate, NaiveTime};
@@ -9,9 +9,9 @@ use minijinja_contrib::pycompat;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// The name of the one program of an environment.
+/// The name of the only program in an environment.
 const NAME: &str = "template";
-/// Steps of a program at most: a conversation of some thousand messages takes some hundred thousand.
+/// Maximum number of steps of a program: a conversation of some thousand messages takes some hundred thousand.
 const MOST_STEPS: u64 = 1 << 26;
 
 /// A program in Jinja.
@@ -19,18 +19,18 @@ const MOST_STEPS: u64 = 1 << 26;
 pub struct Program(Arc<Environment<'static>>);
 
 impl Program {
-    /// Reads a program.
+    /// Compiles a program.
     ///
     /// # Errors
-    /// A clause with the line that is no Jinja.
+    /// If the program is not valid Jinja; the message gives the line.
     pub fn new(program: impl Into<String>) -> Result<Self, String> {
         Self::dated(program.into(), None)
     }
 
-    /// A program that may ask for a date.
+    /// Compiles a program that may ask for a date.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// The errors of [`Self::new`].
     pub(super) fn dated(program: String, date: Option<NaiveDate>) -> Result<Self, String> {
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder()
@@ -41,7 +41,7 @@ impl Program {
         environment.set_fuel(Some(MOST_STEPS));
         environment.set_unknown_method_callback(pycompat::unknown_method_callback);
         environment.add_filter("tojson", tojson);
-        // Nothing can be iterated over here, and not in Python.
+        // minijinja can iterate over null; Python cannot.
         environment.add_test("iterable", |value: &Value| {
             !value.is_none() && value.try_iter().is_ok()
         });
@@ -52,14 +52,14 @@ impl Program {
             let told = move |format: String| strftime(date, &format);
             environment.add_function("strftime_now", told);
         }
-        // Jinja reads each kind of line break as \n.
+        // Jinja reads every kind of line break as \n.
         let program = program.replace("\r\n", "\n").replace('\r', "\n");
         let added = environment.add_template_owned(NAME, program);
         added.map_err(|error| clause(&error))?;
         Ok(Self(Arc::new(environment)))
     }
 
-    /// The names that it reads and does not make itself.
+    /// The names of the variables that the program reads and does not set itself.
     pub fn reads(&self) -> Vec<String> {
         let template = self.0.get_template(NAME);
         let names = template.map(|template| template.undeclared_variables(false));
@@ -69,10 +69,10 @@ impl Program {
         names
     }
 
-    /// The text that it makes of some values.
+    /// Runs the program with these variables and returns its text.
     ///
     /// # Errors
-    /// A clause with the line at which it fails.
+    /// If the program fails; the message gives the line.
     pub fn render(
         &self,
         given: &serde_json::Map<String, serde_json::Value>,
@@ -95,16 +95,16 @@ fn clause(error: &Error) -> String {
     }
 }
 
-/// A date as it is written in experiments.
+/// Parses a date as written in experiments.
 ///
 /// # Errors
-/// A clause: a text that is no date.
+/// If the text is not a date.
 pub(super) fn date(text: &str) -> Result<NaiveDate, String> {
     let date = NaiveDate::parse_from_str(text, "%Y-%m-%d");
     date.map_err(|_| format!("`{text}` is no date like 2024-07-26"))
 }
 
-/// A date, at midnight, in a format of C's `strftime`.
+/// Formats a date, at midnight, by a format of C's `strftime`.
 fn strftime(date: NaiveDate, format: &str) -> Result<String, Error> {
     let mut text = String::new();
     let written = write!(text, "{}", date.and_time(NaiveTime::MIN).format(format));
@@ -117,7 +117,7 @@ fn strftime(date: NaiveDate, format: &str) -> Result<String, Error> {
     written.map_err(wrong).map(|()| text)
 }
 
-/// `tojson(indent, ensure_ascii, sort_keys)`: JSON as Python's `json.dumps` writes it.
+/// The filter `tojson(indent, ensure_ascii, sort_keys)`: writes JSON as Python's `json.dumps` does.
 fn tojson(value: Value, options: Kwargs) -> Result<Value, Error> {
     let style = python::Style {
         indent: options.get("indent")?,

@@ -1,12 +1,12 @@
-//! Chat templates: programs in Jinja that write a conversation as one text.
+//! Chat templates: Jinja programs that write a conversation as one text.
 //!
-//! They run as transformers' `apply_chat_template` runs them (5.24): a block takes the line break behind it and the blanks before
+//! They run as in `apply_chat_template` of transformers (5.24): a block removes the line break after it and the blanks before
 //! it, `tojson` writes as Python does, and strings, lists and maps have Python's methods. The answers of the assistant
-//! are the parts between `{% generation %}` and `{% endgeneration %}`, where a template has these tags, else what the text grows by
-//! when an answer is added to the messages before it.
+//! are the parts between `{% generation %}` and `{% endgeneration %}`, if a template has these tags; otherwise the text that
+//! the result grows by when an answer is added to the messages before it.
 //!
-//! A template has no clock, so that a run reads the same text every day: `strftime_now` tells of the date that a run is given, and is
-//! not defined where it is given none. Templates that ask whether it is defined bring a date of their own.
+//! A template has no clock, so that a run reads the same text every day: `strftime_now` returns the date that a run is given, and
+//! is undefined if it is given none. Templates that check whether it is defined bring a date of their own.
 
 mod answers;
 mod conversation;
@@ -29,7 +29,8 @@ pub use conversation::{ASSISTANT, Answers, Conversation, Written};
 pub use environment::Program;
 pub use roles::OTHER_NAMES;
 
-/// OpenAI's ChatML: a mark, the role, the content and a mark for each message. Content in parts is the texts of these.
+/// OpenAI's ChatML: for each message a start mark, the role, the content and an end mark. Content in parts is joined from their
+/// texts.
 const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n\
                       {% if message.content is sequence and message.content is not string %}\
                       {% for part in message.content %}\
@@ -42,39 +43,39 @@ const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }
 /// The marks of [`ChatTemplate::chatml`].
 pub const CHATML_MARKS: [&str; 2] = ["<|im_start|>", "<|im_end|>"];
 
-/// The function that tells of today's date.
+/// The template function that returns today's date.
 const DATE: &str = "strftime_now";
 
-/// A template with the special tokens that it may write.
+/// A template, with the special tokens that it may write.
 #[derive(Clone)]
 pub struct ChatTemplate {
     file: Arc<File>,
     program: Program,
-    /// That of conversations with tools, where it is another one.
+    /// The program for conversations with tools, if it is a different one.
     for_tools: Option<Program>,
 }
 
-/// What a run keeps of a template.
+/// The parts of a template that a run saves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     template: String,
-    /// The template of conversations with tools, where there is another one.
+    /// The template for conversations with tools, if it is a different one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tool_use: Option<String>,
-    /// `bos_token` and others, by the names that templates know them by.
+    /// Special tokens by the names that templates use, such as `bos_token`.
     #[serde(default)]
     tokens: BTreeMap<String, String>,
-    /// What templates that ask for today's date are told.
+    /// The date that is given to templates that ask for today's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     date: Option<String>,
 }
 
 impl ChatTemplate {
-    /// Reads a template. `tokens` are the special tokens by the names of their roles (`bos_token`).
+    /// Compiles a template. `tokens` are the special tokens by the names of their roles (`bos_token`).
     ///
     /// # Errors
-    /// A clause with the line that is no Jinja.
+    /// If the template is not valid Jinja; the message gives the line.
     pub fn new(
         template: impl Into<String>,
         tokens: BTreeMap<String, String>,
@@ -87,10 +88,10 @@ impl ChatTemplate {
         })
     }
 
-    /// The same with another template for conversations with tools, as transformers takes that of the name `tool_use`.
+    /// Sets another template for conversations with tools, as transformers uses the one named `tool_use`.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// The errors of [`Self::new`].
     pub fn with_tool_use(&self, template: impl Into<String>) -> std::result::Result<Self, String> {
         Self::of(File {
             tool_use: Some(template.into()),
@@ -109,10 +110,10 @@ impl ChatTemplate {
         })
     }
 
-    /// The same where `strftime_now` tells of this date, `2024-07-26`, at midnight.
+    /// Sets the date that `strftime_now` returns, such as `2024-07-26`, at midnight.
     ///
     /// # Errors
-    /// A clause: a text that is no date.
+    /// If the text is not a date.
     pub fn dated(&self, date: &str) -> std::result::Result<Self, String> {
         Self::of(File {
             date: Some(date.to_owned()),
@@ -125,10 +126,10 @@ impl ChatTemplate {
         Self::new(CHATML, BTreeMap::new()).expect("a template that tests compile")
     }
 
-    /// Reads a template from a file of Jinja; `tokens` as in [`Self::new`].
+    /// Reads a template from a Jinja file; `tokens` as in [`Self::new`].
     ///
     /// # Errors
-    /// A file that cannot be read or is no template.
+    /// If the file cannot be read or is not a template.
     pub fn read(path: &Path, tokens: BTreeMap<String, String>) -> Result<Self> {
         let wrong = |why: &str| {
             Error::Invalid(vec![Fault {
@@ -142,18 +143,18 @@ impl ChatTemplate {
         Self::new(text, tokens).map_err(|why| wrong(&why))
     }
 
-    /// Reads the file that a run keeps.
+    /// Reads the file that a run saves.
     ///
     /// # Errors
-    /// A file that cannot be read or is none.
+    /// If the file cannot be read or is not a saved template.
     pub fn load(path: &Path) -> Result<Self> {
         Self::from_json(&files::read(path)?, path)
     }
 
-    /// Reads the bytes of the file that a run keeps; `path` is for messages.
+    /// Reads the bytes of the file that a run saves; `path` is for messages.
     ///
     /// # Errors
-    /// Bytes that are no template.
+    /// If the bytes are not a saved template.
     pub fn from_json(json: &[u8], path: &Path) -> Result<Self> {
         let wrong =
             |why: String| Error::run(format!("{} is no chat template: {why}", path.display()));
@@ -161,7 +162,7 @@ impl ChatTemplate {
         Self::of(file).map_err(wrong)
     }
 
-    /// The bytes of the file that a run keeps.
+    /// The bytes of the file that a run saves.
     ///
     /// # Errors
     /// None that a template could cause.
@@ -169,42 +170,42 @@ impl ChatTemplate {
         super::format::to_bytes(&serde_json::to_value(&*self.file).unwrap_or_default())
     }
 
-    /// The special tokens that it may write, by the names of their roles (`bos_token`).
+    /// The special tokens that the template may write, by the names of their roles (`bos_token`).
     pub fn tokens(&self) -> &BTreeMap<String, String> {
         &self.file.tokens
     }
 
-    /// The program.
+    /// The text of the template.
     pub fn template(&self) -> &str {
         &self.file.template
     }
 
-    /// The program for conversations with tools, where it is another one.
+    /// The text of the template for conversations with tools, if it is a different one.
     pub fn tool_use(&self) -> Option<&str> {
         self.file.tool_use.as_deref()
     }
 
-    /// Whether it asks for today's date.
+    /// Whether the template asks for today's date.
     pub fn asks_for_date(&self) -> bool {
         let mut all = [Some(self.template()), self.tool_use()].into_iter();
         all.any(|template| template.is_some_and(|text| text.contains(DATE)))
     }
 
-    /// Whether it is told a date and asks for none.
+    /// Whether a date is set that the template does not ask for.
     pub fn has_idle_date(&self) -> bool {
         self.file.date.is_some() && !self.asks_for_date()
     }
 
-    /// The text of the program that writes a conversation.
+    /// The text of the template that writes a conversation.
     fn text_for(&self, tools: Option<&Value>) -> &str {
         let for_tools = tools.and(self.tool_use());
         for_tools.unwrap_or(self.template())
     }
 
-    /// The text of a conversation; with `asks` also that which begins an answer.
+    /// Writes a conversation as a text, with the generation prompt if `asks`.
     ///
     /// # Errors
-    /// A clause: a role that looks like a misspelt one, a message that the template refuses, a program that fails.
+    /// If a role looks misspelt, the template refuses a message, or the program fails.
     pub fn render(
         &self,
         conversation: &Conversation,
@@ -214,11 +215,11 @@ impl ChatTemplate {
         Ok(tags::parts(&text).text)
     }
 
-    /// The text of a conversation with the places of its answers.
+    /// Writes a conversation as a text, with the byte ranges of its answers.
     ///
     /// # Errors
-    /// A clause: as [`Self::render`]; a template without tags that writes earlier messages otherwise once others follow, and one
-    /// with tags around other parts than the messages of the assistant where some of these are not learnt.
+    /// The errors of [`Self::render`]; if a template without tags writes earlier messages differently once others follow; and if tags
+    /// mark parts other than the messages of the assistant while some of these are not learnt.
     pub fn written(
         &self,
         conversation: &Conversation,
@@ -254,7 +255,7 @@ impl ChatTemplate {
         Ok(written)
     }
 
-    /// What the program writes, tags included.
+    /// Runs the program; its output includes the characters of tags.
     fn run(
         &self,
         messages: &[Value],

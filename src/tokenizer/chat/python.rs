@@ -1,4 +1,4 @@
-//! JSON as Python's `json.dumps` writes it: blanks behind commas and colons, non-ASCII characters as they are when asked for.
+//! JSON as written by Python's `json.dumps`: blanks after commas and colons, non-ASCII characters unescaped unless asked for.
 
 use serde_json::Value;
 
@@ -8,12 +8,12 @@ pub(super) struct Style {
     pub(super) indent: Option<usize>,
     pub(super) ensure_ascii: bool,
     pub(super) sort_keys: bool,
-    /// Between elements, and between a key and its value.
+    /// Separators between elements, and between a key and its value.
     pub(super) separators: Option<Vec<String>>,
 }
 
 impl Style {
-    /// A value as a text.
+    /// Writes a value as a text.
     pub(super) fn dumps(&self, value: &Value) -> String {
         let mut out = String::new();
         self.write(value, 1, &mut out);

@@ -1,9 +1,9 @@
-//! The roles of messages. Most templates write any role as they write others, and a misspelt one would never be learnt.
+//! Checks the roles of messages: most templates accept any role, so a misspelt one would silently never be learnt.
 
 use crate::error::nearest;
 use serde_json::Value;
 
-/// Roles that programs for chat templates have in common; `ipython` is Llama's and `environment` OLMo's.
+/// Roles that chat templates have in common; `ipython` is Llama's and `environment` OLMo's.
 const USUAL: [&str; 8] = [
     "system",
     "developer",
@@ -15,7 +15,7 @@ const USUAL: [&str; 8] = [
     "environment",
 ];
 
-/// Roles as ShareGPT's files name them, and as templates do.
+/// Roles by their names in ShareGPT's files, and in templates.
 pub const OTHER_NAMES: [(&str, &str); 8] = [
     ("human", "user"),
     ("gpt", "assistant"),
@@ -27,10 +27,11 @@ pub const OTHER_NAMES: [(&str, &str); 8] = [
     ("observation", "tool"),
 ];
 
-/// An error where a message has a role that looks like a usual one, is none, and that the template does not name. Roles of the user's own pass.
+/// Checks that no message has a role that resembles a usual one without being one, unless the template names it. Other roles
+/// pass.
 ///
 /// # Errors
-/// A clause with the role and the nearest one.
+/// If there is such a role; the message suggests the nearest one.
 pub(super) fn require_known(messages: &[Value], template: &str) -> Result<(), String> {
     let named = |role: &str| {
         let quoted = [format!("'{role}'"), format!("\"{role}\"")];

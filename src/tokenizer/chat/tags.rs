@@ -1,13 +1,13 @@
-//! The tags `{% generation %}` and `{% endgeneration %}`, which Jinja does not know: each writes a character that no text has.
+//! The tags `{% generation %}` and `{% endgeneration %}`, which Jinja does not know: each writes a character that occurs in no
+//! text.
 
 use super::Written;
 
-/// Written where an answer begins and where it ends: two of the code points that Unicode keeps for no character (U+FDD0 to
-/// U+FDEF), for a program's own use.
+/// The characters at the beginning and end of an answer: two of the noncharacters that Unicode reserves for internal use of
+/// programs (U+FDD0 to U+FDEF).
 const BEGINS: char = '\u{FDD0}';
 const ENDS: char = '\u{FDD1}';
 
-/// Both characters.
 pub(super) const MARKS: [char; 2] = [BEGINS, ENDS];
 
 const NAMES: [(&str, char); 2] = [("generation", BEGINS), ("endgeneration", ENDS)];
@@ -17,17 +17,17 @@ struct Tag {
     from: usize,
     to: usize,
     writes: char,
-    /// `-` or `+` behind `{%` and before `%}`.
+    /// The sign after `{%` and before `%}`: `-`, `+` or none.
     trims: [&'static str; 2],
 }
 
-/// Whether a template has such tags.
+/// Whether a template has these tags.
 pub(super) fn has_any(template: &str) -> bool {
     next(template, 0).is_some()
 }
 
-/// The template with plain Jinja in the place of the tags. Two assignments stand around what is written, so that white space
-/// goes as it does around any block.
+/// Replaces the tags of a template by plain Jinja. Each character is written between two assignments, so that white space is
+/// trimmed as around any block.
 pub(super) fn marked(template: &str) -> String {
     let mut marked = String::with_capacity(template.len());
     let mut at = 0;
@@ -44,7 +44,7 @@ pub(super) fn marked(template: &str) -> String {
     marked
 }
 
-/// The first tag from a byte on.
+/// The first tag that begins at or after a byte.
 fn next(template: &str, from: usize) -> Option<Tag> {
     let opened = template[from..].match_indices("{%");
     opened
@@ -52,7 +52,7 @@ fn next(template: &str, from: usize) -> Option<Tag> {
         .find_map(|at| tag(template, at))
 }
 
-/// The tag that opens at a byte, where one does.
+/// The tag that begins at a byte, if there is one.
 fn tag(template: &str, from: usize) -> Option<Tag> {
     let rest = &template[from + 2..];
     let end = rest.find("%}")?;
@@ -68,7 +68,7 @@ fn tag(template: &str, from: usize) -> Option<Tag> {
     })
 }
 
-/// The sign at one side of a tag, and what is left without it.
+/// The sign at one side of a tag, and the rest.
 fn trim<'a>(
     minus: Option<&'a str>,
     plus: Option<&'a str>,
@@ -81,7 +81,7 @@ fn trim<'a>(
     }
 }
 
-/// A text without the characters of tags, and the places between them.
+/// The text without the characters of tags, and the byte ranges between them.
 pub(super) fn parts(text: &str) -> Written {
     let mut written = Written {
         text: String::with_capacity(text.len()),

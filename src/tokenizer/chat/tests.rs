@@ -1,4 +1,4 @@
-//! Tests of chat templates that need nothing else.
+//! Tests of chat templates that need no other module.
 
 use super::*;
 use crate::tokenizer::Tokenizer;
@@ -120,7 +120,7 @@ fn an_answer_begins_where_it_parts_from_what_asks_for_it() {
     assert_eq!(texts, ["2</>", "4</>"]);
     assert!(!written.text.contains('\r'));
     assert_eq!(template.behind_content().unwrap(), "</>");
-    // A conversation may begin with an answer, also where a program looks at its first message.
+    // A conversation may begin with an answer, even if a program reads its first message.
     let looks = "{{ messages[0].role }}{% for m in messages %}|{{ m.content }}{% endfor %}";
     let template = ChatTemplate::new(looks, BTreeMap::new()).unwrap();
     let mut first = Conversation::default();
@@ -158,7 +158,7 @@ fn messages_that_are_not_learnt_are_read_alone() {
         why.contains("5 parts") && why.contains("2 messages"),
         "{why}"
     );
-    // An earlier answer that a template rewrites has no place to be found when it is not learnt.
+    // An earlier answer that is not learnt need not be found, even if the template rewrites it.
     let rewrites = "{% for m in messages %}{% if m.role == 'assistant' and not loop.last %}…{% else %}{{ m.content }}\
                     {% endif %}|{% endfor %}";
     let rewrites = ChatTemplate::new(rewrites, BTreeMap::new()).unwrap();

@@ -1,11 +1,11 @@
-//! Which tokens stand around texts, whatever the file says.
+//! Tests of the tokens around texts, for various tokenizer files.
 
 use super::super::Around;
 use super::*;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Words, with `begin` and `</s>` as special tokens.
+/// A file of a word tokenizer with `begin` and `</s>` as special tokens.
 fn words(begin: &str) -> Value {
     let added = [begin, "</s>"].into_iter().enumerate().map(|(id, name)| {
         json!({"id": id, "content": name, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
@@ -38,13 +38,14 @@ fn the_end_of_sources_is_no_edge_where_there_is_a_frame() {
     }
     let published = tokenizer(&published);
     assert_eq!(published.edges().unwrap().around(&[2]), [2, 1]);
-    // Without a frame the end stands behind each text.
+    // Without a frame, the end token follows each text.
     let mut bare = saved.file().unwrap();
     bare["added_tokens"][0]["special"] = json!(false);
     assert_eq!(tokenizer(&bare).edges().unwrap().around(&[2]), [2, 1]);
 }
 
-/// A file that puts these names around a text, `A`, and around two as RoBERTa does not.
+/// A tokenizer whose file puts these names around a text `A`, and around two texts in a way that RoBERTa's does
+/// not.
 fn putting(single: &[&str]) -> Tokenizer {
     let mut file = words("<s>");
     let part = |name: &&str| match *name {
@@ -69,7 +70,7 @@ fn putting(single: &[&str]) -> Tokenizer {
 #[test]
 fn sources_stand_in_what_the_file_puts_around_a_text_where_it_ends_one() {
     let around = |of: &Tokenizer| of.source_edges().unwrap().around(&[3]);
-    // BART, whatever stands around two texts; mBART; T5; LLaMA, whose file ends no text.
+    // BART, whatever its file puts around two texts; mBART; T5; LLaMA, whose file adds no end token.
     for (single, ids) in [
         (&["<s>", "A", "</s>"][..], &[0, 3, 1][..]),
         (&["A", "</s>", "a"][..], &[3, 1, 2][..]),

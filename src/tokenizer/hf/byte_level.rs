@@ -1,4 +1,4 @@
-//! `vocab.json` and `merges.txt`: byte-level BPE as GPT-2, RoBERTa and BART have it, and OpenAI's GPT.
+//! Reads `vocab.json` and `merges.txt`: byte-level BPE as in GPT-2, RoBERTa and BART, and the BPE of OpenAI's GPT.
 
 use serde_json::{Map, Value, json};
 
@@ -9,19 +9,19 @@ use super::frame;
 use super::settings::{Role, Settings, Special};
 use crate::error::{Error, Fault, Result};
 
-/// The two files, as Hugging Face and OpenAI name them.
+/// The names of the two files in Hugging Face's and OpenAI's folders.
 pub const NAMES: [(&str, &str); 2] = [("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")];
 
-/// Qwen2's rule for words.
+/// Qwen2's rule for splitting words.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-/// How a word ends in the vocabulary of OpenAI's GPT.
+/// The suffix of the last piece of a word in the vocabulary of OpenAI's GPT.
 const WORD_END: &str = "</w>";
 const END_OF_TEXT: &str = "<|endoftext|>";
 
 /// Reads the two files.
 ///
 /// # Errors
-/// An id that is none or that is given twice; a merge that is not two tokens; a class that reads such files otherwise.
+/// If an id is not a number or is given twice, a merge is not two tokens, or the class reads such files differently.
 pub fn read(
     folder: Folder,
     (vocab_name, merges_name): (&str, &str),
@@ -87,7 +87,7 @@ pub fn read(
     })
 }
 
-/// What is done before and after the merges.
+/// The normalizer, pre-tokenizer and decoder of a family.
 fn rules(family: Family, prefix: bool) -> (Value, Value, Value) {
     let bytes = |words: bool| json!({"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": true, "use_regex": words});
     let nfc = json!({"type": "NFC"});
@@ -108,7 +108,7 @@ fn rules(family: Family, prefix: bool) -> (Value, Value, Value) {
     }
 }
 
-/// Puts the rules of Qwen2's class in place of others that a `tokenizer.json` has.
+/// Replaces the rules in a `tokenizer.json` by those of Qwen2's class, if they differ.
 pub(super) fn as_qwen2(file: &mut Value, settings: &Settings) {
     if file["model"]["type"] != "BPE" {
         return;
@@ -118,7 +118,7 @@ pub(super) fn as_qwen2(file: &mut Value, settings: &Settings) {
     if file["normalizer"] != normalizer {
         file["normalizer"] = normalizer;
     }
-    // Spans of tokens are cut at blanks or not: no id depends on it.
+    // Whether blanks are trimmed from token spans does not affect ids.
     let mut own = file["pre_tokenizer"].clone();
     if own["pretokenizers"][1].is_object() {
         own["pretokenizers"][1]["trim_offsets"] = json!(true);
@@ -128,12 +128,12 @@ pub(super) fn as_qwen2(file: &mut Value, settings: &Settings) {
     }
 }
 
-/// The merges, the first first.
+/// Reads the merges, in order.
 fn merges(folder: Folder, name: &str, vocab: &Map<String, Value>) -> Result<Vec<[String; 2]>> {
     let text = folder.text(name)?;
     let mut merges = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        // The first line is a comment; a later one may be a merge that begins so.
+        // Only the first line is a comment; a later line that begins in the same way is a merge.
         if line.trim().is_empty() || number == 0 && line.starts_with("#version") {
             continue;
         }
@@ -162,7 +162,7 @@ fn merges(folder: Folder, name: &str, vocab: &Map<String, Value>) -> Result<Vec<
     Ok(merges)
 }
 
-/// The family of a vocabulary that no file names.
+/// Guesses the family of a vocabulary whose folder does not name it.
 fn guessed(vocab: &Map<String, Value>) -> Family {
     let has = |name: &str| vocab.contains_key(name);
     if has("<mask>") && has("<s>") && has("</s>") {
@@ -176,7 +176,7 @@ fn guessed(vocab: &Map<String, Value>) -> Family {
     }
 }
 
-/// The tokens that its class has by default.
+/// The special tokens that the family's class has by default.
 fn defaults(family: Family) -> Vec<(Role, Special)> {
     let all = |names: &[(Role, &str)]| {
         let each = names

@@ -1,5 +1,6 @@
 //! The chat template of a folder: `chat_template.jinja`, `chat_template` in `tokenizer_config.json`, or `chat_template.json`, in
-//! the order in which transformers asks them. Of several templates that of the name `tool_use` writes conversations with tools.
+//! the order in which transformers looks for them. Of several templates, the one named `tool_use` writes conversations with
+//! tools.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,23 +13,23 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::tokenizer::ChatTemplate;
 
-/// The file of its own.
+/// The file that holds only a template.
 pub const NAME: &str = "chat_template.jinja";
 const JSON: &str = "chat_template.json";
-/// The key in the files of JSON.
+/// The key of the template in the JSON files.
 const KEY: &str = "chat_template";
-/// The template that is used where a folder names several.
+/// The name of the template that is used if a folder has several.
 const DEFAULT: &str = "default";
-/// That of conversations with tools.
+/// The name of the template for conversations with tools.
 const TOOL_USE: &str = "tool_use";
-/// The folder of the templates beside the file of its own, and what their names end with.
+/// The subfolder of further templates, and the ending of their names.
 const BESIDE: &str = "additional_chat_templates";
 const ENDING: &str = ".jinja";
 
-/// The chat template of a tokenizer's folder, or of the folder around its file.
+/// Reads the chat template of a tokenizer's folder, or of the folder that contains the tokenizer's file.
 ///
 /// # Errors
-/// Files that cannot be read or are damaged, a template that is no Jinja.
+/// If a file cannot be read or is damaged, or the template is not valid Jinja.
 pub fn chat_template(path: &Path) -> Result<Option<ChatTemplate>> {
     let folder = match path.is_file() {
         true => path.parent().unwrap_or(Path::new("")),
@@ -43,10 +44,10 @@ pub fn chat_template(path: &Path) -> Result<Option<ChatTemplate>> {
     }
 }
 
-/// The chat template of a folder; `notes` get the reason why one cannot be used.
+/// Reads the chat template of a folder; if one cannot be used, the reason is added to `notes`.
 ///
 /// # Errors
-/// As [`chat_template`].
+/// The errors of [`chat_template`].
 pub(super) fn read(
     folder: Folder,
     settings: &Settings,
@@ -88,7 +89,7 @@ pub(super) fn read(
     }))
 }
 
-/// The templates that are used, and the names of those beside them.
+/// The templates that are used, and the names of the unused ones.
 struct Source {
     template: String,
     tool_use: Option<String>,
@@ -105,7 +106,7 @@ impl Source {
     }
 }
 
-/// The templates in a folder's folder of templates that have no place here.
+/// The names of the files in the subfolder of templates that are not used here.
 pub(super) fn not_read(folder: Folder) -> Vec<String> {
     let all = std::fs::read_dir(folder.path(BESIDE)).into_iter().flatten();
     let names = all.flatten().map(|file| file.file_name());
@@ -114,12 +115,12 @@ pub(super) fn not_read(folder: Folder) -> Vec<String> {
     names.map(|name| format!("{BESIDE}/{name}")).collect()
 }
 
-/// The file of a template beside the one of its own.
+/// The name of a template's file in the subfolder.
 fn beside(name: &str) -> String {
     format!("{BESIDE}/{name}{ENDING}")
 }
 
-/// The template of conversations with tools there.
+/// Reads the template for conversations with tools from the subfolder.
 fn tool_use_beside(folder: Folder) -> Result<Option<String>> {
     let file = beside(TOOL_USE);
     folder.has(&file).then(|| folder.text(&file)).transpose()
@@ -148,7 +149,7 @@ fn source(folder: Folder) -> Result<Option<Source>> {
     Ok(None)
 }
 
-/// The one template, or of several the default one, else the first.
+/// The only template; of several the one named `default`, else the first.
 fn named(value: &Value) -> Option<Source> {
     let all: Vec<(&str, &Value)> = match value {
         Value::Array(all) => {
@@ -180,10 +181,10 @@ fn named(value: &Value) -> Option<Source> {
     })
 }
 
-/// Puts a template into a folder that has a tokenizer.
+/// Writes a template into the folder of a tokenizer.
 ///
 /// # Errors
-/// The disk's.
+/// If a file cannot be written.
 pub fn write_chat_template(dir: &Path, template: &ChatTemplate) -> Result<()> {
     files::write(&dir.join(NAME), template.template().as_bytes())?;
     let Some(tool_use) = template.tool_use() else {

@@ -1,7 +1,8 @@
-//! `vocab.json` alone: characters as Wav2Vec2CTCTokenizer has them, both ways. A text has `|` in the place of each blank, and every
-//! character is a token; a token that fills up rows stands for no character.
+//! Reads and writes `vocab.json` of Wav2Vec2CTCTokenizer: one token per character, `|` in place of each blank, and a padding
+//! token that stands for no character.
 //!
-//! The class also collapses what a model repeats when it decodes; here that is done before, so that a letter which is written twice stays.
+//! When it decodes, the class also collapses repeated predictions of a model. Here that happens before decoding, so that a
+//! doubled letter is kept.
 
 use std::path::Path;
 
@@ -15,18 +16,17 @@ use crate::error::Result;
 use crate::files;
 use crate::tokenizer::{Tokenizer, format};
 
-/// The vocabulary.
 pub const VOCAB: &str = "vocab.json";
-/// The class without `Fast`.
+/// The name of the class without `Fast`.
 const CLASS: &str = "Wav2Vec2CTCTokenizer";
-/// Types of models whose folders need not name the class.
+/// Model types whose folders need not name the class.
 const MODELS: [&str; 4] = ["wav2vec2", "hubert", "wavlm", "wav2vec2-conformer"];
-/// Stands for a blank.
+/// The character that stands for a blank.
 const DELIMITER: &str = "|";
-/// Every character by itself.
+/// The regular expression that splits a text into characters.
 const EACH: &str = "[\\s\\S]";
 
-/// Whether a folder has such a vocabulary.
+/// Whether a folder has a vocabulary of this class.
 pub fn is_one(folder: Folder, settings: &Settings) -> bool {
     let model = settings.model_type.as_deref();
     folder.has(VOCAB)
@@ -39,7 +39,7 @@ pub fn is_one(folder: Folder, settings: &Settings) -> bool {
 /// Reads the vocabulary.
 ///
 /// # Errors
-/// An id that is none or that is given twice; vocabularies of several languages; texts that are written in capitals.
+/// If an id is not a number or is given twice, the vocabulary is one of several languages, or texts are converted to capitals.
 pub fn read(folder: Folder, settings: &mut Settings) -> Result<Draft> {
     let path = folder.path(VOCAB);
     let vocab = folder.object(VOCAB)?.unwrap_or_default();
@@ -93,10 +93,10 @@ fn replace(from: &str, to: &str) -> Value {
     json!({"type": "Replace", "pattern": {"String": from}, "content": to})
 }
 
-/// Writes the files of the class; says why not of a tokenizer that it has no place for.
+/// Writes the files of the class; the inner result says why the class cannot represent the tokenizer.
 ///
 /// # Errors
-/// The disk's.
+/// If a file cannot be written.
 pub fn write(dir: &Path, tokenizer: &Tokenizer) -> Result<std::result::Result<(), String>> {
     let vocab = match characters(tokenizer) {
         Ok(vocab) => vocab,
@@ -105,7 +105,7 @@ pub fn write(dir: &Path, tokenizer: &Tokenizer) -> Result<std::result::Result<()
     let file: Value = serde_json::from_slice(tokenizer.json()).unwrap_or_default();
     let mut roles = roles(tokenizer, tokenizer.0.marks[0], &file);
     for key in ["bos_token", "eos_token", "unk_token"] {
-        // The class would add its own to the vocabulary.
+        // The class would add its own default token to the vocabulary.
         roles.entry(key).or_insert(Value::Null);
     }
     let mut config = Map::new();
@@ -125,7 +125,7 @@ pub fn write(dir: &Path, tokenizer: &Tokenizer) -> Result<std::result::Result<()
     Ok(Ok(()))
 }
 
-/// The vocabulary of a tokenizer of characters, with `|` for a blank.
+/// The vocabulary of a character tokenizer, with `|` for the blank.
 fn characters(tokenizer: &Tokenizer) -> std::result::Result<Map<String, Value>, String> {
     let mut vocab = Map::new();
     for id in 0..tokenizer.vocab_size() as u32 {

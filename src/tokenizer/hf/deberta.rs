@@ -1,5 +1,5 @@
-//! SentencePiece models as DeBERTa-v2 and v3 use them: pieces between `[CLS]` and `[SEP]`, and a normaliser that the class of
-//! transformers has of its own.
+//! SentencePiece models as DeBERTa-v2 and v3 use them: pieces between `[CLS]` and `[SEP]`, and the transformers class's own
+//! normalizer.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use super::pieces::Pieces;
 use super::sentencepiece::{added, between_cls_and_sep, find, metaspace, unigram, vocab};
 use super::settings::{Role, Settings, Special, default_roles};
 
-/// The model's own normaliser is not used; a mask that the pieces have not follows them.
+/// Makes the draft. The model's own normalizer is not used; a mask token that the pieces lack is appended.
 pub(super) fn read(pieces: &Pieces, settings: &mut Settings) -> Draft {
     let vocab = vocab(pieces);
     let roles = [

@@ -1,4 +1,4 @@
-//! Which tokenizer a folder's files belong to, by the class that transformers reads it with or the model's type.
+//! The kind of tokenizer that a folder's files belong to, found by the transformers class or the model's type.
 
 use super::settings::Settings;
 
@@ -7,13 +7,13 @@ use super::settings::Settings;
 pub enum Family {
     /// WordPiece, `[CLS] … [SEP]`.
     Bert,
-    /// As BERT, but Chinese words are cut by a dictionary.
+    /// As BERT, but Chinese text is split by a dictionary.
     RoFormer,
     /// Byte-level BPE without a frame.
     Gpt2,
-    /// As GPT-2 with NFC before it.
+    /// As GPT-2, after NFC normalisation.
     GptNeox,
-    /// As GPT-2 with `<s> … </s>` around a text; BART's as well.
+    /// As GPT-2, with `<s> … </s>` around a text; also BART.
     Roberta,
     /// As GPT-2 with `[CLS] … [SEP]` around a text.
     Deberta,
@@ -23,25 +23,25 @@ pub enum Family {
     Qwen2,
     /// SentencePiece with sentinels, `… </s>`.
     T5,
-    /// SentencePiece over lower-cased text, `[CLS] … [SEP]`; FNet's as well.
+    /// SentencePiece over lower-cased text, `[CLS] … [SEP]`; also FNet.
     Albert,
-    /// SentencePiece with a normaliser of its own, `[CLS] … [SEP]`.
+    /// SentencePiece with a normalizer of its own, `[CLS] … [SEP]`.
     DebertaV2,
-    /// SentencePiece whose ids are moved by one, `<s> … </s>`.
+    /// SentencePiece with ids shifted by one, `<s> … </s>`.
     XlmRoberta,
     /// SentencePiece's BPE with bytes for unknown characters.
     Llama,
     /// Two SentencePiece models that share the ids of vocab.json.
     Marian,
-    /// As XLM-RoBERTa with languages, `en_XX … </s>`.
+    /// As XLM-RoBERTa, with language tokens, `en_XX … </s>`.
     MBart50,
-    /// A SentencePiece model with the ids of vocab.json and languages, `__en__ … </s>`.
+    /// A SentencePiece model with the ids of vocab.json and language tokens, `__en__ … </s>`.
     M2M100,
-    /// SentencePiece's BPE with languages, `eng_Latn … </s>`; its tokenizer.json alone says all of its ids.
+    /// SentencePiece's BPE with language tokens, `eng_Latn … </s>`; only its tokenizer.json gives all ids.
     Nllb,
 }
 
-/// Which files a reader is asked about.
+/// The kind of vocabulary files that a reader handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Files {
     /// vocab.txt.
@@ -52,19 +52,19 @@ pub enum Files {
     Pieces,
 }
 
-/// What the settings say.
+/// The family that the settings name.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Named<'a> {
     /// A family.
     Family(Family),
-    /// A class that has none here.
+    /// A class that has no family here.
     Unknown(&'a str),
-    /// Nothing.
+    /// No class is named, and the model type has no family.
     Nothing,
 }
 
 impl Family {
-    /// The files that it reads.
+    /// The vocabulary files of the family.
     pub fn files(self) -> Files {
         match self {
             Self::Bert | Self::RoFormer => Files::Words,
@@ -86,12 +86,12 @@ impl Family {
         }
     }
 
-    /// Whether a class of transformers reads any tokenizer.json as it is.
+    /// Whether this transformers class reads any tokenizer.json as it is.
     pub fn is_general(class: &str) -> bool {
         ["TokenizersBackend", "PreTrainedTokenizer", "PythonBackend"].contains(&class)
     }
 
-    /// The family that the settings name, among those that read such files.
+    /// The family that the settings name, among those with such vocabulary files.
     pub fn named(settings: &Settings, files: Files) -> Named<'_> {
         let class = settings.class.as_deref();
         let class = class.filter(|name| !Self::is_general(name));
@@ -134,7 +134,7 @@ fn of_class(class: &str) -> Option<Family> {
     Some(family)
 }
 
-/// As transformers' table of tokenizers by `model_type`.
+/// The family of a `model_type`, as in transformers' table of tokenizers.
 fn of_model(model_type: &str) -> Option<Family> {
     let family = match model_type {
         "bert" | "distilbert" | "electra" | "mobilebert" | "convbert" | "nezha" => Family::Bert,

@@ -1,4 +1,4 @@
-//! Reading the files of a folder that someone else wrote: their size is bounded, their faults are named by file.
+//! Reads the files of a folder from elsewhere: their size is bounded, and faults name the file.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -8,33 +8,33 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Fault, Result};
 use crate::files::json;
 
-/// Largest file that is read. The largest published tokenizer.json (Gemma 3, 262,000 tokens) has 33 MB.
+/// Largest file that is read, in bytes. The largest published tokenizer.json (Gemma 3, 262,000 tokens) has 33 MB.
 const MOST_BYTES: u64 = 1 << 29;
 
-/// A folder.
+/// A folder of tokenizer files.
 #[derive(Clone, Copy)]
 pub struct Folder<'a>(pub &'a Path);
 
 impl Folder<'_> {
-    /// Where a file of this name lies.
+    /// The path of a file in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// Whether it has a file of this name.
+    /// Whether the folder has a file of this name.
     pub fn has(&self, name: &str) -> bool {
         self.path(name).is_file()
     }
 
-    /// The first of some names that it has.
+    /// The first of these names that the folder has.
     pub fn first(&self, names: &[&'static str]) -> Option<&'static str> {
         names.iter().copied().find(|name| self.has(name))
     }
 
-    /// The bytes of a file.
+    /// Reads the bytes of a file.
     ///
     /// # Errors
-    /// A file that cannot be read, is none, or is larger than any tokenizer.
+    /// If the file cannot be read, or is larger than any tokenizer.
     pub fn bytes(&self, name: &str) -> Result<Vec<u8>> {
         let path = self.path(name);
         let mut bytes = Vec::new();
@@ -54,10 +54,10 @@ impl Folder<'_> {
         Ok(bytes)
     }
 
-    /// The text of a file.
+    /// Reads the text of a file.
     ///
     /// # Errors
-    /// As [`Self::bytes`]; bytes that are not UTF-8, with their line.
+    /// The errors of [`Self::bytes`]; and if the bytes are not UTF-8, with the line.
     pub fn text(&self, name: &str) -> Result<String> {
         String::from_utf8(self.bytes(name)?).map_err(|e| {
             let before = e.utf8_error().valid_up_to();
@@ -70,10 +70,10 @@ impl Folder<'_> {
         })
     }
 
-    /// The JSON object of a file; `None` when there is no such file.
+    /// Reads the JSON object in a file; `None` if there is no such file.
     ///
     /// # Errors
-    /// As [`Self::bytes`]; a file that is not a JSON object.
+    /// The errors of [`Self::bytes`]; and if the file is not a JSON object.
     pub fn object(&self, name: &str) -> Result<Option<Map<String, Value>>> {
         if !self.has(name) {
             return Ok(None);
@@ -85,7 +85,7 @@ impl Folder<'_> {
     }
 }
 
-/// One fault of a file.
+/// An error with one fault of a file.
 pub fn fault(path: &Path, message: impl Into<String>) -> Error {
     Error::Invalid(vec![Fault {
         file: Some(path.to_path_buf()),
@@ -94,10 +94,10 @@ pub fn fault(path: &Path, message: impl Into<String>) -> Error {
     }])
 }
 
-/// Tokens with their ids, in the order of the ids.
+/// The tokens of a vocabulary with their ids, in the order of the ids.
 ///
 /// # Errors
-/// An id that is no number of 32 bits, or that two tokens have; `path` is named.
+/// If an id is not a 32-bit number, or two tokens have the same id; the message names `path`.
 pub fn numbered(path: &Path, vocab: &Map<String, Value>) -> Result<Vec<(String, u32)>> {
     let mut tokens = Vec::with_capacity(vocab.len());
     for (token, id) in vocab {

@@ -1,4 +1,4 @@
-//! The tokens around a text, as a post-processor of `tokenizer.json`.
+//! Templates of the tokens around a text, as post-processors of `tokenizer.json`.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ pub enum Part<'a> {
     Token(&'a str, u32),
 }
 
-/// Around one text, and around two; each part with its segment.
+/// The template around one text, and around two; each part with its segment.
 pub fn template(single: &[(Part, u8)], pair: &[(Part, u8)]) -> Value {
     let mut tokens = Map::new();
     for (part, _) in single.iter().chain(pair) {
@@ -33,7 +33,7 @@ pub fn template(single: &[(Part, u8)], pair: &[(Part, u8)]) -> Value {
     json!({"type": "TemplateProcessing", "single": all(single), "pair": all(pair), "special_tokens": tokens})
 }
 
-/// `cls A sep` and `cls A sep B sep`, the second text with its end in segment 1.
+/// `cls A sep` and `cls A sep B sep`; the second text and its end are in segment 1.
 pub fn bert(cls: (&str, u32), sep: (&str, u32)) -> Value {
     let (cls, sep) = (Part::Token(cls.0, cls.1), Part::Token(sep.0, sep.1));
     template(
@@ -67,7 +67,7 @@ pub fn t5(eos: (&str, u32)) -> Value {
     )
 }
 
-/// Around each text what was asked for; null when nothing was.
+/// The given tokens around each text; null if there is none.
 pub fn optional(bos: Option<(&str, u32)>, eos: Option<(&str, u32)>) -> Value {
     if bos.is_none() && eos.is_none() {
         return Value::Null;

@@ -1,8 +1,8 @@
-//! The tokenizers of multilingual translation models: which token of a language stands around a source, and the vocabulary files of
-//! mBART-50 (Tang et al., arXiv:2008.00401) and M2M-100 (Fan et al., arXiv:2010.11125). Their classes number languages by lists of their
-//! own, and put the one that `src_lang` names around a text, whatever a tokenizer.json says.
+//! The tokenizers of multilingual translation models: the language token around a source, and the vocabulary files of mBART-50
+//! (Tang et al., arXiv:2008.00401) and M2M-100 (Fan et al., arXiv:2010.11125). Their classes number languages by built-in lists,
+//! and put the language that `src_lang` names around a text, whatever a tokenizer.json says.
 //!
-//! Not here: NLLB-200's SentencePiece model by itself, to which no file adds the languages.
+//! NLLB-200's SentencePiece model by itself is not supported, because no file adds the languages to it.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,39 +20,39 @@ use super::settings::{Role, Settings, Special, TOKENIZER_CONFIG};
 use crate::error::{Error, Result, suggestion};
 use crate::tokenizer::Tokenizer;
 
-/// The key of NLLB-200's first folders, which had the language behind a source.
+/// The key of NLLB-200's first folders, in which the language follows a source.
 pub const LEGACY: &str = "legacy_behaviour";
 /// The files of M2M-100.
 pub const VOCAB: &str = "vocab.json";
 pub const MODEL: &str = "sentencepiece.bpe.model";
 
-/// mBART-50's languages in the order of their ids: those of mBART, then those that were added.
+/// mBART-50's languages in the order of their ids: those of mBART first, then the added ones.
 const MBART_50: &str = "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP nl_XX \
                         ro_RO ru_RU si_LK tr_TR vi_VN zh_CN af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN \
                         pl_PL ps_AF pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI";
-/// M2M-100's, in the alphabet's order.
+/// M2M-100's languages, in alphabetical order.
 const M2M_100: &str = "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy id \
                        ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt ro ru sd si \
                        sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu";
-/// Those of its kin for the news of WMT 2021.
+/// The languages of its variant for news translation at WMT 2021.
 const WMT_21: &str = "en ha is ja cs ru zh de";
 
-/// The names of `language_codes` with their lists.
+/// The values of `language_codes`, with their lists.
 const CODES: [(&str, &str); 2] = [("m2m100", M2M_100), ("wmt21", WMT_21)];
 
-/// The families whose texts stand beside a language, and the one where no file names any.
+/// The families with a language token around texts, and the default language.
 const DEFAULTS: [(Family, &str); 3] = [
     (Family::MBart50, "en_XX"),
     (Family::M2M100, "__en__"),
     (Family::Nllb, "eng_Latn"),
 ];
 
-/// The tokenizer with the language of its class around texts; the same where no class of these reads it.
+/// Returns the tokenizer with the language token that its class puts around texts; unchanged for other classes.
 ///
 /// # Errors
-/// A `src_lang` that is no token.
+/// If `src_lang` is not a token.
 pub fn around(path: &Path, tokenizer: Tokenizer, settings: &Settings) -> Result<Tokenizer> {
-    // The type of a model alone says nothing of a tokenizer.json.
+    // The model's type by itself does not decide how a tokenizer.json is read.
     let named = match Family::named(settings, Files::Pieces) {
         Named::Family(Family::M2M100) if !path.ends_with(VOCAB) => None,
         Named::Family(family) => DEFAULTS.iter().find(|(other, _)| *other == family),
@@ -83,12 +83,12 @@ pub fn around(path: &Path, tokenizer: Tokenizer, settings: &Settings) -> Result<
     }
 }
 
-/// M2M-100's token of a language.
+/// The token of a language in M2M-100.
 fn token_of(code: &str) -> String {
     format!("__{code}__")
 }
 
-/// A model whose other files are missing.
+/// The error for a SentencePiece model whose other files are missing.
 pub fn incomplete(path: &Path, family: Family) -> Error {
     fault(
         path,
@@ -103,7 +103,7 @@ pub fn incomplete(path: &Path, family: Family) -> Error {
     )
 }
 
-/// mBART-50's pieces: fairseq put `<s> <pad> </s> <unk>` before them, languages and a mask stand behind.
+/// Reads mBART-50's pieces: fairseq puts `<s> <pad> </s> <unk>` before them; languages and a mask follow them.
 pub fn mbart_50(pieces: &Pieces, settings: &mut Settings) -> Draft {
     let first = [
         (Role::Cls, "<s>"),
@@ -142,16 +142,16 @@ pub fn mbart_50(pieces: &Pieces, settings: &mut Settings) -> Draft {
     }
 }
 
-/// Whether a folder has M2M-100's two files and no class of another one.
+/// Whether a folder has M2M-100's two files, and its settings name M2M-100.
 pub fn has_numbers(folder: Folder, settings: &Settings) -> bool {
     let named = Family::named(settings, Files::Pieces);
     named == Named::Family(Family::M2M100) && folder.has(VOCAB) && folder.has(MODEL)
 }
 
-/// M2M-100's pieces with the numbers of vocab.json, and languages behind them.
+/// Reads M2M-100's pieces with the ids of vocab.json, followed by the languages.
 ///
 /// # Errors
-/// A file that is missing or damaged; numbers with holes; `language_codes` that are no list.
+/// If a file is missing or damaged, ids are missing, or `language_codes` names no list.
 pub fn m2m_100(folder: Folder, settings: &mut Settings) -> Result<Draft> {
     let path = folder.path(VOCAB);
     let tokens = numbered(&path, &folder.object(VOCAB)?.unwrap_or_default())?;
@@ -188,7 +188,7 @@ pub fn m2m_100(folder: Folder, settings: &mut Settings) -> Result<Draft> {
             "{lost} pieces of {MODEL} have no number in {VOCAB}: other pieces stand for them, where transformers reads unknown text"
         ));
     }
-    // Those of the model have the model's numbers.
+    // Added tokens of the model get their ids in vocab.json.
     let added = std::mem::take(&mut draft.added).into_iter();
     let added = added.filter_map(|(_, token)| Some((*numbers.get(token.content.as_str())?, token)));
     let languages = codes(folder, settings)?.map(|code| Special::mark(token_of(code)));
@@ -198,7 +198,7 @@ pub fn m2m_100(folder: Folder, settings: &mut Settings) -> Result<Draft> {
     Ok(draft)
 }
 
-/// The languages that `language_codes` names, in the order of their ids.
+/// The languages in the list that `language_codes` names, in the order of their ids.
 fn codes(folder: Folder, settings: &Settings) -> Result<impl Iterator<Item = &'static str>> {
     let wanted = settings.word("language_codes").unwrap_or(CODES[0].0);
     let found = CODES.iter().find(|(name, _)| *name == wanted);
@@ -210,7 +210,7 @@ fn codes(folder: Folder, settings: &Settings) -> Result<impl Iterator<Item = &'s
     found.map(|(_, codes)| codes.split(' '))
 }
 
-/// Gives the pieces of a model other numbers; how many have none.
+/// Replaces the ids of a model's pieces; returns the number of pieces without a new id.
 fn renumber(model: &mut Value, numbers: &HashMap<&str, u32>, unknown: &str) -> usize {
     let mut all: Vec<(&str, u32)> = numbers.iter().map(|(t, id)| (*t, *id)).collect();
     all.sort_by_key(|(_, id)| *id);

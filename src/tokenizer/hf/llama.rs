@@ -1,5 +1,5 @@
-//! LLaMA's tokenizers: SentencePiece's byte-pair encoding with bytes for what no piece has (Touvron et al. 2023, section 2.1),
-//! as transformers' class reads them. Without a class they are read by their own rules (`plain`).
+//! LLaMA's tokenizers: SentencePiece's byte-pair encoding, with byte tokens for text that no piece covers (Touvron et al.
+//! 2023, section 2.1), read as by the transformers class. Without a class, models are read by their own rules (`plain`).
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::sentencepiece::{added, charsmap, metaspace};
 use super::settings::{Role, Settings, default_roles};
 use super::{Draft, frame, plain};
 
-/// The draft of a tokenizer over its pieces.
+/// Makes the draft of a tokenizer over its pieces.
 pub(super) fn read(pieces: &Pieces, settings: &mut Settings) -> Draft {
     let id = |name: &str| {
         let at = pieces.all.iter().position(|piece| piece.text == name);
@@ -31,12 +31,12 @@ pub(super) fn read(pieces: &Pieces, settings: &mut Settings) -> Draft {
     }
 }
 
-/// Whether a text begins with a blank that it has not.
+/// Whether a blank is added before a text.
 fn prefixes(settings: &Settings) -> bool {
     settings.flag("add_prefix_space").unwrap_or(true)
 }
 
-/// Where that blank is put: at the beginning, or behind each mark in a text, too.
+/// The pre-tokenizer, which puts that blank only before the text, or also after each special token in it (`legacy`).
 pub(super) fn words(settings: &Settings) -> Value {
     let legacy = settings.flag("legacy").unwrap_or(false);
     let scheme = match (prefixes(settings), legacy) {
@@ -47,7 +47,7 @@ pub(super) fn words(settings: &Settings) -> Value {
     metaspace(scheme, false)
 }
 
-/// The marks around each text that the files ask for.
+/// The template of the special tokens around each text that the files ask for.
 pub(super) fn frame_of(settings: &Settings, id: impl Fn(&str) -> Option<u32>) -> Value {
     let around = |key: &str, role: Role, name: &str| {
         let name = settings.name(role, name).to_owned();
@@ -62,7 +62,7 @@ pub(super) fn frame_of(settings: &Settings, id: impl Fn(&str) -> Option<u32>) ->
     )
 }
 
-/// What is said where no file says whether a mark begins a text.
+/// A note, if no file says whether a special token begins a text.
 pub(super) fn unsaid(settings: &Settings) -> Option<String> {
     settings.flag("add_bos_token").is_none().then(|| {
         "no file says `add_bos_token`, so no begin mark is put before a text, as in transformers 5; LLaMA's own code puts one"

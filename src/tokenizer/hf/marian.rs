@@ -1,9 +1,10 @@
-//! Marian's folders: `source.spm` and `target.spm` cut texts, `vocab.json` numbers the pieces of both.
+//! Marian's folders: `source.spm` and `target.spm` split texts, `vocab.json` gives the ids of the pieces of both.
 //!
-//! Differences from transformers, which looks pieces up after SentencePiece has cut the text. A piece of the model
-//! that vocab.json lacks is unknown there; here the text is cut into the pieces that have a number. Of characters that
-//! the model lacks, each is looked up by itself here, and a run of them as a whole there. The code of a language
-//! (`>>fr<<`) is a token wherever it stands, there at the beginning alone. A `▁` that the text itself has is no blank.
+//! Differences from transformers, which looks pieces up after SentencePiece has split the text: there, a piece of the
+//! model that vocab.json lacks is unknown; here, the text is split only into pieces that have an id. Of characters
+//! that the model lacks, each is looked up by itself here, but a run of them as a whole there. A language code
+//! (`>>fr<<`) is a token anywhere here, only at the beginning there. A `▁` written in the text itself does not become
+//! a blank.
 
 use std::collections::HashMap;
 
@@ -17,17 +18,17 @@ use super::sentencepiece::{metaspace, rules};
 use super::settings::{Role, Settings, Special, default_roles};
 use crate::error::Result;
 
-/// The models of both sides, and the numbers.
+/// The SentencePiece models of both sides, and the ids.
 pub const SIDES: [&str; 2] = ["source.spm", "target.spm"];
 pub const VOCAB: &str = "vocab.json";
 pub const OTHER_VOCAB: &str = "target_vocab.json";
-/// What a character of a piece costs that only the other side's model has: more than any text of known ones.
+/// Score per character of a piece that only the other side's model has: costs more than any text of known pieces.
 pub const FOREIGN: f64 = -1e9;
 
 /// Reads the tokenizers of sources and targets.
 ///
 /// # Errors
-/// A file that is missing or damaged; numbers with holes.
+/// If a file is missing or damaged, or ids are missing.
 pub fn read(folder: Folder, settings: &mut Settings) -> Result<[Draft; 2]> {
     let separate = folder.has(OTHER_VOCAB);
     let names = [VOCAB, if separate { OTHER_VOCAB } else { VOCAB }];
@@ -35,7 +36,7 @@ pub fn read(folder: Folder, settings: &mut Settings) -> Result<[Draft; 2]> {
     Ok([source?, target?])
 }
 
-/// What a token costs that the model of a side lacks.
+/// The score of a token that the model of a side lacks.
 pub(super) fn foreign(token: &str) -> f64 {
     FOREIGN
         * match token.chars().count() {

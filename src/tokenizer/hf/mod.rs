@@ -1,12 +1,12 @@
-//! Tokenizers of Hugging Face folders in and out.
+//! Import and export of the tokenizers in Hugging Face folders.
 //!
-//! [`read`] makes one of our tokenizers, which is a `tokenizer.json`, of the files that a folder has: `tokenizer.json`
+//! [`read`] makes a tokenizer of ours, which is a `tokenizer.json`, from the files in a folder: `tokenizer.json`
 //! itself, else BERT's `vocab.txt`, GPT-2's `vocab.json` and `merges.txt`, Marian's two models with `vocab.json`, M2M-100's
-//! one with `vocab.json`, a SentencePiece model, or wav2vec 2.0's `vocab.json` alone. [`write`] gives a folder the files with which transformers' `AutoTokenizer` makes the same ids,
-//! [`write_pair`] those of two tokenizers.
-//! The ids are those of transformers 5; where they can differ, [`HfTokenizer::notes`] says so.
+//! model with `vocab.json`, a SentencePiece model, or wav2vec 2.0's `vocab.json` by itself. [`write`] writes the files from which
+//! transformers' `AutoTokenizer` makes the same ids, [`write_pair`] those of two tokenizers.
+//! The ids are those of transformers 5; [`HfTokenizer::notes`] says where they can differ.
 //!
-//! Not here: tokenizers that are programs themselves.
+//! Tokenizers that are programs themselves are not supported.
 
 mod byte_level;
 mod chat;
@@ -47,53 +47,54 @@ pub use remade::read_otherwise;
 pub use said::restore;
 pub use write::{REBUILDS, ReadBy, write};
 
-/// What a folder has in place of a tokenizer when [`read`] finds none; for messages.
+/// The files of which [`read`] expects one set in a folder; for messages.
 pub const EXPECTED: &str = "tokenizer.json, vocab.txt, vocab.json + merges.txt, spiece.model, tokenizer.model, spm.model, \
                             sentencepiece.bpe.model (of M2M-100 + vocab.json), source.spm + target.spm + vocab.json, or vocab.json (of \
                             wav2vec 2.0)";
 
-/// The tokenizer of a folder.
+/// The tokenizer read from a folder.
 #[derive(Debug)]
 pub struct HfTokenizer {
-    /// Of texts; Marian's of sources. `encode_framed` gives the ids of transformers with special tokens, `encode` without.
+    /// The tokenizer of texts; Marian's for sources. `encode_framed` gives the ids of transformers with special tokens, `encode`
+    /// without.
     pub tokenizer: Tokenizer,
-    /// Of targets, where they are cut otherwise.
+    /// The tokenizer of targets, if it is a different one.
     pub target: Option<Tokenizer>,
-    /// Names of the files that it was made of.
+    /// Names of the files it was read from.
     pub files: Vec<&'static str>,
-    /// What writes conversations as texts, where the folder has it.
+    /// The chat template, if the folder has one.
     pub chat: Option<ChatTemplate>,
-    /// Keys and files that have no place here.
+    /// Keys and files that are not used here.
     pub ignored: Vec<String>,
-    /// Where the ids can differ from those of transformers.
+    /// Notes on where the ids can differ from those of transformers.
     pub notes: Vec<String>,
-    /// The longest input in tokens, when the folder says so.
+    /// The maximum input length in tokens, if the folder gives it.
     pub max_length: Option<usize>,
-    /// What a folder that is made of it says too, for [`restore`].
+    /// Further settings that a folder exported from it must repeat, for [`restore`].
     pub said: Map<String, Value>,
 }
 
-/// A `tokenizer.json` before its special tokens are in it.
+/// The parts of a `tokenizer.json` before special tokens are added.
 struct Draft {
     normalizer: Value,
     pre_tokenizer: Value,
     post_processor: Value,
     decoder: Value,
     model: Value,
-    /// Tokens that are found before the text is cut.
+    /// Tokens that are matched before the text is split.
     added: Vec<(u32, Special)>,
     notes: Vec<String>,
 }
 
-/// Whether a folder says more of its tokenizer than its vocabulary does.
+/// Whether a folder has settings of its tokenizer besides the vocabulary.
 pub fn has_settings(dir: &Path) -> bool {
     settings::FILES.iter().any(|name| Folder(dir).has(name))
 }
 
-/// Reads the tokenizer of a folder; `None` when it has none.
+/// Reads the tokenizer of a folder; `None` if it has none.
 ///
 /// # Errors
-/// Files that are damaged or contradict each other; a class whose files are read otherwise. Each names its file.
+/// If files are damaged or contradict each other, or belong to a class that reads them differently; the message names the file.
 pub fn read(dir: &Path) -> Result<Option<HfTokenizer>> {
     let folder = Folder(dir);
     if folder.has(whole::NAME) {
@@ -138,10 +139,10 @@ pub fn read(dir: &Path) -> Result<Option<HfTokenizer>> {
     found(folder, files, draft, settings).map(Some)
 }
 
-/// Reads a SentencePiece model of any name, as the other files of its folder say; its notes are those of [`HfTokenizer`].
+/// Reads a SentencePiece model of any name, with the settings in its folder; also returns notes as in [`HfTokenizer`].
 ///
 /// # Errors
-/// As [`read`].
+/// The errors of [`read`].
 pub fn read_model(path: &Path) -> Result<(Tokenizer, Vec<String>)> {
     let folder = Folder(path.parent().unwrap_or(Path::new("")));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -150,7 +151,7 @@ pub fn read_model(path: &Path) -> Result<(Tokenizer, Vec<String>)> {
     finish(folder, &name, draft, settings)
 }
 
-/// A class whose files cannot be read as others of their names.
+/// The error for a class that may read the same files differently.
 fn unknown_class(path: &Path, class: &str) -> crate::error::Error {
     fault(
         path,
@@ -180,7 +181,7 @@ fn found(
     })
 }
 
-/// The tokenizer of a draft, and its notes; `name` is the file that faults name.
+/// Makes the tokenizer of a draft and its notes; faults mention the file `name`.
 fn finish(
     folder: Folder,
     name: &str,
@@ -208,8 +209,8 @@ fn finish(
     Ok((with_roles(&path, tokenizer, settings)?, notes))
 }
 
-/// Adds tokens to `added_tokens`: those with ids first, then the marks of roles and further ones, which get the ids
-/// that they have in the vocabulary, else the next ones.
+/// Adds tokens to `added_tokens`: first those with given ids, then tokens with roles and further special ones, which get the id
+/// that they have in the vocabulary, else the next free one.
 fn add(
     path: &Path,
     file: &mut Value,
@@ -261,7 +262,7 @@ fn add(
     Ok(())
 }
 
-/// The tokenizer with the marks that the settings name; the same bytes when it finds these by itself.
+/// Adds the marks that the settings name; the file stays the same if these are found without it.
 fn with_roles(path: &Path, tokenizer: Tokenizer, settings: &Settings) -> Result<Tokenizer> {
     let token = |roles: [Role; 2]| roles.into_iter().find_map(|role| settings.role(role));
     let wanted = [

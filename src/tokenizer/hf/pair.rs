@@ -1,10 +1,10 @@
-//! Tokenizers of sources and of targets as the files of transformers' `MarianTokenizer`: `source.spm` and `target.spm`
-//! cut texts, `vocab.json` numbers the pieces of both, or `target_vocab.json` those of targets where they have numbers of
-//! their own. `marian` reads them back.
+//! Writes the tokenizers of sources and targets as the files of transformers' `MarianTokenizer`: `source.spm` and
+//! `target.spm` split texts, `vocab.json` gives the ids of the pieces of both. If the ids of targets differ, they are in
+//! `target_vocab.json`. `marian` reads the files back.
 //!
-//! A SentencePiece model can say what a unigram model over pieces does with one of SentencePiece's own normalisers before
-//! it (Kudo and Richardson, arXiv:1808.06226). Other tokenizers have no such file, and a folder has no other place for a
-//! second tokenizer.
+//! A SentencePiece model can represent a unigram model over pieces with one of SentencePiece's own normalizers (Kudo and
+//! Richardson, arXiv:1808.06226). Other tokenizers cannot be written as such a file, and a folder has no other place for
+//! a second tokenizer.
 
 use std::path::Path;
 
@@ -23,13 +23,13 @@ use crate::error::Result;
 use crate::files;
 use crate::tokenizer::{Tokenizer, format, unigram};
 
-/// Number of the type of a unigram model.
+/// The number of the unigram type in SentencePiece's format.
 const UNIGRAM: i32 = 1;
 
-/// Writes the tokenizers of sources and targets; within the result, why Marian's files cannot say them.
+/// Writes the tokenizers of sources and targets; the inner result says why Marian's files cannot represent them.
 ///
 /// # Errors
-/// The disk's.
+/// If a file cannot be written.
 pub fn write(
     dir: &Path,
     [source, target]: [&Tokenizer; 2],
@@ -80,15 +80,15 @@ pub fn write(
     Ok(Ok(()))
 }
 
-/// One of the two tokenizers.
+/// The files of one of the two tokenizers.
 struct Side {
-    /// The file of its model.
+    /// The bytes of its SentencePiece model.
     model: Vec<u8>,
-    /// Every token with its id, in the order of the ids.
+    /// The id of every token, in the order of the ids.
     ids: Map<String, Value>,
     /// Special tokens by the keys of their roles.
     roles: Map<String, Value>,
-    /// Special tokens without a role, but for the codes of languages, which the class knows by how they are written.
+    /// Special tokens without a role, except for language codes, which the class recognises by their spelling.
     extra: Vec<String>,
 }
 
@@ -146,14 +146,14 @@ impl Side {
         })
     }
 
-    /// The ids of its special tokens.
+    /// The ids of the special tokens with roles.
     fn ids_of_roles(&self) -> Vec<Option<&Value>> {
         let names = self.roles.values().filter_map(Value::as_str);
         names.map(|name| self.ids.get(name)).collect()
     }
 }
 
-/// SentencePiece's settings of the rules before a model; `None` when it has none like them.
+/// SentencePiece's settings that are equivalent to a file's normalizer and pre-tokenizer; `None` if there are none.
 fn normalizer(file: &Value) -> Option<NormalizerSpec> {
     let found = (file["normalizer"].clone(), file["pre_tokenizer"].clone());
     let own = (Value::Null, unigram::pre_tokenizer());
@@ -175,7 +175,7 @@ fn normalizer(file: &Value) -> Option<NormalizerSpec> {
             add_dummy_prefix: *prefix,
             remove_extra_whitespaces: *single_blanks,
         };
-        // No piece of our own tokenizers reaches over a line break: it need not be told apart.
+        // Our own pre-tokenizer also splits at line breaks; no piece of ours crosses one, so that makes no difference.
         found == sentencepiece::rules(&pieces) || (!prefix && !single_blanks && found == own)
     })?;
     Some(NormalizerSpec {

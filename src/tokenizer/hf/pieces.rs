@@ -1,4 +1,4 @@
-//! A SentencePiece model as data: its pieces and what decides how a text is cut, checked.
+//! A SentencePiece model as data: its pieces and the settings that decide how a text is split, checked.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use super::files::{Folder, fault};
 use super::proto::ModelProto;
 use crate::error::Result;
 
-/// Pieces at most; the largest published vocabulary has a million (XLM-V).
+/// Maximum number of pieces; the largest published vocabulary has a million (XLM-V).
 const MOST_PIECES: usize = 4_000_000;
 
-/// What a piece is.
+/// The kind of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     Normal,
@@ -22,7 +22,7 @@ pub enum Sort {
     Byte,
 }
 
-/// A token.
+/// A piece with its score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece {
     pub text: String,
@@ -30,22 +30,22 @@ pub struct Piece {
     pub sort: Sort,
 }
 
-/// How a text is cut into pieces.
+/// The algorithm that splits a text into pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
     Unigram,
     Bpe,
 }
 
-/// A model.
+/// A SentencePiece model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pieces {
     pub all: Vec<Piece>,
     pub model: Model,
-    /// The number of the piece for unknown text.
+    /// The index of the piece for unknown text.
     pub unknown: usize,
     pub byte_fallback: bool,
-    /// Empty when a text is not normalised.
+    /// The compiled character map; empty if texts are not normalised.
     pub charsmap: Vec<u8>,
     pub add_dummy_prefix: bool,
     pub remove_extra_whitespaces: bool,
@@ -55,7 +55,7 @@ impl Pieces {
     /// Reads a file.
     ///
     /// # Errors
-    /// A file that is no SentencePiece model, or one that the library of that name would refuse.
+    /// If the file is not a SentencePiece model, or is one that the SentencePiece library would refuse.
     pub fn read(folder: Folder, name: &str) -> Result<Self> {
         let path = folder.path(name);
         let bad = |why: String| fault(&path, format!("is not a SentencePiece model: {why}"));
@@ -139,8 +139,8 @@ impl Pieces {
         })
     }
 
-    /// Pairs that BPE joins, the first first: a piece is joined of every two that make it up, in the order of the
-    /// pieces, as transformers makes merges of a vocabulary.
+    /// The pairs that BPE joins, in order: every piece is joined from any two pieces that make it up, in the order
+    /// of the pieces, as transformers derives merges from a vocabulary.
     pub fn merges(&self) -> Vec<[&str; 2]> {
         let known: std::collections::HashSet<&str> =
             self.all.iter().map(|p| p.text.as_str()).collect();
@@ -159,7 +159,7 @@ impl Pieces {
 }
 
 impl Sort {
-    /// Its number in a file.
+    /// The number of the kind in a file.
     pub fn number(self) -> i32 {
         match self {
             Self::Normal => 1,

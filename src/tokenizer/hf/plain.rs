@@ -1,15 +1,15 @@
-//! SentencePiece models where no class of transformers says how they are read: by their own rules, as the library of
-//! SentencePiece reads them (Kudo and Richardson, arXiv:1808.06226), and transformers from version 5.24 on.
+//! SentencePiece models that are read by their own rules, because no transformers class is named: as by the SentencePiece
+//! library (Kudo and Richardson, arXiv:1808.06226), and by transformers from version 5.24 on.
 //!
-//! The compiled normaliser comes first, then blanks: those at the edges and repeated ones are dropped
+//! The compiled normalizer is applied first. Then blanks at the edges and repeated ones are dropped
 //! (`remove_extra_whitespaces`), one is put before the text (`add_dummy_prefix`), and each is written `▁`. User-defined
-//! symbols are neither normalised nor cut. BPE joins the pair whose piece has the highest score.
+//! symbols are neither normalised nor split. BPE joins the pair whose piece has the highest score.
 //!
-//! Differences. A text that is nothing but one user-defined symbol is that symbol alone, without the `▁` before it. The
-//! compiled normaliser looks up a character together with the marks that follow it (`tokenizers` reads graphemes), and
-//! SentencePiece the longest text that it knows: combining marks that have no composed form can be lost. A mark such as
-//! `</s>` that is written in a text is that mark, and begins the text anew. Unigram models keep blanks that a text
-//! writes as `▁` itself, where SentencePiece drops them at its end.
+//! Differences from SentencePiece: A text that consists of a single user-defined symbol becomes only that symbol, without the
+//! `▁` before it. The compiled normalizer looks up a character together with the marks that follow it (`tokenizers` reads
+//! graphemes), while SentencePiece looks up the longest text that it knows: combining marks that have no composed form can be
+//! lost. A special token such as `</s>` that is written in a text becomes that token, and the text after it is treated as a new
+//! text. Unigram models keep blanks that a text itself writes as `▁`, while SentencePiece drops them at the end of the text.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -24,14 +24,14 @@ use super::settings::{Role, Settings, Special, default_roles};
 use super::{Draft, llama};
 use crate::tokenizer::sound;
 
-/// The last character for private use. It and those before it stand for symbols while a text is normalised.
+/// The last private-use character. It and those before it stand for symbols while a text is normalised.
 const LAST_PRIVATE: u32 = 0x0010_FFFD;
-/// More blanks than a text begins with.
+/// More blanks than any text begins with.
 const MOST_BLANKS: usize = 1 << 16;
-/// Characters of a regular expression that do not stand for themselves.
+/// Characters with a special meaning in a regular expression.
 const SYNTAX: &str = r"\.+*?()|[]{}^$";
 
-/// The draft of a tokenizer over its pieces, without marks around a text unless the files ask for them.
+/// Makes the draft of a tokenizer over its pieces, without special tokens around a text unless the files ask for them.
 pub(super) fn read(mut pieces: Pieces, settings: &mut Settings) -> Draft {
     let vocab = vocab(&pieces);
     let roles = [
@@ -78,7 +78,7 @@ fn lost(name: &str) -> String {
     )
 }
 
-/// Pieces that are found before the text is cut: control pieces in the text as it is written, symbols once it is normalised.
+/// Pieces that are matched before the text is split: control pieces in the original text, symbols in the normalised one.
 fn added(pieces: &Pieces, symbols: &Symbols) -> Vec<(u32, Special)> {
     let listed = pieces.all.iter().enumerate().filter_map(|(id, piece)| {
         let special = piece.sort == Sort::Control;
@@ -93,7 +93,7 @@ fn added(pieces: &Pieces, symbols: &Symbols) -> Vec<(u32, Special)> {
     listed.collect()
 }
 
-/// BPE over the pieces, which joins these pairs, the first first.
+/// A BPE model over the pieces, with these merges in order.
 pub(super) fn bpe(pieces: &Pieces, merges: &[[&str; 2]]) -> Value {
     let numbered = pieces.all.iter().enumerate();
     let vocab: Map<String, Value> = numbered
@@ -105,7 +105,7 @@ pub(super) fn bpe(pieces: &Pieces, merges: &[[&str; 2]]) -> Value {
            "vocab": vocab, "merges": merges})
 }
 
-/// Blanks at the beginning of a text that are none of the text's own.
+/// The number of blanks to strip from the beginning of a decoded text, because they are not in the text itself.
 fn first_blanks(pieces: &Pieces) -> usize {
     match (pieces.remove_extra_whitespaces, pieces.add_dummy_prefix) {
         (true, _) => MOST_BLANKS,
@@ -113,7 +113,7 @@ fn first_blanks(pieces: &Pieces) -> usize {
     }
 }
 
-/// Text of pieces: `▁` is a blank, pieces of bytes (`<0x41>`) are those bytes, and so many blanks at the beginning are left out.
+/// The decoder: `▁` becomes a blank, byte pieces (`<0x41>`) become bytes, and `blanks` blanks at the beginning are stripped.
 pub(super) fn decoder(bytes: bool, blanks: usize) -> Value {
     let mut steps = vec![json!({"type": "Replace", "pattern": {"String": "▁"}, "content": " "})];
     if bytes {
@@ -126,7 +126,7 @@ pub(super) fn decoder(bytes: bool, blanks: usize) -> Value {
     json!({"type": "Sequence", "decoders": steps})
 }
 
-/// Pairs that BPE joins: those of the piece with the highest score first, as SentencePiece takes them.
+/// The pairs that BPE joins: those of the piece with the highest score first, as SentencePiece chooses them.
 fn merges(pieces: &Pieces) -> Vec<[&str; 2]> {
     let joins = |sort: Sort| matches!(sort, Sort::Normal | Sort::Unused);
     let mut order: Vec<(&str, f64)> = pieces
@@ -149,7 +149,7 @@ fn merges(pieces: &Pieces) -> Vec<[&str; 2]> {
     merges
 }
 
-/// Words with the blanks before them, where no piece reaches from one word into the next.
+/// Splits words together with the blanks before them, unless some piece extends from one word into the next.
 fn words(pieces: &Pieces) -> Value {
     let reaches = |text: &str| text.trim_start_matches('▁').contains('▁');
     let mut normal = pieces.all.iter().filter(|p| p.sort == Sort::Normal);
@@ -164,11 +164,11 @@ fn words(pieces: &Pieces) -> Value {
 /// The user-defined symbols of a model.
 #[derive(Default)]
 struct Symbols<'a> {
-    /// Found in a text.
+    /// Symbols that are found in texts.
     found: Vec<&'a str>,
-    /// Those of them that the compiled normaliser would change.
+    /// Symbols in `found` that the compiled normalizer would change.
     kept: Vec<&'a str>,
-    /// Those that the rules of blanks change, so that no text has them.
+    /// Symbols that the rules for blanks change, so that they are found in no text.
     lost: Vec<&'a str>,
 }
 
@@ -176,7 +176,7 @@ impl<'a> Symbols<'a> {
     fn of(pieces: &'a Pieces) -> Self {
         let all = pieces.all.iter().filter(|p| p.sort == Sort::UserDefined);
         let all: Vec<&str> = all.map(|piece| piece.text.as_str()).collect();
-        // A map that is damaged is told when the whole file is read.
+        // A damaged character map is reported when the whole file is read.
         let damaged = !pieces.charsmap.is_empty() && sound::charsmap(&pieces.charsmap).is_some();
         if all.is_empty() || damaged {
             return Self::default();
@@ -190,7 +190,7 @@ impl<'a> Symbols<'a> {
         };
         let rules = NormalizerRules::of(&normalizer(pieces, &every));
         let (found, lost): (Vec<&str>, Vec<&str>) = all.into_iter().partition(|name| {
-            // A blank is written `▁` in a text, and as itself in the symbol.
+            // A text writes a blank as `▁`, the symbol as a blank.
             !name.contains(' ') && rules.as_ref().is_some_and(|rules| rules.keep(name))
         });
         Self {
@@ -201,7 +201,7 @@ impl<'a> Symbols<'a> {
     }
 }
 
-/// Rules that a text is normalised by.
+/// A normalizer that can be run.
 struct NormalizerRules(NormalizerWrapper);
 
 impl NormalizerRules {
@@ -209,7 +209,7 @@ impl NormalizerRules {
         serde_json::from_value(rules.clone()).ok().map(Self)
     }
 
-    /// Whether they leave a text as it is.
+    /// Whether the normalizer leaves a text unchanged.
     fn keep(&self, text: &str) -> bool {
         let mut normalized = NormalizedString::from(text);
         self.0.normalize(&mut normalized).is_ok() && normalized.get() == text
@@ -220,7 +220,8 @@ fn replace(from: Value, to: &str) -> Value {
     json!({"type": "Replace", "pattern": from, "content": to})
 }
 
-/// The compiled normaliser, then blanks. Symbols that it would change are characters for private use meanwhile.
+/// The compiled normalizer, then the rules for blanks. Symbols that would change are replaced by private-use characters
+/// meanwhile.
 fn normalizer(pieces: &Pieces, symbols: &Symbols) -> Value {
     let mut kept = symbols.kept.clone();
     kept.sort_by_key(|name| Reverse(name.len()));
@@ -244,7 +245,7 @@ fn normalizer(pieces: &Pieces, symbols: &Symbols) -> Value {
     }
     steps.extend(kept.iter().map(|(name, c)| replace(as_it_is(c), name)));
     if pieces.add_dummy_prefix && !symbols.found.is_empty() {
-        // The library normalises the symbols themselves, and they are to stay what they are.
+        // The library also normalises the symbols themselves, which must not change.
         let names: Vec<String> = symbols.found.iter().map(|name| escaped(name)).collect();
         let alone = format!(r"\A▁(?=(?:{})\z)", names.join("|"));
         steps.push(replace(rule(&alone), ""));
@@ -252,7 +253,7 @@ fn normalizer(pieces: &Pieces, symbols: &Symbols) -> Value {
     json!({"type": "Sequence", "normalizers": steps})
 }
 
-/// A regular expression of this text alone.
+/// A regular expression that matches exactly this text.
 fn escaped(text: &str) -> String {
     let mut rule = String::with_capacity(text.len());
     for c in text.chars() {

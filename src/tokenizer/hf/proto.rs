@@ -1,5 +1,5 @@
-//! The messages of a SentencePiece model (`sentencepiece_model.proto`, Kudo and Richardson, arXiv:1808.06226): the
-//! fields that decide how a text is cut, by their numbers there. Other fields are passed over.
+//! The messages of a SentencePiece model (`sentencepiece_model.proto`, Kudo and Richardson, arXiv:1808.06226):
+//! only the fields that decide how a text is split, with their field numbers. Other fields are ignored.
 
 /// A whole file.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -12,19 +12,19 @@ pub struct ModelProto {
     pub normalizer_spec: Option<NormalizerSpec>,
 }
 
-/// A token.
+/// A piece.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SentencePiece {
     #[prost(string, optional, tag = "1")]
     pub piece: Option<String>,
-    /// Its log-probability; of BPE minus its rank.
+    /// Log-probability for unigram; minus the rank for BPE.
     #[prost(float, optional, tag = "2")]
     pub score: Option<f32>,
     #[prost(int32, optional, tag = "3", default = "1")]
     pub r#type: Option<i32>,
 }
 
-/// How it was trained, and what of it holds for reading.
+/// Training settings that also matter for encoding.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TrainerSpec {
     #[prost(int32, optional, tag = "3", default = "1")]
@@ -35,7 +35,7 @@ pub struct TrainerSpec {
     pub byte_fallback: Option<bool>,
 }
 
-/// How a text is normalised.
+/// Settings of text normalisation.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct NormalizerSpec {
     #[prost(bytes = "vec", optional, tag = "2")]

@@ -1,5 +1,6 @@
-//! What a class of transformers 5 makes anew of a `tokenizer.json`: a class with rules of its own takes vocabulary, merges, frame and
-//! compiled normaliser of the file, and its rules from the settings beside it. A general class reads the file as it is.
+//! Rules that a class of transformers 5 rebuilds when it reads a `tokenizer.json`: some classes take only vocabulary, merges,
+//! frame and compiled normalizer from the file, and set the other rules by the settings beside it. A general class reads the file
+//! as it is.
 
 use super::byte_level;
 use super::family::{Family, Files, Named};
@@ -10,7 +11,8 @@ use super::write::REBUILDS;
 use crate::tokenizer::Tokenizer;
 use serde_json::{Value, json};
 
-/// What is said of a tokenizer in a folder of such a model type that names a general class, where the class of the type has other rules.
+/// A note for a tokenizer in a folder that names a general class, if transformers reads its model type with a class that rebuilds
+/// rules, and the file has other rules.
 pub fn read_otherwise(tokenizer: &Tokenizer, model_type: &str) -> Option<String> {
     if !REBUILDS.contains(&model_type) {
         return None;
@@ -27,7 +29,7 @@ pub fn read_otherwise(tokenizer: &Tokenizer, model_type: &str) -> Option<String>
     })
 }
 
-/// Puts into the file what the class of its folder makes anew.
+/// Replaces the rules in the file that the folder's class rebuilds.
 pub(super) fn as_its_class(file: &mut Value, settings: &Settings) {
     if !file.is_object() || settings.class.as_deref().is_some_and(Family::is_general) {
         return;
@@ -43,7 +45,7 @@ pub(super) fn as_its_class(file: &mut Value, settings: &Settings) {
     if file["model"]["type"] != "Unigram" {
         return;
     }
-    // FNet's class is ALBERT's, and reads the file as it is; XLNet's has a family for no other files.
+    // FNet uses ALBERT's class, and its file is read unchanged; XLNet has no family here.
     let own = |class: &str, model: &str| match settings.class.as_deref() {
         Some(named) => named == class,
         None => settings.model_type.as_deref() == Some(model),
@@ -59,7 +61,7 @@ pub(super) fn as_its_class(file: &mut Value, settings: &Settings) {
     }
 }
 
-/// Whether a blank stands before a text is said beside the file, and is not where nothing is said.
+/// Whether a blank is added before a text is set by a key beside the file; without the key none is added.
 fn before_a_text(file: &mut Value, settings: &Settings) {
     if file["pre_tokenizer"]["type"] == "ByteLevel" {
         let prefix = settings.flag("add_prefix_space").unwrap_or(false);
@@ -67,7 +69,7 @@ fn before_a_text(file: &mut Value, settings: &Settings) {
     }
 }
 
-/// transformers reads these keys for BERT's classes in place of the file's.
+/// For BERT's classes, transformers reads these keys instead of the file's settings.
 fn bert(file: &mut Value, settings: &Settings) {
     let normalizer = &mut file["normalizer"];
     if normalizer["type"] != "BertNormalizer" {
@@ -92,13 +94,13 @@ fn steps(normalizer: &Value) -> Vec<Value> {
     }
 }
 
-/// The compiled step of a file's normaliser.
+/// The compiled step of a file's normalizer.
 fn compiled(file: &Value) -> Option<Value> {
     let mut steps = steps(&file["normalizer"]).into_iter();
     steps.find(|step| step["type"] == "Precompiled")
 }
 
-/// ALBERT's rules, by `keep_accents`, `do_lower_case` and `add_prefix_space`.
+/// ALBERT's rules, with `keep_accents`, `do_lower_case` and `add_prefix_space`.
 fn albert(file: &mut Value, settings: &Settings) {
     let keeps = settings.flag("keep_accents").unwrap_or(false);
     let rules = sentencepiece::albert_rules(settings, [keeps, true], compiled(file));
@@ -106,14 +108,14 @@ fn albert(file: &mut Value, settings: &Settings) {
     cut(file, settings.flag("add_prefix_space").unwrap_or(true));
 }
 
-/// XLNet's rules: its class passes over `keep_accents` and `add_prefix_space`.
+/// XLNet's rules: its class ignores `keep_accents` and `add_prefix_space`.
 fn xlnet(file: &mut Value, settings: &Settings) {
     let rules = sentencepiece::albert_rules(settings, [false, false], compiled(file));
     normalised(file, rules);
     cut(file, true);
 }
 
-/// Sets a normaliser of these steps. Files of older versions join blanks in a last step, which words between blanks need not.
+/// Sets a normalizer of these steps. Older files also join blanks in a last step, which has no effect on words split at blanks.
 fn normalised(file: &mut Value, wanted: Vec<Value>) {
     let joins = |step: &Value| step["type"] == "Replace" && step["pattern"]["Regex"] == " {2,}";
     let mut own = steps(&file["normalizer"]);
@@ -123,11 +125,11 @@ fn normalised(file: &mut Value, wanted: Vec<Value>) {
     }
 }
 
-/// Words between blanks, each with `▁` before it or none.
+/// Splits words at blanks, each with `▁` before it if `prefix`.
 fn cut(file: &mut Value, prefix: bool) {
     let parts = &file["pre_tokenizer"]["pretokenizers"];
     let metaspace = &parts[1];
-    // Files of older versions say it so.
+    // Older files use this key instead.
     let own = match metaspace["prepend_scheme"].as_str() {
         Some(scheme) => scheme != "never",
         None => metaspace["add_prefix_space"] == true,
@@ -140,8 +142,8 @@ fn cut(file: &mut Value, prefix: bool) {
     }
 }
 
-/// transformers 5 takes the pieces and the compiled normaliser of a file of T5's class, and makes the rest anew: a word
-/// after a mark gets its blank.
+/// transformers 5 takes the pieces and the compiled normalizer from a file of T5's class, and rebuilds the rest: a word
+/// after a special token also gets its blank.
 fn t5(file: &mut Value) {
     file["normalizer"] = compiled(file).unwrap_or_default();
     file["pre_tokenizer"] = words();

@@ -1,5 +1,5 @@
-//! What a folder says of its tokenizer beside the ids: the tokens of roles, languages, the side that is filled up. A run keeps it, so
-//! that a folder which is made of the run says the same.
+//! Settings of a tokenizer's folder that do not affect ids: the tokens of roles, languages, the side of padding. A run keeps
+//! them, so that a folder exported from the run has the same settings.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::files;
 use crate::tokenizer::format;
 
-/// Keys of tokenizer_config.json that change no id. Those that are strings are kept.
+/// Keys of tokenizer_config.json that do not affect ids; they are kept if their values are strings.
 pub(super) const KEPT: [&str; 6] = [
     "source_lang",
     "target_lang",
@@ -23,7 +23,7 @@ pub(super) const KEPT: [&str; 6] = [
     "truncation_side",
 ];
 
-/// The roles with their tokens, and the other keys that are kept.
+/// The tokens of roles, and the other keys that are kept.
 pub(super) fn said(settings: &Settings) -> Map<String, Value> {
     let roles = settings.roles.iter();
     let roles = roles.map(|(role, token)| (role.key().to_owned(), json!(token.content)));
@@ -35,8 +35,8 @@ pub(super) fn said(settings: &Settings) -> Map<String, Value> {
     all
 }
 
-/// What a class says that puts a language around texts, so that the class reads a folder which is made of it, and languages can be
-/// chosen there.
+/// The settings of a class that puts a language around texts, so that this class also reads a folder exported from the run, and
+/// languages can be chosen there.
 fn languages(settings: &Settings) -> Map<String, Value> {
     let mut all = Map::new();
     let class = settings.class.as_ref().filter(|_| {
@@ -63,11 +63,11 @@ fn languages(settings: &Settings) -> Map<String, Value> {
     all
 }
 
-/// Makes the files beside a tokenizer that was written into `dir` say what the folder said that it was imported from (`kept`): its
-/// roles and no others, where it named any, and its further keys.
+/// Restores the settings `kept` from an imported folder in the files beside a tokenizer written into `dir`: its roles, and no
+/// others, if it named any; and its other kept keys.
 ///
 /// # Errors
-/// The disk's.
+/// If a file cannot be read or written.
 pub fn restore(dir: &Path, kept: &Map<String, Value>) -> Result<()> {
     let is_role = |key: &str| Role::ALL.iter().any(|role| role.key() == key);
     let names_roles = kept.keys().any(|key| is_role(key));

@@ -1,5 +1,5 @@
-//! SentencePiece models as T5, ALBERT and XLM-RoBERTa use them: pieces and rules of `tokenizer.json`. `llama` and `deberta`
-//! read those of theirs, and `plain` those that no class reads.
+//! SentencePiece models as T5, ALBERT and XLM-RoBERTa use them: their pieces and rules as `tokenizer.json`. `llama` and
+//! `deberta` handle those of their families, and `plain` those that no class reads.
 
 use std::collections::HashMap;
 
@@ -13,26 +13,26 @@ use super::settings::{Role, Settings, Special, default_roles};
 use super::{Draft, deberta, frame, languages, llama, plain};
 use crate::error::Result;
 
-/// The names of its file.
+/// The names under which folders have a SentencePiece model.
 pub const NAMES: [&str; 4] = [
     "spiece.model",
     "tokenizer.model",
     "sentencepiece.bpe.model",
     "spm.model",
 ];
-/// Sentinels that T5's class adds to its pieces.
+/// Default number of sentinels that T5's class adds to its pieces, and the maximum accepted.
 const SENTINELS: u64 = 100;
 const MOST_SENTINELS: u64 = 100_000;
 
 /// Reads the folder's SentencePiece model.
 ///
 /// # Errors
-/// A file that is no such model; a class that numbers pieces otherwise.
+/// If the file is not such a model, or its class numbers pieces differently.
 pub fn read(folder: Folder, name: &str, settings: &mut Settings) -> Result<Draft> {
     let path = folder.path(name);
     let pieces = Pieces::read(folder, name)?;
     let family = match Family::named(settings, Files::Pieces) {
-        // The type of the model alone takes a general class, which keeps to the model's own rules.
+        // If only the model's type is known, transformers uses a general class, which keeps the model's own rules.
         Named::Family(Family::Llama) if !settings.names_class() => None,
         Named::Family(family @ (Family::M2M100 | Family::Nllb)) => {
             return Err(languages::incomplete(&path, family));
@@ -80,7 +80,7 @@ fn guessed(name: &str, pieces: &Pieces) -> Option<Family> {
     }
 }
 
-/// Pieces that are found before the text is cut: control pieces are marks, those of the user are text.
+/// Pieces that are matched before the text is split: control pieces as special tokens, user-defined ones as text.
 pub(super) fn added(pieces: &Pieces) -> Vec<(u32, Special)> {
     let listed = pieces.all.iter().enumerate().filter_map(|(id, piece)| {
         let special = match piece.sort {
@@ -113,19 +113,19 @@ pub fn metaspace(prepend: &str, split: bool) -> Value {
     json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": prepend, "split": split})
 }
 
-/// Words between blanks, each with `▁` before it.
+/// Splits words at blanks, each with `▁` before it.
 pub(super) fn words() -> Value {
     cut(true).0
 }
 
-/// What cuts words between blanks, with `▁` before each of them or none, and what joins them again.
+/// The pre-tokenizer that splits words at blanks, with `▁` before each if `prefix`, and the decoder that joins them.
 pub(super) fn cut(prefix: bool) -> (Value, Value) {
     let words = metaspace(if prefix { "always" } else { "never" }, true);
     let both = json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, words]});
     (both, words)
 }
 
-/// The normaliser that is compiled into the model.
+/// The normalizer compiled into the model.
 pub(super) fn charsmap(pieces: &Pieces) -> Option<Value> {
     let map = &pieces.charsmap;
     let encoded = || base64::engine::general_purpose::STANDARD.encode(map);
@@ -155,7 +155,7 @@ fn t5(folder: Folder, pieces: Pieces, settings: &mut Settings) -> Result<Draft> 
         .collect();
     for number in (0..sentinels).rev() {
         let name = format!("<extra_id_{number}>");
-        // The pieces of mT5 have theirs.
+        // mT5's pieces include the sentinels.
         let id = known.get(&name).copied().unwrap_or_else(|| {
             vocab.push((name.clone(), 0.0));
             vocab.len() as u32 - 1
@@ -182,7 +182,7 @@ fn t5(folder: Folder, pieces: Pieces, settings: &mut Settings) -> Result<Draft> 
     })
 }
 
-/// The frame that puts `[CLS]` before a text and `[SEP]` behind it; null where the pieces lack one of them.
+/// The frame `[CLS] … [SEP]`; null if the pieces lack one of the two.
 pub(super) fn between_cls_and_sep(vocab: &[(String, f64)], settings: &Settings) -> Value {
     let (cls, sep) = (
         settings.name(Role::Cls, "[CLS]"),
@@ -220,7 +220,7 @@ fn albert(pieces: &Pieces, settings: &mut Settings) -> Draft {
     }
 }
 
-/// The steps of ALBERT's normaliser: whether accents stay, and whether texts are lower-cased where `do_lower_case` says nothing.
+/// The steps of ALBERT's normalizer: whether accents are kept, and whether texts are lower-cased if `do_lower_case` is not set.
 pub(super) fn albert_rules(
     settings: &Settings,
     [keeps_accents, lower]: [bool; 2],
@@ -239,7 +239,7 @@ pub(super) fn albert_rules(
     rules
 }
 
-/// Fairseq put `<s> <pad> </s> <unk>` before the pieces, which begin with `<unk> <s> </s>`, and a mask after them.
+/// Fairseq replaces the first pieces, `<unk> <s> </s>`, by `<s> <pad> </s> <unk>`, and appends a mask.
 fn xlm_roberta(pieces: Pieces, settings: &mut Settings) -> Draft {
     let first = [
         (Role::Bos, "<s>"),
@@ -276,7 +276,7 @@ fn xlm_roberta(pieces: Pieces, settings: &mut Settings) -> Draft {
     }
 }
 
-/// The rules before the model that cut a text as SentencePiece does: its own normaliser, then blanks.
+/// The normalizer and pre-tokenizer that prepare a text as SentencePiece does: the model's own normalizer, then blanks.
 pub fn rules(pieces: &Pieces) -> (Value, Value) {
     let mut normalizers: Vec<Value> = charsmap(pieces).into_iter().collect();
     let replace =

@@ -1,8 +1,8 @@
-//! What a folder says of its tokenizer beside the vocabulary: `tokenizer_config.json`, `special_tokens_map.json`,
+//! Settings of a folder's tokenizer besides the vocabulary: `tokenizer_config.json`, `special_tokens_map.json`,
 //! `added_tokens.json`, and `config.json`.
 //!
-//! As transformers 5 reads them: with `added_tokens_decoder` the first file is complete; without it the second file
-//! overrides special tokens, and the third gives ids.
+//! They are read as by transformers 5: with `added_tokens_decoder` the first file is complete; without it, the
+//! second file overrides special tokens, and the third gives ids.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::files::{Folder, fault};
 use super::said::KEPT;
 use crate::error::Result;
 
-/// The roles of special tokens that these files know.
+/// The roles of special tokens in these files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Bos,
@@ -49,25 +49,25 @@ impl Role {
     }
 }
 
-/// A token that is found before the text is cut.
+/// A token that is matched before the text is split.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Special {
-    /// As it is written.
+    /// The token as written in a text.
     pub content: String,
     /// Whether blanks before it are part of it.
     pub lstrip: bool,
     /// Whether blanks after it are part of it.
     pub rstrip: bool,
-    /// Whether it is found as a whole word only.
+    /// Whether it matches only as a whole word.
     pub single_word: bool,
-    /// Whether it is looked for in the normalised text.
+    /// Whether it is matched in the normalised text.
     pub normalized: bool,
-    /// Whether it is a mark rather than text.
+    /// Whether it is a special token rather than text.
     pub special: bool,
 }
 
 impl Special {
-    /// A mark of this name.
+    /// A special token of this name.
     pub fn mark(content: impl Into<String>) -> Self {
         Self {
             content: content.into(),
@@ -76,7 +76,7 @@ impl Special {
         }
     }
 
-    /// Its entry in `added_tokens`.
+    /// The token's entry in `added_tokens`.
     pub fn entry(&self, id: u32) -> Value {
         serde_json::json!({
             "id": id, "content": self.content, "single_word": self.single_word, "lstrip": self.lstrip,
@@ -103,27 +103,27 @@ impl Special {
     }
 }
 
-/// What the files say.
+/// The contents of the files.
 #[derive(Debug, Default)]
 pub struct Settings {
-    /// The class that transformers reads the folder with, without `Fast`.
+    /// The class that transformers reads the folder with, without the suffix `Fast`.
     pub class: Option<String>,
     /// `model_type` of config.json.
     pub model_type: Option<String>,
     /// Tokens by role.
     pub roles: Vec<(Role, Special)>,
-    /// Tokens whose ids are given.
+    /// Tokens with given ids.
     pub added: BTreeMap<u32, Special>,
-    /// Further marks.
+    /// Further special tokens.
     pub extra: Vec<Special>,
-    /// The longest input in tokens.
+    /// The maximum input length in tokens.
     pub max_length: Option<usize>,
-    /// Keys and files that are not used.
+    /// Keys and files that are not used here.
     pub ignored: Vec<String>,
     values: Map<String, Value>,
 }
 
-/// Keys of tokenizer_config.json that are read, beside those of roles.
+/// Keys of tokenizer_config.json that are read, besides those of roles.
 const READ: [&str; 21] = [
     "chat_template",
     "tokenizer_class",
@@ -143,26 +143,26 @@ const READ: [&str; 21] = [
     "split_by_punct",
     "language_codes",
     "legacy_behaviour",
-    // Rows of a model behind the tokens, which its config.json counts.
+    // Extra rows of an embedding table, which the model's config.json counts.
     "num_madeup_words",
     "word_delimiter_token",
     "replace_word_delimiter_char",
 ];
-/// The file of most keys.
+/// The file with most of the keys.
 pub const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
-/// The file of roles alone.
+/// The file with only the roles.
 pub const SPECIAL_TOKENS: &str = "special_tokens_map.json";
 const ADDED_TOKENS: &str = "added_tokens.json";
-/// The files that say of a tokenizer what no vocabulary does.
+/// The files with settings that no vocabulary has.
 pub const FILES: [&str; 3] = [TOKENIZER_CONFIG, SPECIAL_TOKENS, ADDED_TOKENS];
-/// A length above this says that there is none: transformers writes 10^30.
+/// A length above this means no limit: transformers writes 10^30.
 const NO_LENGTH: f64 = 1e9;
 
 impl Settings {
-    /// Reads the files that are there.
+    /// Reads those of the files that exist.
     ///
     /// # Errors
-    /// A file that is no JSON object; a token or an id that is none.
+    /// If a file is not a JSON object, or a token or an id is invalid.
     pub fn read(folder: Folder) -> Result<Self> {
         let config = folder.object("config.json")?.unwrap_or_default();
         let values = folder.object(TOKENIZER_CONFIG)?.unwrap_or_default();
@@ -196,7 +196,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Whether the files name a class that reads vocabulary files in its own way.
+    /// Whether the files name a class with its own way of reading vocabulary files.
     pub fn names_class(&self) -> bool {
         let class = self.class.as_deref();
         class.is_some_and(|class| !Family::is_general(class))
@@ -210,35 +210,35 @@ impl Settings {
             .map(|(_, token)| token)
     }
 
-    /// The name of a role's token, or the one that its class has by default.
+    /// The name of a role's token, or the class's default.
     pub fn name<'a>(&'a self, role: Role, default: &'a str) -> &'a str {
         self.role(role)
             .map_or(default, |token| token.content.as_str())
     }
 
-    /// Gives a role the token that its class has by default, when the files name none.
+    /// Sets the class's default token for a role, unless the files name one.
     pub fn default_role(&mut self, role: Role, token: Special) {
         if self.role(role).is_none() {
             self.roles.push((role, token));
         }
     }
 
-    /// A switch of tokenizer_config.json; `None` when it is absent or null.
+    /// A boolean of tokenizer_config.json; `None` if it is absent or null.
     pub fn flag(&self, key: &str) -> Option<bool> {
         self.values.get(key).and_then(Value::as_bool)
     }
 
-    /// A number of tokenizer_config.json.
+    /// A number of tokenizer_config.json; `None` if it is absent.
     pub fn number(&self, key: &str) -> Option<u64> {
         self.values.get(key).and_then(Value::as_u64)
     }
 
-    /// A word of tokenizer_config.json.
+    /// A string of tokenizer_config.json; `None` if it is absent.
     pub fn word(&self, key: &str) -> Option<&str> {
         self.values.get(key).and_then(Value::as_str)
     }
 
-    /// Roles and further marks of a file.
+    /// Reads the roles and further special tokens of a file.
     fn tokens(&mut self, folder: Folder, name: &str, map: &Map<String, Value>) -> Result<()> {
         let wrong = |key: &str, value: &Value| {
             let message = format!(
@@ -252,7 +252,7 @@ impl Settings {
             };
             let token = Special::read(value, true).ok_or_else(|| wrong(role.key(), value))?;
             self.roles.retain(|(r, _)| *r != role);
-            // Early folders of LLaMA write "" for a role without a token.
+            // Early LLaMA folders write "" for a role without a token.
             if token.content.is_empty() {
                 continue;
             }
@@ -283,7 +283,7 @@ impl Settings {
         Ok(())
     }
 
-    /// `added_tokens_decoder`: tokens by id. What it says of a token holds for its role, too.
+    /// Reads `added_tokens_decoder`, tokens by id. The attributes of a token also apply to its role.
     fn decoder(&mut self, folder: Folder, decoder: &Map<String, Value>) -> Result<()> {
         for (id, value) in decoder {
             let token = Special::read(value, false);
@@ -306,7 +306,7 @@ impl Settings {
         Ok(())
     }
 
-    /// `added_tokens.json`: ids by token.
+    /// Reads `added_tokens.json`, ids by token.
     fn added_tokens(&mut self, folder: Folder, map: &Map<String, Value>) -> Result<()> {
         let path = folder.path(ADDED_TOKENS);
         for (content, id) in super::files::numbered(&path, map)? {
@@ -325,7 +325,7 @@ impl Settings {
     }
 }
 
-/// Keys and files that have no place here.
+/// Keys and files that are not used here.
 fn ignored(folder: Folder, values: &Map<String, Value>) -> Vec<String> {
     let is_read = |key: &str| READ.contains(&key) || Role::ALL.iter().any(|role| role.key() == key);
     let is_kept = |key: &str, value: &Value| KEPT.contains(&key) && value.is_string();
@@ -340,7 +340,7 @@ fn ignored(folder: Folder, values: &Map<String, Value>) -> Vec<String> {
     names
 }
 
-/// Roles by the names that a class has by default, where the vocabulary has them.
+/// Sets the default tokens of a class for the roles, if the vocabulary has them.
 pub fn default_roles(settings: &mut Settings, has: impl Fn(&str) -> bool, names: &[(Role, &str)]) {
     for (role, name) in names {
         if has(name) {

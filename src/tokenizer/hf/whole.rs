@@ -1,4 +1,4 @@
-//! `tokenizer.json` of a folder: kept byte for byte when the files beside it say nothing else.
+//! Reads `tokenizer.json` of a folder: kept byte for byte unless the files beside it change something.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,13 +13,13 @@ use super::{HfTokenizer, add, chat, llama, remade, with_roles};
 use crate::error::Result;
 use crate::tokenizer::{Tokenizer, format};
 
-/// Its name.
+/// The name of the file.
 pub const NAME: &str = "tokenizer.json";
 
-/// Reads it.
+/// Reads the file.
 ///
 /// # Errors
-/// A file that is no tokenizer; one whose added tokens have ids that its vocabulary does not lead to.
+/// If the file is not a tokenizer, or an added token's id differs from the one that the vocabulary gives it.
 pub fn read(folder: Folder) -> Result<HfTokenizer> {
     let path = folder.path(NAME);
     let settings = Settings::read(folder)?;
@@ -83,7 +83,7 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
     })
 }
 
-/// What is said where LLaMA's class of transformers 5 makes the rules of blanks anew, and the file has others.
+/// A note, if LLaMA's class in transformers 5 would rebuild the rules for blanks, and the file has different ones.
 fn other_blanks(file: &Value, settings: &Settings) -> Option<String> {
     let named = settings.names_class()
         && Family::named(settings, Files::Pieces) == Named::Family(Family::Llama);
@@ -103,10 +103,10 @@ pub fn entries(file: &Value) -> Vec<Value> {
     file["added_tokens"].as_array().cloned().unwrap_or_default()
 }
 
-/// The tokens of a file, and the ids that added ones get.
+/// The tokens of a file with their ids, and the counter for ids of added tokens.
 pub struct Vocabulary {
     ids: HashMap<String, u32>,
-    /// Of the model alone.
+    /// Size of the model's vocabulary, without added tokens.
     size: u32,
     highest_added: Option<u32>,
 }
@@ -117,7 +117,7 @@ impl Vocabulary {
         self.ids.get(token).copied()
     }
 
-    /// The id of the next token that is added, as the library counts them.
+    /// The id that the next added token gets, as the library counts.
     pub fn next(&self) -> u32 {
         match self.highest_added {
             Some(highest) if highest >= self.size || self.size == 0 => highest.saturating_add(1),
@@ -125,7 +125,7 @@ impl Vocabulary {
         }
     }
 
-    /// Adds a token at the end.
+    /// Adds a token at the end; returns its id.
     pub fn add(&mut self, token: &str) -> u32 {
         let id = self.next();
         self.ids.insert(token.to_owned(), id);
@@ -134,7 +134,7 @@ impl Vocabulary {
     }
 }
 
-/// The tokens of a file.
+/// Reads the tokens of a file.
 pub fn vocabulary(file: &Value) -> Vocabulary {
     let number = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
     let mut ids: HashMap<String, u32> = HashMap::new();
@@ -167,7 +167,7 @@ pub fn vocabulary(file: &Value) -> Vocabulary {
     }
 }
 
-/// The tokenizer with this token at the end of a text.
+/// Marks the token with this id as the end of a text.
 pub fn ended(path: &Path, tokenizer: &Tokenizer, id: u32) -> Result<Tokenizer> {
     let wrong = |e: serde_json::Error| fault(path, format!("is not a tokenizer: {e}"));
     let mut file: Value = serde_json::from_slice(tokenizer.json()).map_err(wrong)?;

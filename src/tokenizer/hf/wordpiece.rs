@@ -1,4 +1,4 @@
-//! `vocab.txt`: WordPiece as BERT has it, one token a line.
+//! Reads `vocab.txt`: BERT's WordPiece, one token per line.
 
 use std::collections::HashMap;
 
@@ -11,15 +11,15 @@ use super::frame;
 use super::settings::{Role, Settings, Special};
 use crate::error::{Error, Fault, Result};
 
-/// The file of its vocabulary.
+/// The vocabulary file.
 pub const VOCAB: &str = "vocab.txt";
-/// Longer words are unknown, as in BERT's code.
+/// Maximum word length in characters; longer words are unknown, as in BERT's code.
 const LONGEST_WORD: usize = 100;
 
 /// Reads the folder's vocab.txt.
 ///
 /// # Errors
-/// A vocabulary with a token twice or without a token that BERT needs.
+/// If the vocabulary has a token twice, or lacks a token that BERT needs.
 pub fn read(folder: Folder, family: Family, settings: &mut Settings) -> Result<Draft> {
     let path = folder.path(VOCAB);
     let text = folder.text(VOCAB)?;
@@ -92,7 +92,7 @@ pub fn read(folder: Folder, family: Family, settings: &mut Settings) -> Result<D
     })
 }
 
-/// Whether a token that is no mark has a capital letter.
+/// Whether a token has a capital letter; special tokens do not count.
 fn has_capitals(vocab: &Map<String, Value>) -> bool {
     let mark = |token: &str| token.starts_with('[') && token.ends_with(']');
     let mut plain = vocab.keys().filter(|token| !mark(token));

@@ -1,9 +1,10 @@
-//! A tokenizer as the files with which transformers' `AutoTokenizer` makes the same ids, frame included.
+//! Writes a tokenizer as the files from which transformers' `AutoTokenizer` makes the same ids, including special tokens
+//! around texts.
 //!
-//! `tokenizer.json` is ours without the keys that only we read; what these say stands in `tokenizer_config.json` and
-//! `special_tokens_map.json` as roles. The class is the general one, `PreTrainedTokenizerFast`, which takes
-//! `tokenizer.json` as it is. For some model types transformers has the classes of its own table read every folder;
-//! [`REBUILDS`] names those of ours.
+//! `tokenizer.json` is our file without the keys that only we read; their content is written to `tokenizer_config.json`
+//! and `special_tokens_map.json` as roles. The class is the general `PreTrainedTokenizerFast`, which reads
+//! `tokenizer.json` as it is. For some model types, transformers always uses the class in its own table; [`REBUILDS`]
+//! lists those that are families here.
 
 use std::path::Path;
 
@@ -15,27 +16,27 @@ use crate::error::Result;
 use crate::files;
 use crate::tokenizer::{Tokenizer, format};
 
-/// Model types for which `AutoTokenizer` of transformers 5 makes its own rules around the vocabulary, whatever class the
-/// folder names. There `PreTrainedTokenizerFast.from_pretrained` reads a tokenizer of another sort rightly.
+/// Model types for which `AutoTokenizer` of transformers 5 rebuilds rules around the vocabulary, whatever class the
+/// folder names. For them, only `PreTrainedTokenizerFast.from_pretrained` reads a tokenizer of another kind correctly.
 pub const REBUILDS: [&str; 1] = ["qwen2"];
 /// Keys of an added token that only we read.
 const OURS: [&str; 2] = ["end_of_text", "mark"];
 
-/// How the model of the folder reads ids.
+/// The model's requirements on its inputs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadBy {
-    /// The longest input in tokens.
+    /// The maximum input length in tokens.
     pub max_length: Option<usize>,
-    /// Whether it has two segments (BERT's `token_type_ids`).
+    /// Whether the model reads segments (BERT's `token_type_ids`).
     pub segments: bool,
-    /// Whether it is an encoder-decoder, whose decoder begins with a token of its own that may begin no text.
+    /// Whether the model is an encoder-decoder; the token that its decoder begins with need not begin texts.
     pub pairs: bool,
 }
 
-/// Writes `tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json`; gives their names.
+/// Writes `tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json`; returns their names.
 ///
 /// # Errors
-/// The disk's.
+/// If a file cannot be written.
 pub fn write(dir: &Path, tokenizer: &Tokenizer, by: ReadBy) -> Result<Vec<&'static str>> {
     let path = dir.join(super::whole::NAME);
     let wrong = |e: serde_json::Error| fault(&path, format!("is not a tokenizer: {e}"));
@@ -76,7 +77,7 @@ pub fn write(dir: &Path, tokenizer: &Tokenizer, by: ReadBy) -> Result<Vec<&'stat
     ])
 }
 
-/// The tokens of roles by their keys; `begin` is the one that begins a text.
+/// The tokens of roles, by the keys of the roles; `begin` is the token that begins a text.
 pub(super) fn roles(tokenizer: &Tokenizer, begin: Option<u32>, file: &Value) -> Map<String, Value> {
     let [_, end, separator, pad, _] = tokenizer.0.marks;
     let frame = tokenizer.frame();

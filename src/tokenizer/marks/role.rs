@@ -1,25 +1,25 @@
-//! The roles of marks, and the names that an experiment gives them.
+//! The roles of marks, and their names in experiments.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Names of marks, where the well-known ones are not meant.
+/// Names of marks, if they are not the well-known ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MarkNames {
-    /// Begins a target.
+    /// Token that begins a target.
     pub begin: Option<String>,
-    /// Ends a source and a target.
+    /// Token that ends a source and a target.
     pub end: Option<String>,
-    /// Between a source and its target in one sequence.
+    /// Token between a source and its target in one sequence.
     pub separator: Option<String>,
-    /// Fills up a row.
+    /// Padding token.
     pub pad: Option<String>,
-    /// The language of sources, in the place of the one that the tokenizer's file puts around them, or before them where it puts none
-    /// (`eng_Latn` of NLLB-200, `__en__` of M2M-100, `en_XX` of mBART).
+    /// Language token of sources; it replaces the one that the tokenizer's file puts around them, or is put before them if there
+    /// is none (`eng_Latn` of NLLB-200, `__en__` of M2M-100, `en_XX` of mBART).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_language: Option<String>,
-    /// The language of targets, which stands behind `begin` before every target (NLLB-200, M2M-100, mBART-50).
+    /// Language token of targets, which follows `begin` before every target (NLLB-200, M2M-100, mBART-50).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_language: Option<String>,
 }
@@ -43,7 +43,7 @@ impl Role {
         Self::TargetLanguage,
     ];
 
-    /// Its key.
+    /// The key of the role in files.
     pub fn key(self) -> &'static str {
         match self {
             Self::Begin => "begin",
@@ -54,7 +54,7 @@ impl Role {
         }
     }
 
-    /// Names under which tokenizers have it; the first is the one that new tokenizers get.
+    /// Well-known names of the role's token; new tokenizers use the first one.
     pub fn known(self) -> &'static [&'static str] {
         match self {
             Self::Begin => &["<s>", "<bos>", "[BOS]", "<|startoftext|>", "[CLS]"],
@@ -72,7 +72,7 @@ impl Role {
         }
     }
 
-    /// The name that was given for it.
+    /// The name that `names` gives the role's token.
     pub fn name(self, names: &MarkNames) -> Option<&str> {
         match self {
             Self::Begin => names.begin.as_deref(),

@@ -1,4 +1,4 @@
-//! Training steps without a run around them, timed one by one.
+//! Training steps outside a run, timed one by one.
 
 mod steps;
 
@@ -26,55 +26,55 @@ pub struct Bench<'a> {
     pub optimizer: &'a optim::OptimizerConfig,
     /// `[schedule]`.
     pub schedule: &'a ScheduleConfig,
-    /// Seed of the order of the data.
+    /// Seed of the data order.
     pub seed: u64,
     /// Training items.
     pub train: Arc<dyn Source>,
-    /// Whether to find out where the time goes.
+    /// Whether to measure where the time goes.
     pub profile: bool,
-    /// After how long no further micro-batch is begun.
+    /// Time after which no further micro-batch is started.
     pub limit: Option<Duration>,
-    /// Where steps are decided.
+    /// Where it is decided whether a step is taken.
     pub route: Route,
 }
 
-/// Figures of a measurement.
+/// Results of a measurement.
 #[derive(Clone, Debug)]
 pub struct Measure {
-    /// Parameters of the model.
+    /// Number of parameters of the model.
     pub params: usize,
-    /// Median of the steps' times in milliseconds; their mean where the host is ahead of the device.
+    /// Median time of a step in milliseconds; the mean if the host runs ahead of the device.
     pub step_ms_median: f64,
-    /// Reads of the device a timed step, each of which waits for it; none where tensors are in the host's memory.
+    /// Reads from the device per timed step, each of which waits for it; `None` if tensors are in the host's memory.
     pub host_reads: Option<f64>,
-    /// Items of a step over its median time.
+    /// Items per second: items of a step over its median time.
     pub items_per_s: f64,
-    /// Largest resident size of the process in MB (2²⁰ bytes); 0 where the system does not tell.
+    /// Peak resident memory of the process in MB (2²⁰ bytes); 0 if the system does not tell.
     pub peak_rss_mb: f64,
     /// Loss of the first step.
     pub loss_first: f64,
     /// Loss of the last step.
     pub loss_last: f64,
-    /// Whether the time was up before all steps were made. Where not one could be timed, the time of a step is that of
-    /// the micro-batches that were made, times the number of them that a step has.
+    /// Whether the time was up before all steps were done. If no step could be timed, the time of a step is the mean
+    /// time of the micro-batches that were run, times the number of micro-batches in a step.
     pub cut: bool,
-    /// Where the time went, when it was asked for.
+    /// Where the time went, if it was measured.
     pub profile: Option<Profile>,
 }
 
-/// Where the time of a step goes, in milliseconds a step.
+/// Where the time of a step goes, in milliseconds per step.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// The parts of a step in their order, waiting for data included. They are all of it.
+    /// Parts of a step in order, including waiting for data. They add up to the whole step.
     pub parts: Vec<(&'static str, f64)>,
-    /// Kernels by their time; what is not in them is Burn's own operations.
+    /// Kernels, the longest first; time not in them is spent in Burn's own operations.
     pub kernels: Vec<KernelTime>,
 }
 
-/// A kernel's name, how often it runs in a step, and its milliseconds a step.
+/// A kernel's name, its number of runs per step, and its milliseconds per step.
 pub type KernelTime = (&'static str, f64, f64);
 
-/// The record of so many steps, the longest first.
+/// Converts the record of `steps` steps to times per step, the longest first.
 pub fn kernel_times(spent: BTreeMap<&'static str, Spent>, steps: usize) -> Vec<KernelTime> {
     let steps = steps as f64;
     let kernel = |(name, spent): (&'static str, Spent)| {
@@ -89,15 +89,15 @@ pub fn kernel_times(spent: BTreeMap<&'static str, Spent>, steps: usize) -> Vec<K
 /// Takes `warmup` steps, then times `steps`: forward, backward, clipping, update.
 ///
 /// # Errors
-/// No step to time, a number of steps that cannot be counted, an optimizer's group that fits no parameter, and
-/// data that cannot be read.
+/// If there is no step to time, the number of steps overflows, an optimizer's group fits no parameter, or the data
+/// cannot be read.
 pub fn measure<M: Trained>(
     model: M,
     bench: &Bench,
     warmup: usize,
     steps: usize,
 ) -> Result<Measure> {
-    // Steps that are recorded are not timed.
+    // Steps that record a replay are not timed.
     let warmup = match bench.config.replay {
         true => warmup.max(4),
         false => warmup,
@@ -109,7 +109,7 @@ pub fn measure<M: Trained>(
     };
     let mut course = Course::new(model, bench)?;
     let (mut times, mut losses) = (Vec::new(), Vec::new());
-    // Micro-batches of steps before the first that is timed, and what they took.
+    // Micro-batches of untimed steps, and the time they took.
     let (mut untimed, mut cut) = (Untimed::default(), false);
     let mut window = Window::begin(course.model(), bench.route);
     for step in 0..all {
@@ -155,12 +155,12 @@ pub fn measure<M: Trained>(
     })
 }
 
-/// The loss of a step; not a number of none.
+/// Returns the loss of a step; NaN if there is none.
 fn mean_of(output: Option<&StepOutput>) -> f64 {
     output.map_or(f64::NAN, |output| output.clone().read().loss.mean())
 }
 
-/// The timed steps as a whole: the device has nothing else to do at their beginning, and has done them at their end.
+/// The timed steps as a whole: the device is idle at their beginning, and has finished them at their end.
 struct Window {
     began: Instant,
     reads: u64,
@@ -177,7 +177,7 @@ impl Window {
         }
     }
 
-    /// Seconds and reads a step of so many.
+    /// Returns seconds and reads per step, for this number of steps.
     fn end<M: Trained>(self, model: &M, steps: usize) -> (f64, f64) {
         let reads = kernel::reads() - self.reads;
         synchronized(model, self.route);
@@ -189,17 +189,17 @@ impl Window {
     }
 }
 
-/// Waits until the device has done what it was given.
+/// Waits until the device has finished its work.
 fn synchronized<M: Trained>(model: &M, route: Route) {
     if route == Route::Device {
         for device in model.devices() {
-            // What failed there is told by the read of the losses.
+            // A failure there is reported by the read of the losses.
             drop(device.sync());
         }
     }
 }
 
-/// Largest resident size of this process so far, from the kernel's accounting.
+/// Returns the peak resident memory of this process in MB (2²⁰ bytes), from the kernel's accounting.
 pub fn peak_rss_mb() -> f64 {
     bytes("/proc/self/status", "VmHWM").map_or(0.0, |bytes| bytes as f64 / f64::from(1 << 20))
 }

@@ -1,4 +1,4 @@
-//! The steps of a measurement, one by one, and the time of their parts.
+//! The steps of a measurement, one by one, and the times of their parts.
 
 use super::{Bench, Profile, kernel_times};
 use crate::data::loader::{self, Batch, TrainStream};
@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Sums of the times of the parts.
+/// Seconds spent in each part of the steps.
 #[derive(Default)]
 struct Parts {
     data: f64,
@@ -43,7 +43,7 @@ impl Parts {
     }
 }
 
-/// Adds what `work` takes to a sum.
+/// Adds the seconds that `work` takes to a sum.
 fn counted<T>(sum: &mut f64, work: impl FnOnce() -> T) -> T {
     let began = Instant::now();
     let done = work();
@@ -51,7 +51,7 @@ fn counted<T>(sum: &mut f64, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Micro-batches that were made, the seconds that they took, and how many a step has.
+/// Number of micro-batches that were run, the seconds they took, and how many a step has.
 #[derive(Default)]
 pub struct Untimed {
     made: usize,
@@ -60,20 +60,20 @@ pub struct Untimed {
 }
 
 impl Untimed {
-    /// Counts micro-batches of a step that has `of`.
+    /// Counts `made` micro-batches of a step that has `of`.
     pub fn add(&mut self, began: Instant, made: usize, of: usize) {
         self.made += made;
         self.seconds += began.elapsed().as_secs_f64();
         self.of = of;
     }
 
-    /// Seconds of a step.
+    /// Returns the estimated seconds per step.
     pub fn step(&self) -> f64 {
         self.seconds / self.made.max(1) as f64 * self.of as f64
     }
 }
 
-/// A measurement under way.
+/// A measurement in progress.
 pub struct Course<'a, M> {
     bench: &'a Bench<'a>,
     held: Held<M>,
@@ -82,15 +82,15 @@ pub struct Course<'a, M> {
     stream: TrainStream<Vec<Batch>>,
     parts: Parts,
     began: Instant,
-    /// Steps that were taken.
+    /// Number of steps taken.
     taken: usize,
 }
 
 impl<'a, M: Trained> Course<'a, M> {
-    /// Before the first step.
+    /// Starts a measurement before its first step.
     ///
     /// # Errors
-    /// An optimizer's group that fits no parameter.
+    /// If an optimizer's group fits no parameter.
     pub fn new(model: M, bench: &'a Bench<'a>) -> Result<Self> {
         let config = bench.config;
         let optimizer = optim::build(bench.optimizer, &model)?;
@@ -113,12 +113,12 @@ impl<'a, M: Trained> Course<'a, M> {
         })
     }
 
-    /// The model between two steps.
+    /// Returns the model between two steps.
     pub fn model(&self) -> &M {
         self.held.model()
     }
 
-    /// Counts the times of parts from here on, and of kernels where that was asked for.
+    /// Resets the times of the parts, and starts timing kernels if profiling is on.
     pub fn begin_parts(&mut self) {
         self.parts = Parts::default();
         if self.bench.profile {
@@ -126,24 +126,24 @@ impl<'a, M: Trained> Course<'a, M> {
         }
     }
 
-    /// The parts of so many steps, where that was asked for.
+    /// Returns the profile of `steps` steps, if profiling is on.
     pub fn profile(&self, steps: usize) -> Option<Profile> {
         self.bench
             .profile
             .then(|| self.parts.profile(profile::stop(), steps))
     }
 
-    /// The micro-batches of the next step.
+    /// Returns the micro-batches of the next step.
     ///
     /// # Errors
-    /// Data that cannot be read or that ended.
+    /// If the data cannot be read or has ended.
     pub fn batches(&mut self) -> Result<Vec<Batch>> {
         let Some(batches) = counted(&mut self.parts.data, || self.stream.next()) else {
             return Err(Error::run("the training data ended before the last step"));
         };
         let mut batches = batches?;
         for batch in &mut batches {
-            // A length in epochs is not known here; what changes over a run is timed at its first steps.
+            // A length in epochs is not known here; anything that changes over a run is timed as in its first steps.
             batch.steps = self.bench.config.steps.max(1);
             batch.recompute = self.bench.config.recompute;
             batch.unread = self.bench.route == Route::Device;
@@ -151,10 +151,10 @@ impl<'a, M: Trained> Course<'a, M> {
         Ok(batches)
     }
 
-    /// Takes a step, or leaves it where the time is up.
+    /// Takes a step, or abandons it if the time is up.
     ///
     /// # Errors
-    /// A step that cannot be replayed.
+    /// If the step cannot be replayed.
     pub fn step(&mut self, batches: Vec<Batch>) -> Result<std::result::Result<StepOutput, Left>> {
         let config = self.bench.config;
         let schedule = self.bench.schedule;
@@ -162,7 +162,7 @@ impl<'a, M: Trained> Course<'a, M> {
             schedule.lr(self.bench.optimizer.lr(), self.taken as u64, config.steps),
             config.clip_norm,
         );
-        // The first step makes the optimizer's state.
+        // The first step creates the optimizer's state.
         let first = self.taken == 0;
         let replays = config.replay && !first && lr > 0.0 && self.carried.is_none();
         let output = if replays && self.replays.fit(&batches) {
@@ -177,7 +177,7 @@ impl<'a, M: Trained> Course<'a, M> {
                 Err(left) => return Ok(Err(left)),
             };
             self.carried = gradient.output.state.take();
-            // A recording writes the buffers that weights had before this step.
+            // A recording writes to the buffers that the weights had before this step.
             self.replays.forget();
             let waits = !first && self.carried.is_none() && !config.decides_on_host();
             if waits && gradient.squares.is_some() {
@@ -190,7 +190,8 @@ impl<'a, M: Trained> Course<'a, M> {
         Ok(Ok(output))
     }
 
-    /// The gradient of a step. The first micro-batch of the `first` is always made: there is a time to tell.
+    /// Computes the gradient of a step. The first micro-batch of the `first` step is always run, so that there is a
+    /// time to report.
     fn gradient(
         &mut self,
         batches: Vec<Batch>,
@@ -205,7 +206,7 @@ impl<'a, M: Trained> Course<'a, M> {
         })
     }
 
-    /// Moves the weights as the device decides.
+    /// Updates the weights if the device decides to take the step.
     fn update_on_device(&mut self, gradient: Gradient, numbers: (f64, f64)) -> Result<StepOutput> {
         let (taken, _) = counted(&mut self.parts.update, || {
             let none = GradientsParams::new();
@@ -214,7 +215,7 @@ impl<'a, M: Trained> Course<'a, M> {
         Ok(taken.output)
     }
 
-    /// Moves the weights as the host decides.
+    /// Updates the weights after reading the gradient's numbers to the host.
     fn update(&mut self, gradient: Gradient, (lr, clip_norm): (f64, f64)) -> StepOutput {
         let mut gradient = gradient.read();
         counted(&mut self.parts.clipping, || {

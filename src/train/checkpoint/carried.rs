@@ -1,5 +1,6 @@
-//! The state that a model carries from step to step, as safetensors: `blocks.<number>.<own, cross or feed_forward>.<vector>`,
-//! and `….segment` with `….open` for hidden states of earlier segments and how many of each row may be seen.
+//! The state that a model carries from step to step, as safetensors: `blocks.<number>.<own, cross or
+//! feed_forward>.<vector>`, and `….segment` with `….open` for hidden states of earlier segments and how many of them
+//! each row may see.
 
 use super::{Checkpoint, damaged};
 use crate::collective::Ranks;
@@ -14,32 +15,32 @@ use burn::tensor::{Device, Tensor, TensorData};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::path::Path;
 
-/// The file of a checkpoint.
+/// File name of the carried state in a checkpoint.
 pub(super) const FILE: &str = "state.safetensors";
-/// The name of the hidden states of earlier segments.
+/// Name of the hidden states of earlier segments.
 const SEGMENT: &str = "segment";
-/// The name of how many of them a row may see.
+/// Name of the number of hidden states that each row may see.
 const OPEN: &str = "open";
 
-/// The name of what mixes positions.
+/// Name of the layer that mixes positions.
 const OWN: &str = "own";
-/// The name of cross-attention.
+/// Name of cross-attention.
 const CROSS: &str = "cross";
-/// The name of feed-forward layers.
+/// Name of the feed-forward layer.
 const FEED_FORWARD: &str = "feed_forward";
 
 /// A tensor's name, shape and bytes.
 type Entry = (String, Vec<usize>, Vec<u8>);
 
-/// Writes a state. States of any number format are written in 32 bits, which hold all of them.
+/// Writes a state. Any number format is written as 32-bit floats, which represent it exactly.
 pub(super) fn save(state: &ModelState, path: &Path) -> Result<()> {
     std::fs::write(path, bytes(state)?).map_err(Error::io("write", path))
 }
 
-/// The state of the rows of all ranks; `own` is that of this one's.
+/// Gathers the state of the rows of all ranks; `own` is the state of this rank's rows.
 ///
 /// # Errors
-/// Another rank has failed, or has the state of another model.
+/// If another rank has failed, or has the state of another model.
 pub fn gathered(own: &ModelState, ranks: &Ranks) -> Result<ModelState> {
     let name = Path::new(FILE);
     let all = ranks.all_gather(&bytes(own)?)?;
@@ -50,7 +51,7 @@ pub fn gathered(own: &ModelState, ranks: &Ranks) -> Result<ModelState> {
     all.ok_or_else(|| Error::run("there is no rank"))
 }
 
-/// A state as safetensors.
+/// Serializes a state as safetensors.
 fn bytes(state: &ModelState) -> Result<Vec<u8>> {
     let entries = entries(state);
     let failed =
@@ -66,7 +67,7 @@ fn bytes(state: &ModelState) -> Result<Vec<u8>> {
     safetensors::serialize(views, None).map_err(failed)
 }
 
-/// The tensors of a state.
+/// Lists the tensors of a state.
 fn entries(state: &ModelState) -> Vec<Entry> {
     let blocks = state.layers.iter().enumerate();
     let layers = blocks.flat_map(|(number, block)| {
@@ -110,10 +111,10 @@ fn numbers(name: String, shape: Vec<usize>, values: Vec<f32>) -> Entry {
 }
 
 impl Checkpoint {
-    /// The state that the model passed on to the next step; `empty` gives the structure, `rows` and `widths` the shapes.
+    /// Loads the state that the model passed on to the next step; `empty` gives the structure, `rows` and `widths` the shapes.
     ///
     /// # Errors
-    /// When there is no such state, or it is another model's.
+    /// If there is no such state, or it is another model's.
     pub fn load_carried(
         &self,
         empty: &ModelState,
@@ -133,7 +134,7 @@ impl Checkpoint {
     }
 }
 
-/// The reason why a state is none of `rows` rows with vectors of these widths, if there is one.
+/// Returns why a state does not have `rows` rows with vectors of these widths, if so.
 fn misfit(state: &ModelState, rows: usize, widths: &CarriedWidths) -> Option<String> {
     let none = [Vec::new(), Vec::new()];
     for (number, block) in state.layers.iter().enumerate() {
@@ -175,7 +176,7 @@ fn misfit(state: &ModelState, rows: usize, widths: &CarriedWidths) -> Option<Str
     None
 }
 
-/// Reads a state of the structure of `empty`.
+/// Reads a state with the structure of `empty`.
 fn load(empty: &ModelState, path: &Path, device: &Device) -> Result<ModelState> {
     let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
     read(empty, &bytes, path, device)
@@ -233,7 +234,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Hidden states of earlier segments, when there are some and each row says how many it may see of them.
+    /// Reads the hidden states of earlier segments, if there are any with valid visible counts for each row.
     fn earlier(&self, prefix: &str) -> Option<Earlier> {
         let states: Tensor<3> = self.tensor(&format!("{prefix}.{SEGMENT}"))?;
         let (shape, counts) = self.values::<1>(&format!("{prefix}.{OPEN}"))?;
@@ -246,7 +247,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A tensor by its name, when there is one of so many dimensions.
+    /// Reads a tensor by name, if there is one with `D` dimensions.
     fn tensor<const D: usize>(&self, name: &str) -> Option<Tensor<D>> {
         let (shape, values) = self.values::<D>(name)?;
         Some(Tensor::from_data(
@@ -255,7 +256,7 @@ impl Reader<'_> {
         ))
     }
 
-    /// Shape and numbers of a tensor of so many dimensions.
+    /// Reads the shape and values of a tensor with `D` dimensions.
     fn values<const D: usize>(&self, name: &str) -> Option<(Vec<usize>, Vec<f32>)> {
         let found = self.file.tensor(name).ok()?;
         let fits = found.dtype() == Dtype::F32 && found.shape().len() == D;

@@ -1,13 +1,13 @@
-//! Files of weights: safetensors, whose metadata names the format and its version.
+//! Weight files: safetensors whose metadata names the format and its version.
 //!
 //! ```text
 //! {"__metadata__": {"format": "formwork", "version": "2"}, "stack.blocks.0.attention.query.weight": {…}, …}
 //! ```
 //!
-//! Version 2 has the weights of linear maps as `[d_out, d_in]` and paths without the names of enum variants. Files
-//! without metadata are of version 1, which [`legacy`](super::legacy) reads. Equal weights are equal bytes: tensors are
-//! sorted by number format, then by path, and the header is written here, since the library's has its metadata in the
-//! order of a hash map.
+//! Version 2 stores the weights of linear maps as `[d_out, d_in]`, under paths without the names of enum variants.
+//! Files without metadata are of version 1, which [`legacy`](super::legacy) reads. Equal weights give equal bytes:
+//! tensors are sorted by number format, then by path, and the header is written here, since the library writes its
+//! metadata in the order of a hash map.
 
 use super::legacy;
 use crate::error::{Error, Result};
@@ -20,25 +20,25 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-/// The version that is written.
+/// Version that this program writes.
 pub const VERSION: u32 = 2;
 
-/// The name of the format in the metadata.
+/// Name of the format in the metadata.
 const FORMAT: &str = "formwork";
 
-/// The key of the metadata in a header.
+/// Key of the metadata in a header.
 const METADATA: &str = "__metadata__";
 
-/// Headers begin and end at multiples of so many bytes.
+/// Headers begin and end at multiples of this many bytes.
 const ALIGNMENT: usize = 8;
 
-/// Bytes of a header at most, as in the library.
+/// Maximum length of a header in bytes, as in the library.
 const LONGEST: u64 = 100_000_000;
 
-/// Writes tensors by their paths.
+/// Writes tensors keyed by path.
 ///
 /// # Errors
-/// When the disk refuses, and for number formats that safetensors lacks (quantised weights).
+/// If the disk cannot be written, or a number format is missing in safetensors (quantised weights).
 pub(super) fn write(mut tensors: Vec<(String, TensorData)>, path: &Path) -> Result<()> {
     let mut formats = BTreeMap::new();
     for (name, data) in &tensors {
@@ -60,10 +60,10 @@ pub(super) fn write(mut tensors: Vec<(String, TensorData)>, path: &Path) -> Resu
     write().map_err(Error::io("write", path))
 }
 
-/// Writes 32-bit floats by their paths, each asked for when its turn comes, so that one of them is in memory at a time.
+/// Writes 32-bit floats keyed by path. Each tensor is read just before it is written, so that only one is in memory at a time.
 ///
 /// # Errors
-/// When the disk refuses, and what `read` returns.
+/// If the disk cannot be written, and errors of `read`.
 pub(super) fn write_floats(
     path: &Path,
     shapes: &BTreeMap<String, Vec<usize>>,
@@ -86,10 +86,10 @@ fn header() -> Header {
     Header::new(json!({ "format": FORMAT, "version": VERSION.to_string() }))
 }
 
-/// The version of a file, from its first bytes.
+/// Reads the version of a file from its header.
 ///
 /// # Errors
-/// A file that cannot be read or is not safetensors, and versions that this program does not know.
+/// If the file cannot be read, is not safetensors, or has a version that this program does not know.
 pub(super) fn version(path: &Path) -> Result<u32> {
     let mut file = File::open(path).map_err(Error::io("read", path))?;
     let mut length = [0; ALIGNMENT];
@@ -129,25 +129,25 @@ fn version_of(header: &[u8], path: &Path) -> Result<u32> {
     }
 }
 
-/// A file of weights, with the paths and shapes of today; its numbers are read one tensor at a time, so that a model is not
+/// An open weight file, with current paths and shapes; its values are read one tensor at a time, so that a model is not
 /// in memory twice.
 pub(super) struct Weights<'a> {
     path: &'a Path,
     file: File,
-    /// Where the numbers begin.
+    /// Offset in bytes at which the values begin.
     start: u64,
     header: Metadata,
-    /// The file's name of each path.
+    /// Name in the file of each path.
     names: BTreeMap<String, String>,
-    /// Paths of matrices that the file holds the other way round.
+    /// Paths of matrices that the file holds transposed.
     turned: BTreeSet<String>,
 }
 
 impl<'a> Weights<'a> {
-    /// Opens the file at `path`. `linear` gives the weights of the linear maps of the model that reads it.
+    /// Opens the file at `path`. `linear` returns the weights of the linear maps of the model that reads it.
     ///
     /// # Errors
-    /// A file that cannot be read or is not safetensors, and a version that this program does not know.
+    /// If the file cannot be read, is not safetensors, or has a version that this program does not know.
     pub(super) fn open(path: &'a Path, linear: impl FnOnce() -> BTreeSet<String>) -> Result<Self> {
         let io = || Error::io("read", path);
         let not = |why: String| {
@@ -191,12 +191,12 @@ impl<'a> Weights<'a> {
         })
     }
 
-    /// The paths of its tensors.
+    /// Returns the paths of its tensors.
     pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
         self.names.keys().map(String::as_str)
     }
 
-    /// Shape and number format of a tensor; a format without a counterpart is none.
+    /// Returns the shape and number format of a tensor; the format is `None` if Burn has no counterpart.
     pub(super) fn info(&self, path: &str) -> Option<(Vec<usize>, Option<DType>)> {
         let found = self.header.info(self.names.get(path)?)?;
         let mut shape = found.shape.clone();
@@ -206,10 +206,10 @@ impl<'a> Weights<'a> {
         Some((shape, computed(found.dtype)))
     }
 
-    /// A fault for each tensor with a value that is infinite or not a number; no such weights are saved.
+    /// Returns a fault for each tensor with a value that is infinite or NaN; such weights are never saved.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// If the file cannot be read.
     pub(super) fn not_finite(&self) -> Result<Vec<String>> {
         let mut faults = Vec::new();
         for path in self.paths() {
@@ -224,10 +224,10 @@ impl<'a> Weights<'a> {
         Ok(faults)
     }
 
-    /// The values of a tensor.
+    /// Reads the values of a tensor.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// If the file cannot be read.
     pub(super) fn tensor(&self, path: &str) -> Result<Option<TensorData>> {
         let Some((info, bytes)) = self.bytes(path)? else {
             return Ok(None);
@@ -241,7 +241,7 @@ impl<'a> Weights<'a> {
         }))
     }
 
-    /// What the header says of a tensor, and its bytes.
+    /// Reads a tensor's header entry and its bytes.
     fn bytes(&self, path: &str) -> Result<Option<(&TensorInfo, Vec<u8>)>> {
         let info = self.names.get(path).and_then(|name| self.header.info(name));
         let Some(info) = info else {
@@ -257,7 +257,7 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// Whether no value has an exponent of ones alone, the mark of infinities and of what is not a number.
+/// Whether no value has an exponent of all ones, which marks infinities and NaN.
 fn finite(dtype: Dtype, data: &[u8]) -> bool {
     let is = |word: u32, ones: u32| word & ones != ones;
     let halves = |ones: u32| {
@@ -284,7 +284,7 @@ fn finite(dtype: Dtype, data: &[u8]) -> bool {
     }
 }
 
-/// The file's name of a parameter's number format.
+/// Returns the safetensors format of a parameter's number format.
 fn stored(path: &str, dtype: DType) -> Result<Dtype> {
     Ok(match dtype {
         DType::F64 => Dtype::F64,
@@ -307,7 +307,7 @@ fn stored(path: &str, dtype: DType) -> Result<Dtype> {
     })
 }
 
-/// Burn's name of a number format of a file.
+/// Returns Burn's format of a safetensors number format.
 fn computed(dtype: Dtype) -> Option<DType> {
     Some(match dtype {
         Dtype::F64 => DType::F64,
@@ -322,7 +322,7 @@ fn computed(dtype: Dtype) -> Option<DType> {
         Dtype::U32 => DType::U32,
         Dtype::U16 => DType::U16,
         Dtype::U8 => DType::U8,
-        // Formats without a counterpart; `Dtype` may grow.
+        // Formats without a counterpart; `Dtype` may gain variants.
         _ => return None,
     })
 }

@@ -1,4 +1,4 @@
-//! The checkpoint of weights that no run of ours has trained.
+//! The checkpoint of imported weights, which no Formwork run has trained.
 
 use super::{LATEST, MODEL, STATE, State, format, name, place};
 use crate::error::{Error, Result};
@@ -8,11 +8,11 @@ use crate::train::run_dir::RunDir;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Writes the checkpoint of step 0 of a run whose weights come from elsewhere, `shapes` by their paths, each read when
-/// its turn comes. It has no optimizer's state: the run can be used, and not be resumed.
+/// Writes the checkpoint of step 0 of a run whose weights come from elsewhere. `shapes` is keyed by path; each tensor
+/// is read when it is written. The checkpoint has no optimizer state: the run can be used, but not resumed.
 ///
 /// # Errors
-/// When the disk refuses, and what `read` returns.
+/// If the disk cannot be written, and errors of `read`.
 pub fn import(
     run: &RunDir,
     shapes: &BTreeMap<String, Vec<usize>>,

@@ -1,12 +1,12 @@
-//! Checkpoints of version 1, as formwork wrote them up to commit e1903db, read as those of today.
+//! Checkpoints of version 1, as formwork wrote them up to commit e1903db, converted to the current version on reading.
 //!
-//! The one place that knows the difference:
+//! The differences, which only this module knows:
 //!
-//! * names of enum variants stood in paths (`attention.MultiHead.query.weight`); they are the segments that begin with
-//!   an upper-case letter, and go;
-//! * the weights of linear maps were `[d_in, d_out]`. Which parameters those are is the model's to say, not the path's;
-//! * states of optimizers go with their parameters: their ids are hashes of the paths, moments have the shape of their
-//!   parameter, and Adafactor's second moments of rows and of columns change places;
+//! * paths contained the names of enum variants (`attention.MultiHead.query.weight`); these are the segments that begin
+//!   with an upper-case letter, and are removed;
+//! * the weights of linear maps were `[d_in, d_out]`. Which parameters those are is known from the model, not the path;
+//! * optimizer states follow their parameters: ids are hashes of the paths, moments have the shape of their parameter,
+//!   and Adafactor's second moments of rows and of columns are swapped;
 //! * `state.json` counted items in its window.
 
 use super::State;
@@ -15,26 +15,26 @@ use burn::tensor::{Bytes, TensorData};
 use burn_pack::{Reader, Tensor, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A note for the journal of a run that is resumed from version 1: everything that changed with version 2.
+/// Note for the journal of a run that is resumed from version 1: everything that changed with version 2.
 pub(super) const NOTE: &str = "the checkpoint is of version 1: linear weights are transposed, names of variants \
     leave the paths of parameters, and checkpoints from here on are of version 2; dropout draws other numbers, since they \
     are keyed by the part of the model, and sums of micro-batches and of products may differ in their last bits";
 
-/// Adafactor's names of the second moments of a matrix's rows and of its columns.
+/// Adafactor's name of the second moments of a matrix's rows.
 pub(super) const ROWS: &str = "second_moment";
-/// See above.
+/// Adafactor's name of the second moments of a matrix's columns.
 pub(super) const COLUMNS: &str = "column_second_moment";
 
-/// Today's path of a parameter of version 1.
+/// Converts the path of a parameter from version 1.
 pub(super) fn path(old: &str) -> String {
     let field = |name: &&str| !name.starts_with(|c: char| c.is_ascii_uppercase());
     old.split('.').filter(field).collect::<Vec<_>>().join(".")
 }
 
-/// The bookkeeping of version 1, whose window also counted items; nothing read that count.
+/// Reads the bookkeeping of version 1, whose window also counted items; nothing read that count.
 ///
 /// # Errors
-/// A text that is no state.
+/// If the text is not a state.
 pub(super) fn state(text: &[u8]) -> serde_json::Result<State> {
     let mut state: serde_json::Value = serde_json::from_slice(text)?;
     if let Some(window) = state.get_mut("window").and_then(|w| w.as_object_mut()) {
@@ -43,7 +43,7 @@ pub(super) fn state(text: &[u8]) -> serde_json::Result<State> {
     serde_json::from_value(state)
 }
 
-/// A matrix with rows and columns exchanged; anything else as it is.
+/// Transposes a matrix; other data is returned unchanged.
 pub(super) fn transposed(data: TensorData) -> TensorData {
     let &[rows, columns] = data.shape().as_slice() else {
         return data;
@@ -59,10 +59,10 @@ pub(super) fn transposed(data: TensorData) -> TensorData {
     TensorData::from_bytes_vec(bytes, vec![columns, rows], dtype)
 }
 
-/// The state of an optimizer as today's would have written it; `linear` are the paths of the weights of linear maps.
+/// Converts the state of an optimizer to the current version; `linear` lists the paths of the weights of linear maps.
 ///
 /// # Errors
-/// A file that cannot be read, or has a state without the path of its parameter.
+/// If the file cannot be read, or a state lacks the path of its parameter.
 pub(super) fn moments(bytes: Bytes, linear: &BTreeSet<String>) -> Result<Bytes, String> {
     let reader = Reader::from_bytes(bytes).map_err(|e| e.to_string())?;
     let paths: BTreeMap<String, String> = reader
@@ -81,7 +81,7 @@ pub(super) fn moments(bytes: Bytes, linear: &BTreeSet<String>) -> Result<Bytes, 
             )
         })
         .collect();
-    // The path that a state of the name `id.leaf` belongs to, the id, and the leaf.
+    // For a state named `id.leaf`: the path of its parameter, the id, and the leaf.
     let owner = |name: &str| {
         let (id, leaf) = name.split_once('.').unwrap_or((name, ""));
         let path = paths

@@ -1,4 +1,4 @@
-//! The mean of several checkpoints (Vaswani et al. 2017, section 6.1).
+//! The average of several checkpoints (Vaswani et al. 2017, section 6.1).
 
 use super::weights::read;
 use crate::error::{Error, Result};
@@ -7,10 +7,10 @@ use burn::tensor::TensorData;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The mean of the weights of several files of `model`, in double precision; integers are those of the first.
+/// Averages the weights of several files of `model`, in double precision; integers are taken from the first file.
 ///
 /// # Errors
-/// Files that cannot be read, and files of different models.
+/// If files cannot be read or belong to different models.
 pub fn mean<M: Module>(paths: &[PathBuf], model: &M) -> Result<BTreeMap<String, TensorData>> {
     let mut files = paths
         .iter()

@@ -1,12 +1,12 @@
-//! Checkpoints: folders that are there whole or not at all.
+//! Checkpoints: folders that are written atomically.
 //!
 //! ```text
 //! steps/NNNNNNNN/  model.safetensors  optimizer.bpk  [ema.safetensors]  [state.safetensors]  state.json  manifest.json
 //! ```
 //!
-//! One is written under a name that ends in `.tmp`, brought to the disk with its manifest last, and
-//! renamed. Only then do `latest` and `best` move, and only then are older ones deleted. Whatever
-//! interrupts that, a whole checkpoint remains.
+//! A checkpoint is written under a name that ends in `.tmp`, flushed to the disk with its manifest last, and renamed.
+//! Only then are `latest` and `best` moved, and only then are older checkpoints deleted. If this is interrupted at any
+//! point, a complete checkpoint remains.
 
 mod carried;
 mod format;
@@ -40,39 +40,39 @@ const MODEL: &str = "model.safetensors";
 const OPTIMIZER: &str = "optimizer.bpk";
 const EMA: &str = "ema.safetensors";
 const STATE: &str = "state.json";
-/// The link to the newest checkpoint.
+/// Link to the newest checkpoint.
 pub const LATEST: &str = "latest";
-/// The link to the checkpoint of the best evaluation.
+/// Link to the checkpoint of the best evaluation.
 pub const BEST: &str = "best";
 
 /// Everything that a checkpoint holds.
 pub struct Parts<'a, M> {
     /// The weights.
     pub model: &'a M,
-    /// Its moments.
+    /// The optimizer with its moments.
     pub optimizer: &'a ModuleOptimizer,
-    /// Averaged weights.
+    /// Averaged weights, if any.
     pub ema: Option<&'a Ema<M>>,
-    /// The state that the model passes on to the next step.
+    /// State that the model carries into the next step, if any.
     pub carried: Option<&'a ModelState>,
     /// Step and bookkeeping.
     pub state: &'a State,
 }
 
-/// Writes the checkpoint of `state.step`, moves the links, and deletes all but the newest `keep_last` that were due, this one and
-/// the best. A checkpoint of that step that is there already is replaced; those of later steps, which a run
-/// resumed at an earlier step has left behind, are deleted.
+/// Writes the checkpoint of `state.step`, moves the links, and deletes all other checkpoints except the best one and
+/// the newest `keep_last` that were due. An existing checkpoint of that step is replaced; those of later steps, left
+/// behind by a run that was resumed at an earlier step, are deleted.
 ///
 /// # Errors
-/// When the disk refuses, and when the run's folder is not where it was. What was there before is then untouched.
+/// If the disk cannot be written, or the run's folder is not where it was. The earlier contents are then untouched.
 pub fn save<M: Module>(run: &RunDir, parts: &Parts<M>, keep_last: usize) -> Result<PathBuf> {
     save_all(run, parts, Vec::new(), keep_last)
 }
 
-/// [`save`] with the moments that other ranks keep of parameters of theirs.
+/// [`save`] with the moments that other ranks keep for their parameters.
 ///
 /// # Errors
-/// Those of [`save`].
+/// As [`save`].
 pub fn save_all<M: Module>(
     run: &RunDir,
     parts: &Parts<M>,
@@ -90,9 +90,9 @@ pub fn save_all<M: Module>(
         place::put(&partial, &target)
     });
     if let Err(error) = written {
-        // Gives the space back; the error that is returned is the one that matters.
+        // Frees the space; the error that is returned matters more.
         let _ = std::fs::remove_dir_all(&partial);
-        // A folder that was moved meanwhile is why the disk refused.
+        // If the folder was moved meanwhile, report that as the cause.
         run.home().require()?;
         return Err(error);
     }
@@ -128,7 +128,7 @@ fn write<M: Module>(folder: &Path, parts: &Parts<M>, others: Vec<Vec<u8>>) -> Re
     Ok(())
 }
 
-/// Steps that have a checkpoint folder, rising; whole or not.
+/// Lists the steps that have a checkpoint folder, ascending; the folders may be damaged.
 pub fn steps(root: &Path) -> Vec<u64> {
     let mut found: Vec<u64> = entries(&steps_of(root))
         .iter()
@@ -138,10 +138,10 @@ pub fn steps(root: &Path) -> Vec<u64> {
     found
 }
 
-/// Removes what an interrupted save left behind, and puts links in the place of folders that a copy of the run has there.
+/// Removes what an interrupted save left behind, and replaces folders by links where copying the run turned links into folders.
 ///
 /// # Errors
-/// When something cannot be deleted; a folder in the place of a link that equals none of the checkpoints.
+/// If something cannot be deleted, or a folder in place of a link equals none of the checkpoints.
 pub fn clean(run: &RunDir) -> Result<()> {
     for entry in entries(&run.steps()) {
         let path = run.steps().join(&entry);
@@ -161,7 +161,7 @@ pub fn clean(run: &RunDir) -> Result<()> {
     restore_links(run.root())
 }
 
-/// A checkpoint whose files are as its manifest says.
+/// A checkpoint whose files match its manifest.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     folder: PathBuf,
@@ -171,10 +171,10 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Opens a checkpoint's folder (or a link to one) and verifies every file of it.
+    /// Opens a checkpoint's folder (or a link to one) and verifies all its files.
     ///
     /// # Errors
-    /// With the file and what is wrong with it; a version that is newer than this program.
+    /// If a file is missing or damaged, which the message names, or the version is newer than this program.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self> {
         let folder = folder.into();
         if !folder.is_dir() {
@@ -208,65 +208,65 @@ impl Checkpoint {
         })
     }
 
-    /// Its folder.
+    /// Returns its folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Step and bookkeeping.
+    /// Returns the step and bookkeeping.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// The version of the format that it was written in; [`VERSION`] is today's.
+    /// Returns the version of the format that it was written in; [`VERSION`] is the current one.
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// A note for the journal of a run that is resumed from here: the differences of its steps from the steps before.
+    /// Returns a note for the journal of a run that is resumed from here, if its next steps differ from the earlier ones.
     pub fn note(&self) -> Option<&'static str> {
         (self.version == 1).then_some(legacy::NOTE)
     }
 
-    /// Whether it has averaged weights.
+    /// Returns whether it has averaged weights.
     pub fn has_ema(&self) -> bool {
         self.manifest.files.contains_key(EMA)
     }
 
-    /// The model with the saved weights.
+    /// Loads the saved weights into the model.
     ///
     /// # Errors
-    /// When the weights are another model's.
+    /// If the weights are another model's.
     pub fn load_model<M: Module>(&self, model: M) -> Result<M> {
         weights::load(model, &self.folder.join(MODEL))
     }
 
-    /// The model with the weights that evaluations use: averaged ones where there are any. It may be without the parts
-    /// that training alone uses.
+    /// Loads the weights that evaluations use into the model: the averaged ones if there are any. The model may lack
+    /// the parts that only training uses.
     ///
     /// # Errors
-    /// When the weights are another model's.
+    /// If the weights are another model's.
     pub fn load_evaluated<M: Module>(&self, model: M) -> Result<M> {
         weights::load_to_use(model, &self.evaluated_weights())
     }
 
-    /// [`Self::load_evaluated`] for a model that computes in another number format than the run: its weights are converted.
+    /// [`Self::load_evaluated`] for a model with another number format than the run: the weights are converted.
     ///
     /// # Errors
-    /// When the weights are another model's.
+    /// If the weights are another model's.
     pub fn load_converted<M: Module>(&self, model: M) -> Result<M> {
         weights::load_converted(model, &self.evaluated_weights())
     }
 
-    /// The file of the weights that evaluations use.
+    /// Returns the file of the weights that evaluations use.
     pub fn evaluated_weights(&self) -> PathBuf {
         self.folder.join(if self.has_ema() { EMA } else { MODEL })
     }
 
-    /// SHA-256 of that file in hexadecimal, as the manifest has it, which the file was held against.
+    /// Returns the SHA-256 of that file in hexadecimal, from the manifest that the file was verified against.
     ///
     /// # Errors
-    /// A manifest that does not name the file.
+    /// If the manifest does not name the file.
     pub fn evaluated_sum(&self) -> Result<&str> {
         let name = if self.has_ema() { EMA } else { MODEL };
         let entry = self.manifest.files.get(name);
@@ -275,10 +275,10 @@ impl Checkpoint {
             .ok_or_else(|| damaged(&self.folder, &format!("manifest.json does not name {name}")))
     }
 
-    /// The averaged weights, which go on by this rule; `model` gives the structure.
+    /// Loads the averaged weights, which continue with `rule`; `model` gives the structure.
     ///
     /// # Errors
-    /// When there are none, or they are another model's.
+    /// If there are none, or they are another model's.
     pub fn load_ema<M: Module>(&self, rule: impl Into<Rule>, model: &M) -> Result<Ema<M>> {
         if !self.has_ema() {
             let what = "it has no averaged weights; the run kept none when it was written";
@@ -289,10 +289,10 @@ impl Checkpoint {
         Ok(Ema::from_average(rule, taken, average))
     }
 
-    /// The optimizer, built for `model`, with the saved moments. Load the model first.
+    /// Loads the saved moments into the optimizer, which was built for `model`. Load the model first.
     ///
     /// # Errors
-    /// When the state is another model's or another kind of optimizer's.
+    /// If the state is another model's or another kind of optimizer's.
     pub fn load_optimizer<M: Module>(
         &self,
         optimizer: ModuleOptimizer,
@@ -306,7 +306,7 @@ impl Checkpoint {
     }
 }
 
-/// An error when the state is that of another step than the folder's name says, whichever links lead to the folder.
+/// Fails if the state's step differs from the step in the folder's name, after resolving links.
 fn require_step(folder: &Path, state: &State) -> Result<()> {
     let found = folder.canonicalize().map_err(Error::io("read", folder))?;
     let named = found.file_name().and_then(|name| step_of(name.to_str()?));
@@ -322,17 +322,17 @@ fn require_step(folder: &Path, state: &State) -> Result<()> {
     }
 }
 
-/// A checkpoint's name.
+/// Returns the name of the checkpoint of a step.
 pub fn name(step: u64) -> String {
     format!("{step:08}")
 }
 
-/// The step of a checkpoint's name; none for any other name.
+/// Returns the step of a checkpoint's name; `None` for any other name.
 fn step_of(entry: &str) -> Option<u64> {
     entry.parse().ok().filter(|step| name(*step) == entry)
 }
 
-/// The names in a folder; none when it cannot be read.
+/// Lists the names in a folder; empty if it cannot be read.
 fn entries(folder: &Path) -> Vec<String> {
     std::fs::read_dir(folder)
         .into_iter()

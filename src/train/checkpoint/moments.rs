@@ -1,8 +1,7 @@
 //! An optimizer's state as a burnpack file.
 //!
-//! Burn keeps states in a hash map and writes them in its order; here they are sorted by name, so that
-//! equal states are equal bytes. States belong to parameter ids: load the weights first, into a model
-//! whose ids come from its paths.
+//! Burn keeps states in a hash map and writes them in its order; here they are sorted by name, so that equal states
+//! give equal bytes. States are keyed by parameter id: load the weights first, into a model whose ids come from its paths.
 
 use super::legacy::{self, COLUMNS, ROWS};
 use crate::error::{Error, Result};
@@ -17,14 +16,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 
-/// Burn's name of the record that says the rank of a parameter.
+/// Burn's name of the record of a parameter's rank.
 const RANK: &str = "__rank";
 
-/// Writes the state of the optimizer of a model; `others` are the states of other ranks for values of theirs, by
-/// rank, which follow on those of the optimizer's.
+/// Writes the state of a model's optimizer; `others` holds the states of the other ranks for their values, in order of
+/// rank, which follow those of this optimizer.
 ///
 /// # Errors
-/// When the disk refuses.
+/// If the disk cannot be written.
 pub fn save<M: Module>(
     optimizer: &ModuleOptimizer,
     others: Vec<Vec<u8>>,
@@ -36,31 +35,31 @@ pub fn save<M: Module>(
         .map_err(|e| Error::run(format!("cannot write {}: {e}", path.display())))
 }
 
-/// The state of an optimizer, for other ranks.
+/// Serializes the state of an optimizer, for other ranks.
 ///
 /// # Errors
-/// A state that cannot be written down.
+/// If the state cannot be serialized.
 pub fn bytes(optimizer: &ModuleOptimizer) -> Result<Vec<u8>> {
     let bytes = optimizer.into_bytes();
     let bytes = bytes.map_err(|e| Error::run(format!("cannot write down the moments: {e}")))?;
     Ok(bytes.to_vec())
 }
 
-/// The values of a parameter whose moments a rank keeps.
+/// The part of a parameter's values whose moments a rank keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stretch {
-    /// None of them.
+    /// No values.
     Nothing,
-    /// All.
+    /// All values.
     Whole,
-    /// Some consecutive ones.
+    /// Some consecutive values.
     Part(Range<usize>),
 }
 
-/// The optimizer with the states of what is kept alone, by the ids of parameters. Those of a part are one row.
+/// Restricts the optimizer to the states that `keeps` selects by parameter id. Moments of a part are stored as one row.
 ///
 /// # Errors
-/// A state that cannot be read.
+/// If the state cannot be read.
 pub fn of_some(
     optimizer: ModuleOptimizer,
     keeps: &dyn Fn(u64) -> Stretch,
@@ -70,13 +69,13 @@ pub fn of_some(
         .map_err(|e| Error::run(format!("cannot divide the moments: {e}")))
 }
 
-/// Burn's name of the record that counts the steps of a parameter, and ours.
+/// Name of the record that counts the steps of a parameter, in Burn and here.
 const TIME: &str = "time";
 
-/// The optimizer with the counters of parameters set back by so many steps, by their ids.
+/// Sets the step counters of parameters back by the given numbers of steps, keyed by parameter id.
 ///
 /// # Errors
-/// A state that cannot be read.
+/// If the state cannot be read.
 pub fn set_back(optimizer: ModuleOptimizer, by: &BTreeMap<u64, u64>) -> Result<ModuleOptimizer> {
     let earlier = |name: &str, value: Scalar| {
         let id = name.strip_suffix(TIME)?.strip_suffix('.')?.parse().ok()?;
@@ -124,7 +123,7 @@ fn some(
     OptimizerRecord::from_bytes(bytes).map_err(|e| e.to_string())
 }
 
-/// Consecutive values of a tensor, as one row of as many dimensions.
+/// Extracts consecutive values of a tensor as one row with the same number of dimensions.
 fn part(tensor: Tensor, values: Range<usize>) -> Result<Tensor, String> {
     let (name, dtype, shape, id, bytes) = tensor.into_parts().map_err(|e| e.to_string())?;
     let mut row = vec![1; shape.num_dims()];
@@ -137,7 +136,7 @@ fn part(tensor: Tensor, values: Range<usize>) -> Result<Tensor, String> {
     Ok(Tensor::new(name, dtype, Shape::from(row), id, own))
 }
 
-/// Tensors of rising name, those of one name joined to one of the parameter's shape.
+/// Joins consecutive tensors with the same name into one of the parameter's shape; `tensors` must be sorted by name.
 fn joined<M: Module>(tensors: Vec<Tensor>, model: &M) -> Result<Vec<Tensor>, String> {
     let all = parameters::list(model).into_iter();
     let shapes: BTreeMap<u64, Vec<usize>> = all.map(|p| (p.id.val(), p.shape)).collect();
@@ -166,7 +165,7 @@ fn sorted<M: Module>(
     let bytes = optimizer.into_bytes().map_err(|e| e.to_string())?;
     let reader = Reader::from_bytes(bytes).map_err(|e| e.to_string())?;
     let (mut scalars, mut metadata) = (reader.scalars().clone(), reader.metadata().clone());
-    // The reader hands tensors out by rising name.
+    // The reader returns tensors sorted by name.
     let mut tensors = reader.into_tensors().map_err(|e| e.to_string())?;
     let alone = others.is_empty();
     for bytes in others {
@@ -177,11 +176,11 @@ fn sorted<M: Module>(
         tensors.extend(reader.into_tensors().map_err(|e| e.to_string())?);
     }
     if !alone {
-        // A stable sort: parts of one name stay in the order of ranks.
+        // A stable sort: parts with the same name stay in order of rank.
         tensors.sort_by(|a, b| a.name.cmp(&b.name));
         tensors = joined(tensors, model)?;
     }
-    // Burn's paths name the variants of enums, ours do not.
+    // Burn's paths contain the names of enum variants, ours do not.
     for Parameter { id, path, .. } in parameters::list(model) {
         if let Some(burns) = metadata.get_mut(&id.val().to_string()) {
             *burns = path;
@@ -197,10 +196,10 @@ fn sorted<M: Module>(
     Ok(writer)
 }
 
-/// Puts a file's state, of a checkpoint of this version, into an optimizer that was built for `model`.
+/// Loads a file's state, of a checkpoint of this format version, into an optimizer that was built for `model`.
 ///
 /// # Errors
-/// When the file cannot be read, or holds the state of another model or another kind of optimizer.
+/// If the file cannot be read, or holds the state of another model or another kind of optimizer.
 pub fn load<M: Module>(
     optimizer: ModuleOptimizer,
     model: &M,
@@ -221,7 +220,7 @@ pub fn load<M: Module>(
     let record = OptimizerRecord::from_bytes(bytes)
         .map_err(|e| refuse(format!("not an optimizer's state: {e}")))?;
     let optimizer = optimizer.load_record(record);
-    // Burn leaves out, without a word, what the optimizer cannot read.
+    // Burn silently skips records that the optimizer cannot read.
     let taken = optimizer
         .into_bytes()
         .and_then(|bytes| Ok(Reader::from_bytes(bytes)?))
@@ -232,7 +231,7 @@ pub fn load<M: Module>(
     }
 }
 
-/// Whether every tensor has as many bytes as its shape says.
+/// Checks that every tensor has as many bytes as its shape says.
 fn check_sizes(bytes: Bytes) -> Result<(), String> {
     let reader = Reader::from_bytes(bytes).map_err(|e| e.to_string())?;
     for tensor in reader.into_tensors().map_err(|e| e.to_string())? {
@@ -250,15 +249,15 @@ fn check_sizes(bytes: Bytes) -> Result<(), String> {
     Ok(())
 }
 
-/// The names of all tensors and scalars.
+/// Returns the names of all tensors and scalars.
 fn names(reader: &Reader) -> BTreeSet<String> {
     let tensors = reader.tensor_names().into_iter().map(str::to_string);
     tensors.chain(reader.scalars().keys().cloned()).collect()
 }
 
-/// Holds what a file has against the model, before Burn reads it: Burn takes the ids, ranks and shapes of a record for
-/// granted. Every state belongs to a parameter of the model by id and path, has its rank, and each of its tensors has the
-/// shape of the parameter, or that of the means of its rows and columns. The names of what is there, when all of it fits.
+/// Checks a file's content against the model before Burn reads it, since Burn trusts the ids, ranks and shapes of a
+/// record. Every state must belong to a parameter of the model by id and path and have its rank, and each of its
+/// tensors must have the shape of the parameter, or of its row or column means. Returns the names of all records.
 fn check<M: Module>(model: &M, reader: Reader) -> Result<BTreeSet<String>, String> {
     let known: BTreeMap<String, Parameter> = parameters::list(model)
         .into_iter()
@@ -274,7 +273,7 @@ fn check<M: Module>(model: &M, reader: Reader) -> Result<BTreeSet<String>, Strin
     let found = names(&reader);
     let scalars = reader.scalars().clone();
     let paths = reader.metadata().clone();
-    // The parameter and the leaf of a name.
+    // The parameter and the leaf of a record's name.
     let owner = |name: &str| {
         let (id, leaf) = name.split_once('.').unwrap_or((name, ""));
         let parameter = known.get(id).filter(|_| paths.contains_key(id));
@@ -328,7 +327,7 @@ fn check<M: Module>(model: &M, reader: Reader) -> Result<BTreeSet<String>, Strin
     }
 }
 
-/// The shape of a tensor of a parameter's state.
+/// Returns the expected shape of a tensor of a parameter's state.
 fn shape_of(leaf: &str, parameter: &[usize], factored: bool) -> Vec<usize> {
     if let Some(length) = soap::side_of(leaf).and_then(|at| parameter.get(at)) {
         return vec![*length; 2];

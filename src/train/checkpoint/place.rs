@@ -1,4 +1,4 @@
-//! The moves of a checkpoint's folder: into its place, under the links, and away when newer ones are enough.
+//! Moves of a checkpoint's folder: into place, under the links, and away once enough newer ones exist.
 
 use super::{BEST, LATEST, STATE, State, name, steps};
 use crate::error::{Error, Result};
@@ -10,8 +10,8 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Renames the finished folder into place. What is there goes aside first, as `NNNNNNNN.old`, from where
-/// [`clean`] brings it back if the process dies between the two.
+/// Renames the finished folder into place. An existing folder is first moved aside as `NNNNNNNN.old`, from where
+/// [`clean`](super::clean) restores it if the process dies between the two renames.
 pub(super) fn put(partial: &Path, place: &Path) -> Result<()> {
     let aside = place.with_extension("old");
     files::delete_folder(&aside)?;
@@ -22,7 +22,7 @@ pub(super) fn put(partial: &Path, place: &Path) -> Result<()> {
     files::delete_folder(&aside)
 }
 
-/// Points a link of the run folder at a step's checkpoint, or removes it, in one move.
+/// Points a link of the run folder at a step's checkpoint, or removes it, atomically.
 pub(super) fn link(root: &Path, link: &str, step: Option<u64>) -> Result<()> {
     let path = root.join(link);
     let Some(step) = step else {
@@ -32,15 +32,15 @@ pub(super) fn link(root: &Path, link: &str, step: Option<u64>) -> Result<()> {
     point(&fresh, step)
         .and_then(|()| std::fs::rename(&fresh, &path))
         .map_err(|error| {
-            // The error that is returned is the one that matters.
+            // The error that is returned matters more.
             let _ = std::fs::remove_file(&fresh);
             Error::io("write", &path)(error)
         })?;
     files::sync_folder(root)
 }
 
-/// The links that lead elsewhere than the newest checkpoint says, each with the step that it is to lead to: a process that
-/// died between the save and the links left them at earlier ones.
+/// Returns the links that do not lead where the newest checkpoint says, each with the step that it should lead to: a
+/// process that died between saving and moving the links left them at earlier steps.
 pub fn astray(root: &Path, newest: &State) -> Vec<(&'static str, u64)> {
     let is_there = |step: &u64| steps_of(root).join(name(*step)).is_dir();
     let best = newest.best.map(|best| best.step).filter(is_there);
@@ -56,33 +56,33 @@ pub fn astray(root: &Path, newest: &State) -> Vec<(&'static str, u64)> {
         .collect()
 }
 
-/// Moves those links to where they are to lead.
+/// Moves those links to where they should lead.
 ///
 /// # Errors
-/// The disk's.
+/// If the disk cannot be written.
 pub fn put_right(root: &Path, newest: &State) -> Result<()> {
     let mut astray = astray(root, newest).into_iter();
     astray.try_for_each(|(entry, step)| link(root, entry, Some(step)))
 }
 
-/// The name of a link that is not in its place yet.
+/// Temporary name of a link before it is renamed into place.
 fn fresh_of(root: &Path, link: &str) -> PathBuf {
     root.join(format!("{link}.tmp"))
 }
 
 /// Makes a link to a step's checkpoint under its temporary name.
 fn point(fresh: &Path, step: u64) -> std::io::Result<()> {
-    // A leftover of a process that died; if it cannot go, making the link says why.
+    // A leftover of a process that died; if it cannot be removed, creating the link reports why.
     let _ = std::fs::remove_file(fresh);
     symlink(&Path::new("steps").join(name(step)), fresh)
 }
 
-/// Puts the links of a run in the place of folders: a copy that follows links has made such folders, each with the files
-/// of one checkpoint. Killed on the way, the next call brings the folder back or finishes its deletion.
+/// Replaces folders by the links of a run: a copy that follows links has created such folders, each with the files of
+/// one checkpoint. If it is killed on the way, the next call restores the folder or finishes its deletion.
 ///
 /// # Errors
-/// A folder whose files are not those of one of the run's whole checkpoints: it may hold weights that are nowhere else.
-/// A disk that takes no symbolic links; the folder is then where it was.
+/// If a folder's files are not those of one of the run's complete checkpoints, since it may hold weights that exist
+/// nowhere else. If the disk does not support symbolic links; the folder is then where it was.
 pub fn restore_links(root: &Path) -> Result<()> {
     for entry in [LATEST, BEST] {
         recover(root, entry)?;
@@ -95,12 +95,12 @@ pub fn restore_links(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where a folder lies while a link takes its place. No leftover of a file or a link has such a name.
+/// Path of a folder while a link takes its place. No leftover of a file or a link has such a name.
 fn aside_of(root: &Path, link: &str) -> PathBuf {
     root.join(format!("{link}.replaced"))
 }
 
-/// Ends what a killed [`replace`] began: without a link its folder comes back, beside one it goes.
+/// Finishes what a killed [`replace`] began: the folder is restored if there is no link yet, and deleted if there is.
 fn recover(root: &Path, link: &str) -> Result<()> {
     let (path, aside) = (root.join(link), aside_of(root, link));
     if !is_folder(&aside) {
@@ -111,20 +111,20 @@ fn recover(root: &Path, link: &str) -> Result<()> {
             std::fs::rename(&aside, &path).map_err(Error::io("rename", &aside))
         }
         Err(e) => Err(Error::io("read", &path)(e)),
-        // The folder was compared before it went aside; a part of it may be deleted already.
+        // The folder was compared before it was moved aside; a part of it may already be deleted.
         Ok(found) if found.is_symlink() => files::delete_folder(&aside),
-        // A copy that followed the link has made a folder of it.
+        // A copy that followed the link has turned it into a folder.
         Ok(_) if copied(root, &aside).is_some() => files::delete_folder(&aside),
         Ok(_) => Err(no_copy(root, &aside)),
     }
 }
 
-/// Puts a link to a step's checkpoint in the place of a folder that equals it, and deletes the folder last.
+/// Replaces a folder by a link to the step's checkpoint that it equals, and deletes the folder last.
 fn replace(root: &Path, link: &str, step: u64) -> Result<()> {
     let (path, fresh, aside) = (root.join(link), fresh_of(root, link), aside_of(root, link));
     let put = || {
         std::fs::rename(&fresh, &path).inspect_err(|_| {
-            // If it cannot go back, the message names where it lies.
+            // If it cannot be moved back, the message names where it is.
             let _ = std::fs::rename(&aside, &path);
         })
     };
@@ -132,7 +132,7 @@ fn replace(root: &Path, link: &str, step: u64) -> Result<()> {
         .and_then(|()| std::fs::rename(&path, &aside))
         .and_then(|()| put())
         .map_err(|error| {
-            // The error that is returned is the one that matters.
+            // The error that is returned matters more.
             let _ = std::fs::remove_file(&fresh);
             let lies = if is_folder(&path) { &path } else { &aside };
             Error::run(format!(
@@ -151,7 +151,7 @@ fn is_folder(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.is_dir())
 }
 
-/// An error about a folder in the place of a link that cannot be deleted.
+/// Builds the error about a folder in place of a link that cannot be deleted.
 fn no_copy(root: &Path, folder: &Path) -> Error {
     Error::run(format!(
         "{} is a folder, and a run has a link to one of its checkpoints there; it equals no whole checkpoint in \
@@ -161,8 +161,8 @@ fn no_copy(root: &Path, folder: &Path) -> Error {
     ))
 }
 
-/// The newest step whose checkpoint is whole and has the files of this folder: the same manifest, and in the folder the
-/// files that it names, with their content, and no further ones.
+/// Returns the newest step whose checkpoint is complete and has the files of this folder: the manifests are equal, and
+/// the folder has exactly the files that the manifest names, with their content.
 fn copied(root: &Path, folder: &Path) -> Option<u64> {
     let sealed = std::fs::read(folder.join(manifest::NAME)).ok()?;
     let held = manifest::verify(folder).ok()?;
@@ -192,7 +192,7 @@ fn symlink(target: &Path, link: &Path) -> std::io::Result<()> {
     std::os::windows::fs::symlink_dir(target, link)
 }
 
-/// Whether the checkpoint of a step is there for a resumed run alone ([`State::interim`]); one that cannot be read is not.
+/// Returns whether the checkpoint of a step exists only for resuming ([`State::interim`]); `false` if it cannot be read.
 pub fn is_interim(root: &Path, step: u64) -> bool {
     let text = std::fs::read(steps_of(root).join(name(step)).join(STATE));
     let state = text
@@ -201,7 +201,7 @@ pub fn is_interim(root: &Path, step: u64) -> bool {
     state.is_some_and(|state: State| state.interim)
 }
 
-/// Deletes all but that of this step, the best, and the newest `keep_last` of those that were due.
+/// Deletes all checkpoints except the one of this step, the best one, and the newest `keep_last` of those that were due.
 pub(super) fn prune(root: &Path, step: u64, best: Option<u64>, keep_last: usize) -> Result<()> {
     let all = steps(root);
     let past = all.iter().copied().filter(|s| *s <= step);
@@ -209,7 +209,7 @@ pub(super) fn prune(root: &Path, step: u64, best: Option<u64>, keep_last: usize)
     let kept = &due[due.len().saturating_sub(keep_last.max(1))..];
     let stays = |s: u64| s == step || Some(s) == best || kept.contains(&s);
     for old in all.iter().filter(|s| !stays(**s)) {
-        // Half deleted, it must not look like a damaged checkpoint.
+        // A half-deleted folder must not look like a damaged checkpoint.
         let place = steps_of(root).join(name(*old));
         let doomed = place.with_extension("tmp");
         files::delete_folder(&doomed)?;

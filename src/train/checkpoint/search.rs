@@ -1,4 +1,4 @@
-//! The newest checkpoint of a run that is whole, and the newest one that the run can be resumed from.
+//! Searches for the newest complete checkpoint of a run, and the newest one that the run can be resumed from.
 
 use super::{Checkpoint, name, steps};
 use crate::error::{Error, Result};
@@ -6,33 +6,33 @@ use crate::train::journals;
 use crate::train::run_dir::steps_of;
 use std::path::Path;
 
-/// The newest checkpoint that is whole, and why newer ones are not.
+/// The newest complete checkpoint, and why newer ones were refused.
 #[derive(Debug, Default)]
 pub struct Search {
-    /// The newest whole one.
+    /// The newest complete checkpoint.
     pub found: Option<Checkpoint>,
-    /// The faults of those that are newer, newest first.
+    /// Faults of the newer checkpoints, newest first.
     pub refused: Vec<Error>,
 }
 
 impl Search {
-    /// The step of the one that was found; 0 when none was.
+    /// Returns the step of the checkpoint that was found; 0 if there is none.
     pub fn step(&self) -> u64 {
         self.found.as_ref().map_or(0, |found| found.state().step)
     }
 
-    /// The one that was found, where none was refused.
+    /// Returns the checkpoint that was found, if no newer one was refused.
     pub fn newest(&self) -> Option<&Checkpoint> {
         self.found.as_ref().filter(|_| self.refused.is_empty())
     }
 }
 
-/// Looks for the newest whole checkpoint of a run.
+/// Searches for the newest complete checkpoint of a run.
 pub fn newest_whole(root: &Path) -> Search {
     newest(root, |_| Ok(()))
 }
 
-/// [`newest_whole`] among those whose journal has all the lines that it had when they were written.
+/// [`newest_whole`] among the checkpoints whose journal still has all the lines that it had when they were written.
 pub fn newest_to_resume(root: &Path) -> Search {
     newest(root, |checkpoint| {
         journals::require_lines(root, checkpoint.state()).map_err(|error| {

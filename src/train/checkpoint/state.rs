@@ -1,14 +1,14 @@
-//! The bookkeeping of a run beside weights and moments.
+//! The bookkeeping of a run besides weights and moments.
 //!
-//! Order of the data, windows, dropout and learning rate are functions of the step, so the step number
-//! brings all of them back. The rest is bookkeeping that journal lines and decisions depend on; doubles
-//! are written as text that reads back to the same bits.
+//! Data order, windows, dropout and learning rate are functions of the step, so the step number restores all of them.
+//! The rest is bookkeeping that journal lines and decisions depend on; doubles are written as text that reads back to
+//! the same bits.
 
 use crate::one_table::is_usual;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where a run stands.
+/// Progress of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct State {
@@ -19,64 +19,64 @@ pub struct State {
     /// The best evaluation so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best: Option<Best>,
-    /// Evaluations since then.
+    /// Number of evaluations since then.
     pub evaluations_without_improvement: u64,
-    /// Whether the part of the validation split that evaluations read (`eval_batches`) is drawn at random. Runs of earlier
-    /// versions read its first batches, and continue with them.
+    /// Whether the part of the validation split that evaluations read (`eval_batches`) is drawn at random. Runs of
+    /// earlier versions read its first batches, and continue to do so.
     #[serde(skip_serializing_if = "is_usual")]
     pub drawn_part: bool,
-    /// Whether the evaluation of this step was broken off: it comes before the next step.
+    /// Whether the evaluation of this step was interrupted: it is repeated before the next step.
     pub evaluation_due: bool,
-    /// Whether no checkpoint was due at this step: it is there for a run that is resumed, and goes when the next one comes.
+    /// Whether no checkpoint was due at this step: it exists only for resuming, and is deleted after the next one.
     #[serde(skip_serializing_if = "is_usual")]
     pub interim: bool,
-    /// Sums of the journal line that is not written yet.
+    /// Sums for the journal line that is not written yet.
     pub window: Window,
-    /// Running mean of the loss, that spikes are measured by; the journal's, not the model's.
+    /// Running mean of the loss that spikes are measured against.
     #[serde(with = "exact_option", skip_serializing_if = "Option::is_none")]
     pub mean_loss: Option<f64>,
-    /// Steps left out because their loss was not a number or a spike.
+    /// Steps skipped because their loss was not finite or a spike.
     pub skipped_steps: u64,
-    /// Those left out since the last one that was taken.
+    /// Steps skipped since the last one that was taken.
     pub skipped_in_a_row: u64,
-    /// Length of metrics.jsonl.
+    /// Length of metrics.jsonl in bytes.
     pub journal_bytes: u64,
-    /// Length of samples.jsonl.
+    /// Length of samples.jsonl in bytes.
     pub samples_bytes: u64,
-    /// Length of diagnostics.jsonl.
+    /// Length of diagnostics.jsonl in bytes.
     #[serde(skip_serializing_if = "is_usual")]
     pub diagnostics_bytes: u64,
     /// Seconds spent so far, in all processes.
     #[serde(with = "exact")]
     pub elapsed_s: f64,
-    /// The keys of the experiment that may change on the way, as they were for the steps up to here, as TOML has them.
+    /// Values of the experiment's keys that may change during the run, as used for the steps so far, in TOML.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
-    /// The keys that changed on the way.
+    /// Keys that changed during the run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<KeyChange>,
 }
 
-/// A key of the experiment that has had another value since a step at which the run was resumed.
+/// A key of the experiment whose value changed when the run was resumed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct KeyChange {
     /// The last step with the old value.
     pub step: u64,
-    /// Dotted.
+    /// Dotted name of the key.
     pub key: String,
-    /// The value until then, as TOML has it; none for a key that was not there.
+    /// The value until then, in TOML; `None` for a key that was not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// The value since then.
+    /// The value since then; `None` for a key that is not set any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
 }
 
 impl State {
-    /// Takes the experiment's keys for the steps to come, and writes down those that differ from the ones until now.
-    /// The first step has nothing before it. Whether evaluations are compared by another value from here on: a best one of
-    /// those so far is then forgotten.
+    /// Sets the experiment's keys for the steps to come, and records those that differ from the earlier ones. Before
+    /// the first step there is nothing to compare. Returns whether evaluations are compared by another value from now
+    /// on, so that the best evaluation so far was forgotten.
     pub fn change_settings(&mut self, now: BTreeMap<String, String>) -> bool {
         let before = std::mem::replace(&mut self.settings, now);
         if self.step == 0 || before.is_empty() {
@@ -98,7 +98,8 @@ impl State {
         !alike && self.forget_best(step)
     }
 
-    /// Forgets the best evaluation where it is one of the steps until `step`, which later ones do not compare with. Whether it was.
+    /// Forgets the best evaluation if its step is at most `step`, since later ones are not comparable with it. Returns
+    /// whether it was forgotten.
     pub fn forget_best(&mut self, step: u64) -> bool {
         let forgotten = self.best.take_if(|best| best.step <= step).is_some();
         if forgotten {
@@ -108,7 +109,7 @@ impl State {
     }
 }
 
-/// The settings that say by which value evaluations are compared: the metric, and how much of the split they read for it.
+/// Returns the settings that determine how evaluations are compared: the metric, and how much of the split it is measured on.
 fn compared(settings: &BTreeMap<String, String>) -> [Option<&String>; 3] {
     let of = |key: &str| settings.get(key);
     let metric = of("train.best_by").filter(|metric| *metric != "\"loss\"");
@@ -121,9 +122,9 @@ fn compared(settings: &BTreeMap<String, String>) -> [Option<&String>; 3] {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Best {
-    /// Optimizer steps done then.
+    /// Optimizer steps done at that time.
     pub step: u64,
-    /// Its loss, over the items that all evaluations read.
+    /// Its loss, over the items that all evaluations read; or the value of the metric `best_by`, negated if higher is better.
     #[serde(with = "exact")]
     pub value: f64,
 }
@@ -132,7 +133,7 @@ pub struct Best {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Window {
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
     /// Σ loss × weight.
     #[serde(with = "exact")]
@@ -140,15 +141,15 @@ pub struct Window {
     /// Σ weight: scored tokens.
     #[serde(with = "exact")]
     pub weight: f64,
-    /// Σ norm of the gradient.
+    /// Σ gradient norm.
     #[serde(with = "exact")]
     pub grad_norm: f64,
-    /// Losses that layers added, by name.
+    /// Auxiliary losses of layers, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub added: BTreeMap<String, AddedSum>,
 }
 
-/// Sum of a loss that layers added.
+/// Sum of an auxiliary loss of layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AddedSum {

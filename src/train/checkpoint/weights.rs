@@ -1,7 +1,7 @@
-//! Weights as safetensors, keyed by dotted parameter path: a file that any tool of the field opens.
+//! Weights as safetensors, keyed by dotted parameter path: a file that common tools can open.
 //!
-//! Reading compares names, shapes and number formats exactly and lists everything that differs; [`format`](super::format)
-//! says how the files are laid out.
+//! Reading compares names, shapes and number formats exactly and lists all differences; [`format`](super::format)
+//! describes the layout of the files.
 
 use super::format::{self, Weights};
 use crate::digest::hex;
@@ -16,27 +16,27 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Differences that a message lists before it only counts them.
+/// Number of differences that a message lists before it only counts the rest.
 const LISTED: usize = 8;
 
 /// Writes the float and integer parameters of a module.
 ///
 /// # Errors
-/// When the disk refuses, and for number formats that the file format lacks (quantised weights).
+/// If the disk cannot be written, or the file format lacks a number format (quantised weights).
 pub fn save<M: Module>(model: &M, path: &Path) -> Result<()> {
     format::write(collect(model), path)
 }
 
-/// Puts a file's weights into a module of the same parameters.
+/// Loads a file's weights into a module with the same parameters.
 ///
 /// # Errors
-/// When the file cannot be read, is not safetensors, or does not fit: every parameter that is missing,
-/// unused, or of another shape or number format, or holds what is not a number, is named.
+/// If the file cannot be read, is not safetensors, or does not fit: the message names every parameter that is missing,
+/// unused, of another shape or number format, or not finite.
 pub fn load<M: Module>(model: M, path: &Path) -> Result<M> {
     load_without(model, path, Formats::Equal, |_| false)
 }
 
-/// [`load`] for a model that is used: what training alone needs may be in the file and not in the module.
+/// [`load`] for a model in use: parameters that only training needs may be in the file but not in the module.
 ///
 /// # Errors
 /// As [`load`].
@@ -44,25 +44,25 @@ pub fn load_to_use<M: Module>(model: M, path: &Path) -> Result<M> {
     load_without(model, path, Formats::Equal, only_trained)
 }
 
-/// [`load_to_use`] for a model that computes in another number format than the run that made the file: its numbers become
-/// those of the model.
+/// [`load_to_use`] for a model with another number format than the run that wrote the file: the values are converted to
+/// the model's format.
 ///
 /// # Errors
-/// As [`load`], but for float parameters of another number format; numbers beyond the range of the model's.
+/// As [`load`], except for float parameters of another number format; values beyond the range of the model's format.
 pub fn load_converted<M: Module>(model: M, path: &Path) -> Result<M> {
     load_without(model, path, Formats::Converted, only_trained)
 }
 
-/// Which number formats of float parameters are let in.
+/// Number formats of float parameters that are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Formats {
-    /// Those of the module's own parameters.
+    /// The formats of the module's parameters.
     Equal,
-    /// All, since their numbers are converted.
+    /// All formats; values are converted.
     Converted,
 }
 
-/// Puts weights into a module that does without some of a file's.
+/// Loads weights into a module that may lack the `spared` ones of the file.
 fn load_without<M: Module>(
     model: M,
     path: &Path,
@@ -95,10 +95,10 @@ fn load_without<M: Module>(
     failure.map_or(model, Err)
 }
 
-/// Every tensor of a file by its path, as `model` has it; the file may be another model's.
+/// Reads every tensor of a file by path, in the layout that `model` uses; the file may be another model's.
 ///
 /// # Errors
-/// When the file cannot be read or is not safetensors.
+/// If the file cannot be read or is not safetensors.
 pub fn read<M: Module>(path: &Path, model: &M) -> Result<BTreeMap<String, TensorData>> {
     let file = Weights::open(path, || linear::weights(model))?;
     let faults = file.not_finite()?;
@@ -110,16 +110,16 @@ pub fn read<M: Module>(path: &Path, model: &M) -> Result<BTreeMap<String, Tensor
     tensors.map(|(path, tensor)| Ok((path, tensor?))).collect()
 }
 
-/// Puts weights into a module by their paths, each converted to the number format of its parameter; parameters without one
-/// stay as they are. Shapes must fit.
+/// Sets weights of a module by path, each converted to the number format of its parameter; parameters without a value
+/// are unchanged. Shapes must fit.
 ///
 /// # Errors
-/// Weights beyond the range of that format: all of them, with the largest number of each.
+/// If weights are beyond the range of that format: the message lists all of them, with the largest value of each.
 pub fn fill<M: Module>(model: M, mut weights: BTreeMap<String, TensorData>) -> Result<M> {
     filled(model, |path: &str| weights.remove(path))
 }
 
-/// A module with the values that are given for its paths.
+/// Sets the parameters of a module to the values given for their paths.
 fn filled<M: Module>(model: M, values: impl FnMut(&str) -> Option<TensorData>) -> Result<M> {
     let mut filler = Filler {
         path: Dotted::default(),
@@ -145,7 +145,7 @@ fn filled<M: Module>(model: M, values: impl FnMut(&str) -> Option<TensorData>) -
     Err(Error::usage(message))
 }
 
-/// A number in digits where these are few.
+/// Formats a number in plain digits if it is below 10⁹, else in scientific notation.
 fn shown(number: f64) -> String {
     match number < 1e9 {
         true => format!("{number}"),
@@ -153,7 +153,7 @@ fn shown(number: f64) -> String {
     }
 }
 
-/// Numbers in another format; the largest of them where that format does not reach it.
+/// Converts values to another format; `Err` with the largest absolute value if it overflows that format.
 pub(in crate::train) fn converted(
     data: TensorData,
     dtype: DType,
@@ -167,7 +167,7 @@ pub(in crate::train) fn converted(
     if finite { Ok(data) } else { Err(largest) }
 }
 
-/// SHA-256 over the parameters in the order of their paths: path, number format, shape and bytes of each.
+/// Computes the SHA-256 over the parameters sorted by path: path, number format, shape and bytes of each.
 pub fn weights_hash<M: Module>(model: &M) -> String {
     let mut tensors = collect(model);
     tensors.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -180,7 +180,7 @@ pub fn weights_hash<M: Module>(model: &M) -> String {
     hex(&hash.finalize())
 }
 
-/// The parameters by their paths.
+/// Lists the parameters with their paths.
 fn collect<M: Module>(model: &M) -> Vec<(String, TensorData)> {
     let mut collector = Collector::default();
     model.visit(&mut collector);
@@ -213,7 +213,7 @@ impl ModuleVisitor for Collector {
     }
 }
 
-/// Holds what a module expects against what a file has.
+/// Compares the parameters that a module expects with a file's.
 struct Checker<'a> {
     path: Dotted,
     file: &'a Weights<'a>,
@@ -264,7 +264,7 @@ impl ModuleVisitor for Checker<'_> {
     }
 }
 
-/// The number format of a parameter as files have it. Weights that were never drawn are not drawn only to be replaced.
+/// Returns the number format of a parameter as files have it. Uninitialised weights are not drawn just to be replaced.
 fn format_of<const D: usize>(param: &Param<Tensor<D>>) -> DType {
     let dtype = if param.is_initialized() {
         param.val().dtype()
@@ -277,11 +277,12 @@ fn format_of<const D: usize>(param: &Param<Tensor<D>>) -> DType {
     }
 }
 
-/// Replaces parameters by those that are given for their paths, which were found to fit, in the parameters' number formats.
+/// Replaces parameters by the values given for their paths, which were found to fit, converted to the parameters'
+/// number formats.
 struct Filler<F> {
     path: Dotted,
     values: F,
-    /// Parameters whose format does not reach their values: the largest of these, and the format.
+    /// Parameters whose values overflow their format: path, largest absolute value, and format.
     beyond: Vec<(String, f64, DType)>,
 }
 
@@ -328,7 +329,7 @@ fn misfit(path: &Path, faults: &[String]) -> Error {
     Error::run(format!("{path} does not fit the model: {}", listed(faults)))
 }
 
-/// The first of several things, and how many more there are.
+/// Lists the first of several faults, and counts the rest.
 fn listed(all: &[String]) -> String {
     let mut text = all[..all.len().min(LISTED)].join("; ");
     if all.len() > LISTED {

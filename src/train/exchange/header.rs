@@ -1,4 +1,4 @@
-//! The sums of a rank's part of a step, or of an evaluation's batch, as bytes that keep every bit.
+//! The outputs of a rank's part of a step, or of an evaluation batch, as bytes that keep every bit.
 
 use crate::device;
 use crate::error::{Error, Result};
@@ -11,18 +11,19 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// What a rank says of its part of a step.
+/// What a rank reports about its part of a step.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Header {
-    /// Whether it has left the step because it was asked to stop.
+    /// Whether the rank abandoned the step because it was asked to stop.
     pub left: bool,
-    /// For each parameter, `1` where it has a gradient.
+    /// One character per parameter: `1` if it has a gradient.
     pub present: String,
-    /// None of no micro-batch.
+    /// Outputs; `None` if the rank has no micro-batch.
     sums: Option<Sums>,
 }
 
-/// A [`StepOutput`] without what stays with its rank. Doubles as their bits, which JSON's decimals need not keep.
+/// A [`StepOutput`] without the fields that stay with its rank. Doubles are sent as bits, which JSON's decimals may not
+/// preserve.
 #[derive(Debug, Serialize, Deserialize)]
 struct Sums {
     loss: [u64; 2],
@@ -32,7 +33,7 @@ struct Sums {
     joint: Vec<(String, u64)>,
     no_perplexity: bool,
     predictions: Option<Predictions>,
-    /// The bits of the numbers that a task keeps of a step, and of how many were added.
+    /// Bits of the sums that a task keeps of a step, and of their count.
     kept: Option<(Vec<u32>, u64)>,
 }
 
@@ -65,18 +66,18 @@ impl Header {
     }
 }
 
-/// The numbers of some outputs, for the other ranks.
+/// Serializes outputs for the other ranks.
 ///
 /// # Errors
-/// Numbers that cannot be written down.
+/// If they cannot be serialized.
 pub fn to_bytes(outputs: &[StepOutput]) -> Result<Vec<u8>> {
     bytes(&outputs.iter().map(Sums::of).collect::<Vec<_>>())
 }
 
-/// The numbers that a rank sent.
+/// Reads the outputs that another rank sent.
 ///
 /// # Errors
-/// Other bytes than those of [`to_bytes`].
+/// If the bytes are not from [`to_bytes`].
 pub fn from_bytes(bytes: &[u8]) -> Result<Vec<StepOutput>> {
     let sums: Vec<Sums> = read(bytes)?;
     Ok(sums.into_iter().map(Sums::output).collect())
@@ -144,7 +145,7 @@ impl Sums {
     }
 }
 
-/// The name of a metric as a value of the program's. Each name is kept once; a task has a handful.
+/// Returns a metric's name as a static string. Each name is leaked once; a task has only a few.
 fn known(name: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,13 +1,14 @@
-//! The step of a run of several processes: each sums a subtree of the micro-batches, and the subtrees are added in the
-//! tree that one process adds them in ([`gradients::shares`]).
+//! The training step of several processes: each sums a subtree of the micro-batches, and the subtrees are added in the
+//! same tree as in one process ([`gradients::shares`]).
 //!
-//! A rank reads its own examples; widths and counts of the whole step are joined before it begins ([`batches`]). After the
-//! passes the ranks exchange the sums of their losses and which parameters have gradients (`header`), then the gradients,
-//! bucket by bucket: each rank gets one chunk of the bucket from all others, adds the ranks' chunks as the upper part of
-//! the tree, and hands the sum to all. A rank sends and receives 2 (N − 1)/N of the gradients' bytes, as much as a ring
-//! all-reduce does (Rabenseifner 2004, section 4). The engine adds nothing, so the bits are those of one process.
+//! A rank reads its own examples; padded widths and counts of the whole step are joined before it begins ([`batches`]).
+//! After the forward and backward passes the ranks exchange the sums of their losses and which parameters have
+//! gradients (`header`), then the gradients, bucket by bucket: each rank gets one chunk of the bucket from all others,
+//! adds the ranks' chunks as the upper part of the tree, and sends the sum to all. A rank sends and receives
+//! 2 (N − 1)/N of the gradients' bytes, as much as in a ring all-reduce (Rabenseifner 2004, section 4). The
+//! communication layer adds nothing itself, so the result equals that of one process bit for bit.
 //!
-//! The norm, the clipping and the update are computed by every rank from the same bits.
+//! Every rank computes the norm, the clipping and the update from the same bits.
 
 mod header;
 
@@ -26,13 +27,13 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 use header::Header;
 pub use header::{from_bytes, to_bytes};
 
-/// Bytes of gradients that are exchanged at once: the buffers of an exchange are three times as large.
+/// Bytes of gradients that are exchanged at once; the buffers of an exchange are three times as large.
 const BUCKET: usize = 1 << 25;
 
-/// The micro-batches of this rank, filled up and counted as those of the whole step.
+/// Returns the micro-batches of this rank, padded and counted as those of the whole step.
 ///
 /// # Errors
-/// A rank that has failed, or could not read its examples.
+/// If a rank has failed, or could not read its examples.
 pub fn batches(share: Share, ranks: &Ranks) -> Result<Vec<Batch>> {
     if !ranks.are_many() {
         return Ok(share.alone());
@@ -43,11 +44,11 @@ pub fn batches(share: Share, ranks: &Ranks) -> Result<Vec<Batch>> {
     Ok(share.of(step.unwrap_or_else(|| Ok(Extent::default()))?))
 }
 
-/// The gradient of a step whose micro-batches are spread over ranks: `mine` are those of this one, and `state` that of
-/// their rows.
+/// Computes the gradient of a step whose micro-batches are spread over ranks: `mine` are those of this rank, and
+/// `state` is the state of their rows.
 ///
 /// # Errors
-/// Outside: a rank that has failed, or computes other bits. Inside: a rank has left the step.
+/// Outer result: a rank has failed, or computes other bits. Inner result: a rank has abandoned the step.
 pub fn accumulate<M: Trained>(
     model: &M,
     mine: Vec<Batch>,
@@ -99,10 +100,10 @@ pub fn accumulate<M: Trained>(
     }))
 }
 
-/// An error when the ranks have computed different bits of one number, which processors of different kinds do.
+/// Fails if the ranks have computed different bits of one number, as happens with different kinds of processors.
 ///
 /// # Errors
-/// With the rank that differs from the first.
+/// If they differ; the message names the rank that differs from the first.
 pub fn require_same(ranks: &Ranks, value: f64, what: &str) -> Result<()> {
     if !ranks.are_many() {
         return Ok(());
@@ -128,7 +129,7 @@ struct Piece {
     id: ParamId,
     shape: Vec<usize>,
     dtype: DType,
-    /// Empty where no rank has a gradient.
+    /// Empty if no rank has a gradient.
     bytes: Vec<u8>,
     present: bool,
 }
@@ -152,13 +153,13 @@ impl Pieces {
         })
     }
 
-    /// For each parameter, whether this rank has a gradient.
+    /// Returns one character per parameter: `1` if this rank has a gradient.
     fn present(&self) -> String {
         let mark = |piece: &Piece| if piece.present { '1' } else { '0' };
         self.all.iter().map(mark).collect()
     }
 
-    /// Makes room for the gradients that some other rank has: −0, which changes no bit of what is added to it.
+    /// Fills the gradients that only other ranks have with −0, which changes no bit of the values that are added to it.
     fn keep(&mut self, all: &[Header]) -> Result<()> {
         if let Some(rank) = all.iter().position(|h| h.present.len() != self.all.len()) {
             return Err(Error::run(format!("rank {rank} trains another model")));
@@ -176,7 +177,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// Replaces every gradient by the sum of those of all ranks.
+    /// Replaces every gradient by its sum over all ranks.
     fn sum(&mut self, ranks: &Ranks) -> Result<()> {
         let mut dtypes: Vec<DType> = Vec::new();
         for piece in &self.all {
@@ -212,7 +213,7 @@ fn sum_in_place(
 ) -> Result<()> {
     let (mut piece, mut at) = (0, 0);
     loop {
-        // The parts of a bucket: piece, from, to.
+        // Parts of a bucket: piece, from, to.
         let (mut parts, mut bucket) = (Vec::new(), Vec::new());
         while piece < stream.len() && bucket.len() < BUCKET {
             let to = stream[piece].len().min(at + BUCKET - bucket.len());
@@ -236,7 +237,7 @@ fn sum_in_place(
     }
 }
 
-/// The sum of the buckets of all ranks.
+/// Sums the buckets of all ranks.
 fn sum(bucket: &[u8], dtype: DType, device: &Device, ranks: &Ranks) -> Result<Vec<u8>> {
     let (size, count) = (dtype.size(), ranks.count());
     let values = bucket.len() / size;

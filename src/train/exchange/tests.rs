@@ -1,4 +1,4 @@
-//! Sums over ranks hold the bits of the tree that one process adds in, whatever is missing of them.
+//! Sums over ranks have the bits of the tree that one process adds in, even if some ranks lack gradients.
 
 use super::{BUCKET, from_bytes, sum_in_place, to_bytes};
 use crate::collective::local::on_all;
@@ -12,7 +12,7 @@ use crate::task::StepOutput;
 use crate::train::gradients::tree_sum;
 use burn::tensor::{DType, Device};
 
-/// What each rank has after the sum; `own` are the streams of each.
+/// Returns the streams of each rank after the sum; `own` holds those before it.
 fn summed(own: &[Vec<Vec<u8>>], dtype: DType) -> Vec<Vec<Vec<u8>>> {
     let ended = on_all(own.len(), |ranks| {
         let mut own = own[ranks.rank()].clone();
@@ -39,7 +39,7 @@ fn bytes(values: &[f32]) -> Vec<u8> {
 
 #[test]
 fn sums_are_those_of_the_tree_over_ranks() {
-    // Pieces shorter than there are ranks, none at all, and one that no bucket holds.
+    // Pieces shorter than the number of ranks, an empty one, and one larger than a bucket.
     for lengths in [vec![1, 0, 3], vec![1000, 7], vec![BUCKET / 4 + 5, 3]] {
         for count in [2, 4] {
             let all: Vec<Vec<Vec<f32>>> = (0..count).map(|rank| numbers(rank, &lengths)).collect();
@@ -60,7 +60,7 @@ fn sums_are_those_of_the_tree_over_ranks() {
     }
 }
 
-/// What stands for a gradient that a rank has not changes no bit, not even that of a zero's sign.
+/// The filler for a gradient that a rank lacks changes no bit, not even the sign of a zero.
 #[test]
 fn nothing_is_negative_zero() {
     let own = [-0.0_f32, 0.0, 1e-42, f32::MAX];
@@ -70,7 +70,7 @@ fn nothing_is_negative_zero() {
     assert_eq!(found[1][0], bytes(&own));
 }
 
-/// What metrics of a whole split are made of comes through to another rank.
+/// The predictions behind metrics of a whole split reach other ranks unchanged.
 #[test]
 fn predictions_of_all_kinds_are_exchanged() {
     let names = || ["O", "B-X"].map(String::from).to_vec();

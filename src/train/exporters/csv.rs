@@ -1,7 +1,7 @@
-//! `metrics.csv`: what the journals say, a number a row: `step,split,metric,value`.
+//! `metrics.csv`: the content of the journals, one number per row: `step,split,metric,value`.
 //!
-//! Diagnostics are measured in training and stand there, as `gradient_norm/blocks.0`. `NaN` is a number that was not
-//! finite.
+//! Diagnostics are measured in training and have the split `train`, with names like `gradient_norm/blocks.0`. `NaN` is
+//! a number that was not finite.
 
 use super::{Entry, Exporter};
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// An empty table in a run folder, in the place of one that is there.
+    /// Creates an empty table in a run folder, replacing an existing one.
     pub(super) fn create(root: &Path) -> Result<Self> {
         let path = root.join(run_dir::CSV);
         let file = links::open_own(&path)?;

@@ -1,14 +1,14 @@
 //! TensorBoard's event file: scalars `train/loss`, `valid/loss`, `gradient_norm/blocks.0` by step.
 //!
-//! A file is a row of records, as TFRecord has them: the length in 8 bytes, its masked CRC-32C, the data, its masked
-//! CRC-32C. The data of each is a protocol buffer `Event` (tensorflow/core/util/event.proto): wall time, step and one
-//! of: the file's version, the start of a session, a summary of scalars. These few fields are encoded here: the crates
-//! that write event files were last released in 2022, and bring a code generator's output for all of TensorBoard.
+//! A file is a sequence of records in TFRecord format: the length in 8 bytes, its masked CRC-32C, the data, its masked
+//! CRC-32C. The data of each record is a protocol buffer `Event` (tensorflow/core/util/event.proto): wall time, step
+//! and one of: the file's version, the start of a session, a summary of scalars. These few fields are encoded here: the
+//! crates that write event files were last released in 2022, and bring a code generator's output for all of TensorBoard.
 //!
-//! A resumed run begins a new file from its journals and empties the old one. The new file opens with the start
-//! of a session at step 0, at which a TensorBoard that is running forgets what it read of the old one; that one stays,
-//! empty, until the next time, since a reader that finds its file gone never looks for another. Wall times are those
-//! of an uninterrupted run that is here now.
+//! A resumed run begins a new file from its journals and empties the old one. The new file opens with the start of a
+//! session at step 0, which makes a running TensorBoard discard what it read of the old one. The old file stays, empty,
+//! until the next time, since a reader whose file disappears never looks for another. Wall times are those of an
+//! uninterrupted run that is at this point now.
 
 use super::{Entry, Exporter};
 use crate::error::{Error, Result};
@@ -18,18 +18,18 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The content of a record beside its time and step.
+/// The content of a record besides its time and step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
-    /// The format; the first record of a file.
+    /// Version of the format; the first record of a file.
     Version,
-    /// A session starts; what was said before of this step and later ones is void.
+    /// A session starts; everything recorded before for this step and later ones is void.
     Start,
     /// Values by tag.
     Scalars(Vec<(String, f32)>),
 }
 
-/// A record as it stands in the file; `wall_time` in seconds since 1970.
+/// Encodes a record as it is stored in the file; `wall_time` is in seconds since 1970.
 pub fn record(wall_time: f64, step: u64, what: &What) -> Vec<u8> {
     let event = event(wall_time, step, what);
     let length = (event.len() as u64).to_le_bytes();
@@ -40,20 +40,20 @@ pub fn record(wall_time: f64, step: u64, what: &What) -> Vec<u8> {
     record
 }
 
-/// A checksum that may itself stand in data that is summed (TFRecord's rule).
+/// Computes TFRecord's masked checksum, which may itself be stored in checksummed data.
 fn masked_crc(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)
         .rotate_right(15)
         .wrapping_add(0xa282_ead8)
 }
 
-/// Numbers of the fields of the messages, and how their values are laid out.
+/// Field numbers of the messages, combined with the wire types of their values.
 mod field {
-    /// A number in 7 bits a byte.
+    /// Integer with 7 bits per byte.
     const VARINT: u64 = 0;
     /// 8 bytes.
     const FIXED64: u64 = 1;
-    /// A length and so many bytes.
+    /// A length followed by that many bytes.
     const BYTES: u64 = 2;
     /// 4 bytes.
     const FIXED32: u64 = 5;
@@ -77,7 +77,7 @@ fn event(wall_time: f64, step: u64, what: &What) -> Vec<u8> {
     varint(&mut event, field::EVENT_WALL_TIME);
     event.extend(wall_time.to_le_bytes());
     if step > 0 {
-        // Protocol buffers leave zeros out.
+        // Protocol buffers omit zeros.
         varint(&mut event, field::EVENT_STEP);
         varint(&mut event, step);
     }
@@ -122,13 +122,13 @@ fn bytes(out: &mut Vec<u8>, field: u64, value: &[u8]) {
 pub(super) struct EventFile {
     path: PathBuf,
     file: BufWriter<File>,
-    /// When the training began, had it never been interrupted.
+    /// Time at which training would have begun, had it never been interrupted, in seconds since 1970.
     began: f64,
     elapsed_s: f64,
 }
 
 impl EventFile {
-    /// A new file in a run folder, in the place of the one that is there; `elapsed_s` seconds of training lie behind.
+    /// Creates a new file in a run folder, retiring the existing one; `elapsed_s` is the seconds of training so far.
     pub(super) fn create(root: &Path, elapsed_s: f64) -> Result<Self> {
         for old in run_dir::events_of(root)? {
             retire(&old)?;
@@ -157,7 +157,7 @@ impl EventFile {
     }
 }
 
-/// Empties a file that a reader may have open; one that is empty already goes.
+/// Empties a file that a reader may have open, or deletes it if it is already empty.
 fn retire(path: &Path) -> Result<()> {
     let file = links::open_own(path)?;
     if file.metadata().map_err(Error::io("read", path))?.len() == 0 {
@@ -168,7 +168,7 @@ fn retire(path: &Path) -> Result<()> {
 
 impl Exporter for EventFile {
     fn write(&mut self, entry: &Entry) -> Result<()> {
-        // A line without a time, of diagnostics, is as old as the one before it.
+        // A line without a time (of diagnostics) takes the time of the one before it.
         self.elapsed_s = entry.elapsed_s.unwrap_or(self.elapsed_s);
         let tag = |name: &String| match &entry.split {
             Some(split) => format!("{split}/{name}"),

@@ -1,8 +1,7 @@
 //! Copies of a run's journals in formats that other programs read: a CSV file, a TensorBoard event file.
 //!
-//! A copy is a function of the journals alone. When a run is resumed, the journals are cut to its checkpoint and the
-//! copies are made anew from what is left of them; so a copy never shows a step twice, and one that is asked for
-//! late has the whole run.
+//! A copy depends only on the journals. When a run is resumed, the journals are cut to its checkpoint and the copies
+//! are recreated from the rest; so a copy never shows a step twice, and a copy that is enabled late covers the whole run.
 
 mod csv;
 pub mod events;
@@ -15,13 +14,13 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
-/// `[journal]`: which copies a run keeps of what it writes down.
+/// `[journal]`: which copies of its journals a run keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JournalConfig {
-    /// An event file in the run folder, for `tensorboard --logdir`.
+    /// Whether to write an event file in the run folder, for `tensorboard --logdir`.
     pub tensorboard: bool,
-    /// `metrics.csv`: step, split, metric and value a row.
+    /// Whether to write `metrics.csv`: step, split, metric and value per row.
     pub csv: bool,
 }
 
@@ -32,17 +31,16 @@ pub struct Entry {
     pub step: u64,
     /// `train`, `valid` or `test`; `None` for diagnostics.
     pub split: Option<String>,
-    /// Seconds of training until then, where the line says so.
+    /// Seconds of training until then, if the line has them.
     pub elapsed_s: Option<f64>,
-    /// Numbers by name; NaN where one was not finite.
+    /// Numbers by name; NaN if one was not finite.
     pub values: Vec<(String, f64)>,
 }
 
 impl Entry {
-    /// The entry of a line of `metrics.jsonl`, or of `diagnostics.jsonl`, whose objects become `norm/part`.
+    /// Parses a line of `metrics.jsonl`, or of `diagnostics.jsonl`, whose objects become `norm/part`.
     ///
-    /// Lines are read back as text also when they were just written: a copy that is made anew then has the very
-    /// same numbers.
+    /// Lines are parsed from text even if they were just written, so that a recreated copy has exactly the same numbers.
     pub fn of_line(text: &str) -> Option<Self> {
         let object: Map<String, Value> = serde_json::from_str(text).ok()?;
         let mut values = Vec::new();
@@ -66,7 +64,7 @@ impl Entry {
     }
 }
 
-/// A number of a journal, in which `null` stands for one that is not finite.
+/// Reads a number of a journal, in which `null` stands for one that is not finite.
 fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Null => Some(f64::NAN),
@@ -76,9 +74,9 @@ fn number(value: &Value) -> Option<f64> {
 
 /// A file that receives every entry of the journals.
 trait Exporter: Send {
-    /// Takes an entry; it may stay in memory.
+    /// Takes an entry, which may be buffered.
     fn write(&mut self, entry: &Entry) -> Result<()>;
-    /// Brings what was taken to the file.
+    /// Writes buffered entries to the file.
     fn flush(&mut self) -> Result<()>;
 }
 
@@ -86,10 +84,10 @@ trait Exporter: Send {
 pub struct Exporters(Vec<Box<dyn Exporter>>);
 
 impl Exporters {
-    /// Makes the copies in the run folder `root` from its journals; `elapsed_s` seconds of training lie behind.
+    /// Creates the copies in the run folder `root` from its journals; `elapsed_s` is the seconds of training so far.
     ///
     /// # Errors
-    /// Journals that cannot be read, copies that cannot be written.
+    /// If journals cannot be read or copies cannot be written.
     pub fn open(root: &Path, config: JournalConfig, elapsed_s: f64) -> Result<Self> {
         let mut all: Vec<Box<dyn Exporter>> = Vec::new();
         if config.csv {
@@ -108,7 +106,7 @@ impl Exporters {
     /// Exports a line that was just written.
     ///
     /// # Errors
-    /// Copies that cannot be written.
+    /// If copies cannot be written.
     pub fn follow(&mut self, line: &Value) -> Result<()> {
         if self.0.is_empty() {
             return Ok(());
@@ -123,7 +121,7 @@ impl Exporters {
         Ok(())
     }
 
-    /// Takes what the journals hold already, in the order in which it was written: a step's diagnostics come
+    /// Exports the existing lines of the journals, in the order in which they were written: a step's diagnostics come
     /// before its metrics.
     fn replay(&mut self, root: &Path) -> Result<()> {
         let mut diagnostics = entries(&root.join(super::run_dir::DIAGNOSTICS))?.peekable();
@@ -149,7 +147,7 @@ impl Exporters {
     }
 }
 
-/// The entries of a journal; none when there is no such file.
+/// Reads the entries of a journal; none if there is no such file.
 fn entries(path: &Path) -> Result<Box<dyn Iterator<Item = Result<Entry>>>> {
     let file = match File::open(path) {
         Ok(file) => file,

@@ -1,47 +1,46 @@
-//! Adafactor (Shazeer and Stern 2018, algorithms 4 and 5): second moments of a matrix as the product of
-//! its rows' and its columns'.
+//! Adafactor (Shazeer and Stern 2018, algorithms 4 and 5): the second moments of a matrix are approximated by the
+//! product of row and column moments.
 //!
 //! ```text
 //! R ← β̂R + (1 − β̂)·mean_cols(g² + ε₁),   C ← β̂C + (1 − β̂)·mean_rows(g² + ε₁),   β̂ = 1 − t^decay_rate
 //! u = g/√(RC/mean(R)),   u ← u/max(1, RMS(u)/d),   θ ← (1 − ηλ)θ − ρ·max(ε₂, RMS(θ))·u,   ρ = min(η, 1/√t)
 //! ```
 //!
-//! The paper's form, with ε₁ = 10⁻³⁰ inside the average; PyTorch instead clamps the product at the
-//! machine's epsilon, which swallows gradients below 3·10⁻⁴.
+//! This is the paper's form, with ε₁ = 10⁻³⁰ inside the average; PyTorch instead clamps the product at the machine
+//! epsilon, which swallows gradients below 3·10⁻⁴.
 
 use super::groups::{Common, Decay, GroupConfig};
 use burn::optim::{Adafactor, AdafactorConfig as BurnAdafactor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Adam's second moment in little memory.
+/// Adam with factored second moments, in little memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdafactorConfig {
-    /// η above, which the schedule multiplies.
+    /// η: the learning rate that the schedule scales.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
-    /// Exponent of the moments' decay; negative. Source: Shazeer and Stern 2018, algorithm 4.
+    /// Exponent of the decay of the second moments; negative. Source: Shazeer and Stern 2018, algorithm 4.
     pub decay_rate: f64,
-    /// ε₁ above. Source: Shazeer and Stern 2018, algorithm 4.
+    /// ε₁: added to squared gradients. Source: Shazeer and Stern 2018, algorithm 4.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub eps: f64,
-    /// ε₂ above: the least scale of a parameter. Source: Shazeer and Stern 2018, algorithm 4.
+    /// ε₂: the minimum scale of a parameter. Source: Shazeer and Stern 2018, algorithm 4.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub min_scale: f64,
-    /// d above: the largest root mean square of an update. Source: Shazeer and Stern 2018, algorithm 4.
+    /// d: the maximum root mean square of an update. Source: Shazeer and Stern 2018, algorithm 4.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub clip_threshold: f64,
     /// Whether ρ is capped at 1/√t. Source: Shazeer and Stern 2018, algorithm 4.
     pub relative_step: bool,
-    /// Whether a step is in proportion to the parameter's root mean square.
-    /// Source: Shazeer and Stern 2018, algorithm 4.
+    /// Whether a step is scaled by the parameter's root mean square. Source: Shazeer and Stern 2018, algorithm 4.
     pub scale_parameter: bool,
-    /// λ above.
+    /// Weight decay λ.
     pub weight_decay: f64,
-    /// Which parameters are decayed.
+    /// Which parameters have weight decay.
     pub decay: Decay,
-    /// Parameters with another learning rate or decay.
+    /// Parameters with another learning rate or weight decay.
     pub groups: Vec<GroupConfig>,
 }
 

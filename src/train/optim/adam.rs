@@ -6,7 +6,7 @@
 //! θ ← θ − η/(1 − β₁ᵗ) · m / (√v/√(1 − β₂ᵗ) + ε)
 //! ```
 //!
-//! Our own step, not Burn's: coefficients and bias corrections are doubles (1 − 0.999 in single
+//! This is a separate implementation, not Burn's: coefficients and bias corrections are doubles (1 − 0.999 in single
 //! precision is off by 10⁻⁵), and moments of half-precision weights are kept in single precision.
 
 use super::cautious::CautiousAdamw;
@@ -26,23 +26,23 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdamwConfig {
-    /// The learning rate that the schedule multiplies.
+    /// Learning rate, which the schedule scales.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
-    /// Decays of the first and the second moment. Source: Kingma and Ba 2015, algorithm 1.
+    /// Decay rates of the first and the second moment. Source: Kingma and Ba 2015, algorithm 1.
     pub betas: [f64; 2],
-    /// Added to the root of the second moment. Source: Kingma and Ba 2015, algorithm 1.
+    /// ε: added to the square root of the second moment. Source: Kingma and Ba 2015, algorithm 1.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub eps: f64,
-    /// λ above. Source: Loshchilov and Hutter 2019, algorithm 2.
+    /// Weight decay λ. Source: Loshchilov and Hutter 2019, algorithm 2.
     pub weight_decay: f64,
-    /// Whether a step moves the values alone at which it agrees with the gradient, and these further. Source: Liang et al. 2024,
-    /// algorithm 1.
+    /// Whether a step updates only the values where it agrees with the gradient's sign, and these by more. Source:
+    /// Liang et al. 2024, algorithm 1.
     #[serde(skip_serializing_if = "is_usual")]
     pub cautious: bool,
-    /// Which parameters are decayed.
+    /// Which parameters have weight decay.
     pub decay: Decay,
-    /// Parameters with another learning rate or decay.
+    /// Parameters with another learning rate or weight decay.
     pub groups: Vec<GroupConfig>,
 }
 
@@ -87,19 +87,19 @@ impl AdamwConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdamConfig {
-    /// The learning rate that the schedule multiplies.
+    /// Learning rate, which the schedule scales.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
-    /// Decays of the first and the second moment. Source: Kingma and Ba 2015, algorithm 1.
+    /// Decay rates of the first and the second moment. Source: Kingma and Ba 2015, algorithm 1.
     pub betas: [f64; 2],
-    /// Added to the root of the second moment. Source: Kingma and Ba 2015, algorithm 1.
+    /// ε: added to the square root of the second moment. Source: Kingma and Ba 2015, algorithm 1.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub eps: f64,
-    /// λ above.
+    /// Weight λ of the L2 penalty.
     pub weight_decay: f64,
-    /// Which parameters are decayed.
+    /// Which parameters have weight decay.
     pub decay: Decay,
-    /// Parameters with another learning rate or decay.
+    /// Parameters with another learning rate or weight decay.
     pub groups: Vec<GroupConfig>,
 }
 
@@ -152,7 +152,7 @@ pub struct AdamState<const D: usize> {
 }
 
 impl Adam {
-    /// The step `time`, which is 1 at first, and those behind it.
+    /// Returns the arguments of step `time`, which is 1 at first, and of the steps after it.
     fn timed(&self, lr: LearningRate, time: u64) -> Timed<AdamwArgs> {
         let [beta_1, beta_2] = self.betas;
         let (eps, decays) = (self.eps, self.decoupled);
@@ -167,7 +167,7 @@ impl Adam {
         })
     }
 
-    /// A step, decided on by the host or by the device.
+    /// Takes a step, which the host or the device has decided on.
     pub(super) fn moved<const D: usize>(
         &self,
         lr: LearningRate,
@@ -199,7 +199,7 @@ impl Adam {
         (tensor, Some(state))
     }
 
-    /// A step whose penalty passes through the moments.
+    /// Takes a step with an L2 penalty that passes through the moments.
     fn penalised<const D: usize>(
         &self,
         tensor: Tensor<D>,
@@ -213,7 +213,7 @@ impl Adam {
         let penalty = tensor.clone() * self.weight_decay;
         let (tensor, moments) = match verdict {
             None => kernel::elementwise_step(tensor, grad + penalty, moments, step.args()),
-            // The decision's factor is of the gradient alone.
+            // The decision's factor scales only the gradient.
             Some(verdict) => {
                 let (grad, decision) = (verdict.scaled(grad) + penalty, verdict.unscaled());
                 kernel::elementwise_step_if(tensor, grad, moments, step, &decision)
@@ -224,7 +224,7 @@ impl Adam {
 }
 
 impl<const D: usize> AdamState<D> {
-    /// Zeros of the shape and the number format of a gradient.
+    /// Returns zeros with the shape and number format of a gradient.
     fn new(grad: &Tensor<D>) -> Self {
         Self {
             time: Counter::default(),

@@ -1,5 +1,5 @@
-//! AdEMAMix, Adam with a second, slow mean of gradients (Pagliardini et al. 2024, "The AdEMAMix Optimizer: Better, Faster,
-//! Older", algorithm 1), with decoupled weight decay:
+//! AdEMAMix, Adam with a second, slow moving average of gradients (Pagliardini et al. 2024, "The AdEMAMix Optimizer:
+//! Better, Faster, Older", algorithm 1), with decoupled weight decay:
 //!
 //! ```text
 //! m₁ ← β₁m₁ + (1 − β₁)g,   m₂ ← β₃(t)m₂ + (1 − β₃(t))g,   v ← β₂v + (1 − β₂)g²
@@ -7,8 +7,8 @@
 //! α(t) = α·min(t/T, 1),   1/ln β₃(t) = (1 − t/T)/ln β₁ + (t/T)/ln β₃ up to t = T, then β₃
 //! ```
 //!
-//! So the half-life of the slow mean grows evenly over T steps, from that of the fast one. The slow mean begins at 0, and its
-//! beginning is not corrected.
+//! So the half-life of the slow average grows linearly over T steps, from that of the fast one. The slow average begins
+//! at 0, without bias correction.
 
 use super::groups::{Common, Decay, GroupConfig};
 use super::means::{ByStep, ThreeMeans};
@@ -18,30 +18,30 @@ use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Adam with a fast and a slow mean of gradients.
+/// Adam with a fast and a slow moving average of gradients.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdemamixConfig {
-    /// The learning rate that the schedule multiplies.
+    /// Learning rate, which the schedule scales.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
-    /// Decays of the fast mean of gradients, of the second moment, and of the slow mean of gradients.
+    /// Decay rates of the fast average of gradients, of the second moment, and of the slow average of gradients.
     /// Source: Pagliardini et al. 2024, algorithm 1.
     pub betas: [f64; 3],
-    /// α above: the weight of the slow mean beside the fast one. Source: Pagliardini et al. 2024, algorithm 1.
+    /// α: the weight of the slow average relative to the fast one. Source: Pagliardini et al. 2024, algorithm 1.
     #[schemars(range(min = 0, max = 1e37))]
     pub alpha: f64,
-    /// T above: steps over which the slow mean's weight and decay rise; 0 has them whole from the first step. The paper takes
-    /// all steps of the run. Source: Pagliardini et al. 2024, section 3.
+    /// T: steps over which the slow average's weight and decay rate rise; with 0 they are constant from the first
+    /// step. The paper uses all steps of the run. Source: Pagliardini et al. 2024, section 3.
     pub slow_warmup: u64,
-    /// Added to the root of the second moment. Source: Pagliardini et al. 2024, algorithm 1.
+    /// ε: added to the square root of the second moment. Source: Pagliardini et al. 2024, algorithm 1.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub eps: f64,
-    /// λ above. Source: Loshchilov and Hutter 2019, algorithm 2.
+    /// Weight decay λ. Source: Loshchilov and Hutter 2019, algorithm 2.
     pub weight_decay: f64,
-    /// Which parameters are decayed.
+    /// Which parameters have weight decay.
     pub decay: Decay,
-    /// Parameters with another learning rate or decay.
+    /// Parameters with another learning rate or weight decay.
     pub groups: Vec<GroupConfig>,
 }
 
@@ -91,7 +91,7 @@ pub struct Ademamix {
 }
 
 impl Ademamix {
-    /// α(t) and β₃(t) above.
+    /// Returns α(t) and β₃(t) above.
     fn scheduled(&self, time: u64) -> (f64, f64) {
         let [fast, _, slow] = self.betas;
         if time >= self.slow_warmup {

@@ -1,8 +1,9 @@
-//! ADOPT, Adam that divides a gradient by the second moment of those before it, and takes the mean afterwards (Taniguchi et al.
-//! 2024, "ADOPT: Modified Adam Can Converge with Any β₂ with the Optimal Rate", algorithm 2), with decoupled weight decay:
+//! ADOPT, a variant of Adam that divides a gradient by the second moment of earlier gradients, and averages afterwards
+//! (Taniguchi et al. 2024, "ADOPT: Modified Adam Can Converge with Any β₂ with the Optimal Rate", algorithm 2), with
+//! decoupled weight decay:
 //!
 //! ```text
-//! v = g² at first, and nothing moves; then with t = 1, 2, …
+//! in the first step v = g², and θ is unchanged; then with t = 1, 2, …
 //! m ← β₁m + (1 − β₁)·clip(g/max(√v, ε), ±t^¼)
 //! θ ← (1 − ηλ)θ − ηm,   v ← β₂v + (1 − β₂)g²
 //! ```
@@ -15,23 +16,23 @@ use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Adam that divides by the past alone.
+/// Adam that divides a gradient by the second moment of earlier gradients only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdoptConfig {
-    /// The learning rate that the schedule multiplies.
+    /// Learning rate, which the schedule scales.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
-    /// Decays of the mean of divided gradients and of the second moment. Source: Taniguchi et al. 2024, algorithm 2.
+    /// Decay rates of the average of normalised gradients and of the second moment. Source: Taniguchi et al. 2024, algorithm 2.
     pub betas: [f64; 2],
-    /// ε above: the least divisor of a gradient. Source: Taniguchi et al. 2024, algorithm 2.
+    /// ε: the minimum divisor of a gradient. Source: Taniguchi et al. 2024, algorithm 2.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub eps: f64,
-    /// λ above. Source: Loshchilov and Hutter 2019, algorithm 2.
+    /// Weight decay λ. Source: Loshchilov and Hutter 2019, algorithm 2.
     pub weight_decay: f64,
-    /// Which parameters are decayed.
+    /// Which parameters have weight decay.
     pub decay: Decay,
-    /// Parameters with another learning rate or decay.
+    /// Parameters with another learning rate or weight decay.
     pub groups: Vec<GroupConfig>,
 }
 
@@ -73,7 +74,7 @@ pub struct Adopt {
 impl ByStep<2> for Adopt {
     type Args = NormedArgs;
 
-    // At first the second moment is the gradient's square, and nothing moves.
+    // In the first step the second moment is the gradient's square, and the parameter is unchanged.
     fn args(&self, lr: f64, time: u64) -> NormedArgs {
         let [beta_1, beta_2] = self.betas;
         let before = time.saturating_sub(1);

@@ -1,12 +1,12 @@
-//! Cautious updates (Liang et al. 2024, "Cautious Optimizers: Improving Training with One Line of Code", algorithm 1): an update u
-//! moves the values alone at which it agrees with the gradient g, and these further:
+//! Cautious updates (Liang et al. 2024, "Cautious Optimizers: Improving Training with One Line of Code", algorithm 1):
+//! an update u changes only the values where it agrees in sign with the gradient g, and these by more:
 //!
 //! ```text
 //! u ← u·[ug > 0]·n/(|{ug > 0}| + 1)
 //! ```
 //!
-//! with n values of the parameter. AdamW's u has the signs of its mean of gradients, so that one is masked; Lion's is a sign
-//! itself. Moments and weight decay are those without the mask.
+//! for a parameter of n values. The sign of AdamW's u is that of its mean of gradients, so the mean is masked; Lion's u
+//! is itself a sign. Moments and weight decay are not masked.
 
 use super::means::TwoMeans;
 use super::state::like;
@@ -14,7 +14,7 @@ use crate::kernel::{self, AdaptiveArgs, full};
 use burn::optim::{LearningRate, LionState, Optimizer};
 use burn::tensor::{Device, Tensor};
 
-/// AdamW's update of one parameter, masked.
+/// AdamW's update of one parameter, with the cautious mask.
 #[derive(Clone, Debug)]
 pub struct CautiousAdamw {
     pub(super) betas: [f64; 2],
@@ -43,7 +43,7 @@ impl Optimizer for CautiousAdamw {
             lr,
             betas: self.betas,
             keep: 1.0 - lr * self.weight_decay,
-            // The masked mean stands in the place of the mean.
+            // The masked mean replaces the mean.
             first: 0.0,
             other: 1.0 / corrected(beta_1),
             root: 1.0 / corrected(beta_2).sqrt(),
@@ -60,7 +60,7 @@ impl Optimizer for CautiousAdamw {
     }
 }
 
-/// Lion's update of one parameter, masked.
+/// Lion's update of one parameter, with the cautious mask.
 #[derive(Clone, Debug)]
 pub struct CautiousLion {
     pub(super) betas: [f64; 2],
@@ -93,9 +93,9 @@ impl Optimizer for CautiousLion {
     }
 }
 
-/// The update where it agrees with the gradient, longer by as much as it has fewer values.
+/// Masks the update where it disagrees with the gradient, and scales the rest up by the share of values removed.
 fn masked<const D: usize>(update: Tensor<D>, grad: Tensor<D>) -> Tensor<D> {
-    // Signs, since a product of two small numbers is 0.
+    // Signs are multiplied, since a product of two small numbers may underflow to 0.
     let agrees = (update.clone().sign() * grad.sign()).greater_elem(0.0);
     let agrees = update.zeros_like().mask_fill(agrees, 1.0);
     let values = update.shape().num_elements() as f64;

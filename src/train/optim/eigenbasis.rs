@@ -1,16 +1,16 @@
-//! The eigenvectors of a preconditioner, which is symmetric: whole at first, then by one round of orthogonal iteration at a time, as
-//! SOAP follows them (Vyas et al. 2024, algorithm 4): Q ← the orthogonal factor of AQ, its columns by falling qᵀAq. On the host, in
-//! double precision.
+//! The eigenvectors of a symmetric preconditioner: computed in full at first, then updated by one round of orthogonal
+//! iteration at a time, as in SOAP (Vyas et al. 2024, algorithm 4): Q ← the orthogonal factor of AQ, with columns in
+//! descending order of qᵀAq. Computed on the host, in double precision.
 
 use crate::kernel;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use nalgebra::{DMatrix, SymmetricEigen};
 
-/// Rounds of the decomposition for each row; a few are enough.
+/// Maximum number of iterations of the decomposition per row; a few are enough.
 const ROUNDS: usize = 100;
 
-/// The eigenvectors of a symmetric matrix, one a column, by falling eigenvalues. The identity where the matrix holds no numbers: its
-/// step is not taken.
+/// Returns the eigenvectors of a symmetric matrix, one per column, in descending order of eigenvalues. Returns the
+/// identity if the matrix is not finite: its step is not taken.
 pub(super) fn of(matrix: Tensor<2>) -> Tensor<2> {
     let device = matrix.device();
     let [n, _] = matrix.dims();
@@ -32,7 +32,8 @@ pub(super) fn of(matrix: Tensor<2>) -> Tensor<2> {
     tensor(&vectors, &device)
 }
 
-/// A basis that follows a symmetric matrix by one round, and the columns of the old one in the order of its own.
+/// Updates a basis of a symmetric matrix by one round. Returns the new basis and the order in which it takes the old
+/// basis's columns.
 pub(super) fn followed(matrix: &Tensor<2>, basis: &Tensor<2>) -> (Tensor<2>, Tensor<1, Int>) {
     let device = matrix.device();
     let [n, _] = matrix.dims();
@@ -48,7 +49,7 @@ pub(super) fn followed(matrix: &Tensor<2>, basis: &Tensor<2>) -> (Tensor<2>, Ten
     (tensor(&sorted.qr().q(), &device), places(&order, &device))
 }
 
-/// The places of numbers by falling size; equal ones stay in their order.
+/// Returns the indices of the values in descending order; equal values keep their order.
 fn falling(values: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*b].total_cmp(&values[*a]));
@@ -61,7 +62,7 @@ fn numbers(x: Tensor<2>) -> Vec<f64> {
 
 fn tensor(matrix: &DMatrix<f64>, device: &Device) -> Tensor<2> {
     let (rows, columns) = matrix.shape();
-    // A transposed matrix of columns lies by rows.
+    // nalgebra stores matrices by columns; the transpose is stored by rows.
     let values = matrix.transpose();
     let values: Vec<f32> = values.iter().map(|x| *x as f32).collect();
     Tensor::from_data(

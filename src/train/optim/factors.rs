@@ -1,19 +1,19 @@
-//! Factors of a parameter's own on its learning rate and its weight decay, by its role.
+//! Factors on a parameter's learning rate and weight decay, by its role.
 
 use super::Cluster;
 use crate::nn::role::Role;
 
-/// Factors of a parameter's own.
+/// Factors on the learning rate and weight decay of one parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Factors {
-    /// On the learning rate of the schedule.
+    /// Factor on the learning rate of the schedule.
     pub lr: f64,
-    /// On its weight decay, which that learning rate multiplies again.
+    /// Factor on its weight decay, which is further multiplied by the learning rate.
     pub weight_decay: f64,
 }
 
 impl Factors {
-    /// Another learning rate, which the weight decay follows.
+    /// Scales the learning rate, and thereby also the step of the weight decay.
     pub fn of_rate(lr: f64) -> Self {
         Self {
             lr,
@@ -21,7 +21,7 @@ impl Factors {
         }
     }
 
-    /// Both of them.
+    /// Multiplies two sets of factors.
     #[must_use]
     pub fn times(self, other: Self) -> Self {
         Self {
@@ -31,10 +31,10 @@ impl Factors {
     }
 }
 
-/// The factors of a parameter by its role.
+/// Function from a parameter's role to its factors.
 pub type ByRole<'a> = Box<dyn Fn(Role) -> Factors + 'a>;
 
-/// Clusters whose members have the same factors on their learning rate and their weight decay.
+/// Applies the factors and regroups the clusters so that all members of one have equal settings.
 pub(super) fn scaled(clusters: Vec<Cluster>, by_role: ByRole) -> Vec<Cluster> {
     let mut scaled: Vec<Cluster> = Vec::new();
     for cluster in clusters {

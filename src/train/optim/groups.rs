@@ -1,7 +1,7 @@
-//! Which parameters are decayed, and which learn at another rate.
+//! Which parameters have weight decay, and which have another learning rate.
 //!
-//! nanoGPT's rule: parameters of two or more dimensions are decayed, gains and biases never. Groups
-//! then change learning rate and decay of the parameters whose path they match.
+//! The default is nanoGPT's rule: parameters of two or more dimensions have weight decay, gains and biases never.
+//! Groups then change the learning rate and weight decay of the parameters whose path they match.
 
 use crate::error::{Error, Result, nearest};
 use crate::nn::role::{ParameterKind, Role};
@@ -10,29 +10,29 @@ use burn::module::{ParamGroup, ParamId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which parameters weight decay holds for.
+/// Parameters that weight decay applies to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Decay {
-    /// Those of two or more dimensions: matrices and embeddings, not gains and biases.
+    /// Parameters of two or more dimensions: matrices and embeddings, not gains and biases.
     #[default]
     Matrices,
-    /// Every one.
+    /// All parameters.
     All,
 }
 
-/// `[[optimizer.groups]]`: another learning rate or decay for some parameters. Where several groups
-/// match, the last one that has the key wins.
+/// `[[optimizer.groups]]`: another learning rate or weight decay for some parameters. If several groups match, the last
+/// one that has the key wins.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GroupConfig {
-    /// A regular expression that is searched for in the dotted path of a parameter.
+    /// Regular expression that is searched for in the dotted path of a parameter.
     #[serde(rename = "match")]
     pub pattern: String,
-    /// Multiplies the learning rate.
+    /// Factor on the learning rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lr_scale: Option<f64>,
-    /// Replaces the weight decay; `decay` still says which parameters have any.
+    /// Weight decay of the group, instead of the optimizer's; `decay` still determines which parameters have any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight_decay: Option<f64>,
 }
@@ -40,20 +40,20 @@ pub struct GroupConfig {
 /// How one parameter is updated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// Multiplies the learning rate of the schedule.
+    /// Factor on the learning rate of the schedule.
     pub lr_scale: f64,
-    /// Its weight decay; 0 for none.
+    /// Weight decay of the parameter; 0 for none.
     pub weight_decay: f64,
     /// Whether Muon orthogonalises its update (other optimizers ignore it).
     pub matrix: bool,
 }
 
-/// The parameters that are updated alike.
+/// Parameters that are updated with equal settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
-    /// How.
+    /// The settings that they share.
     pub settings: Settings,
-    /// Which.
+    /// Ids of the parameters.
     pub ids: Vec<ParamId>,
     /// Their paths, in the same order.
     pub paths: Vec<String>,
@@ -67,12 +67,12 @@ pub(super) struct Common<'a> {
     pub weight_decay: f64,
     pub decay: Decay,
     pub groups: &'a [GroupConfig],
-    /// Where Muon's matrices are found.
+    /// Pattern of the paths of Muon's matrices.
     pub matrices: Option<&'a str>,
 }
 
 impl<'a> Common<'a> {
-    /// Of an optimizer that updates all parameters alike.
+    /// Returns the common keys of an optimizer that updates all parameters alike.
     pub fn of(weight_decay: f64, decay: Decay, groups: &'a [GroupConfig]) -> Self {
         Self {
             weight_decay,
@@ -83,16 +83,16 @@ impl<'a> Common<'a> {
     }
 }
 
-/// Whether Muon orthogonalises a parameter that its pattern finds: it has two dimensions, and is no table of a block (Swin's numbers for
-/// distances), which is looked up and multiplies no vectors. No other network has a table in its blocks: tables of tokens and of positions
-/// stand beside them, where a pattern finds them that was written for them alone. Runs with such a pattern keep the momentum of
-/// these tables since earlier versions, and go on with it.
+/// Returns whether Muon orthogonalises a parameter that its pattern matches: it must have two dimensions and not be a
+/// table in a block (Swin's distance biases), which is looked up and multiplies no vectors. Other networks have no
+/// tables in their blocks: token and position tables lie outside, where only a pattern written for them matches. Runs
+/// with such a pattern have kept the momentum of these tables since earlier versions, and continue with it.
 pub fn is_matrix(role: Role, rank: usize) -> bool {
     let of_block = role.block.is_some() && role.kind == Some(ParameterKind::Table);
     rank == 2 && !of_block
 }
 
-/// Sorts the parameters into clusters of equal settings, in the order of their first members.
+/// Groups the parameters into clusters of equal settings, in the order of their first members.
 pub(super) fn resolve(common: Common, parameters: &[Parameter]) -> Result<Vec<Cluster>> {
     let groups = common
         .groups
@@ -135,7 +135,7 @@ pub(super) fn resolve(common: Common, parameters: &[Parameter]) -> Result<Vec<Cl
     Ok(clusters)
 }
 
-/// For each parameter, whether the pattern of a key is found in its path; an error when it is in none.
+/// Returns, for each parameter, whether a key's pattern matches its path; fails if it matches none.
 fn matching(key: &str, pattern: &str, parameters: &[Parameter]) -> Result<Vec<bool>> {
     let group = ParamGroup::from_regex(pattern).map_err(|_| {
         Error::usage(format!(
@@ -152,7 +152,7 @@ fn matching(key: &str, pattern: &str, parameters: &[Parameter]) -> Result<Vec<bo
     )))
 }
 
-/// A path or a part of one that looks like the pattern, else a few paths.
+/// Suggests a path, or a part of one, that resembles the pattern; else lists a few paths.
 fn nearby(pattern: &str, parameters: &[Parameter]) -> String {
     let word = pattern.trim_matches(['^', '$']).replace('\\', "");
     let parts = parameters.iter().flat_map(|p| p.path.split('.'));
@@ -172,12 +172,12 @@ fn nearby(pattern: &str, parameters: &[Parameter]) -> String {
     format!("parameters are named like {}", some.join(", "))
 }
 
-/// Whether it is a factor of 0 or more, in single precision too, which some optimizers compute with.
+/// Whether a weight decay is at least 0 and finite, also in single precision, in which some optimizers compute.
 fn decays(value: f64) -> bool {
     value >= 0.0 && (value as f32).is_finite()
 }
 
-/// Faults of sense in what all optimizers share.
+/// Returns invalid or ineffective values among the common keys.
 pub(super) fn faults(common: Common) -> Vec<String> {
     let mut faults = Vec::new();
     if !decays(common.weight_decay) {

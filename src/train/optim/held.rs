@@ -1,4 +1,4 @@
-//! An optimizer's state that stays what it was where a step is not taken, and that is read from files on the host.
+//! Optimizer states that keep their old values if a step is not taken, and that are read from files on the host.
 
 use super::adam::{Adam, AdamState};
 use super::ademamix::Ademamix;
@@ -20,9 +20,9 @@ use burn::optim::{
 };
 use burn::tensor::{Device, Tensor};
 
-/// A state that knows what it was.
+/// A state that can be replaced by its old value.
 pub trait Chosen: Sized {
-    /// This state where the step is taken, else the old one, which may be missing.
+    /// Returns this state if the step is taken, else the old one, which may be missing.
     fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self;
 }
 
@@ -126,9 +126,9 @@ impl<const D: usize, const N: usize> Chosen for Means<D, N> {
     }
 }
 
-/// An optimizer whose step may be decided on the device.
+/// An optimizer whose step can be decided on the device.
 pub trait Decided: Optimizer {
-    /// A step of a gradient that the decision scales; everything stays what it was where the step is not taken.
+    /// Takes a step with a gradient that the decision scales; everything keeps its old value if the step is not taken.
     fn step_if<const D: usize>(
         &self,
         lr: LearningRate,
@@ -139,7 +139,8 @@ pub trait Decided: Optimizer {
     ) -> (Tensor<D>, Option<Self::State<D>>);
 }
 
-/// Optimizers without a kernel that knows decisions: the old values are kept beside the step, and chosen afterwards.
+/// Optimizers without a kernel that reads decisions: the old values are kept during the step, and the result is
+/// selected afterwards.
 macro_rules! decided {
     ($($optimizer:ty, $state:ident;)*) => {$(
         impl Decided for $optimizer {
@@ -170,7 +171,7 @@ decided! {
     Soap, SoapState;
 }
 
-/// Optimizers that move each element by itself, by a kernel that knows decisions where the device has one.
+/// Elementwise optimizers, which use a kernel that reads decisions if the device has one.
 macro_rules! elementwise {
     ($($optimizer:ty, $state:ident;)*) => {$(
         impl Decided for $optimizer {
@@ -198,8 +199,8 @@ elementwise! {
     Ademamix, ThreeMeans;
 }
 
-/// A state whose records are read on the host: Burn reads them on its default device, the first GPU that it was compiled for.
-/// The first step takes a state to the device of its parameter.
+/// A state whose records are read on the host: Burn would read them on its default device, the first GPU that it was
+/// compiled for. The first step moves a state to the device of its parameter.
 #[derive(Clone)]
 pub struct Held<S>(pub S);
 

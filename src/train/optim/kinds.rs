@@ -1,4 +1,4 @@
-//! The kinds of `[optimizer]`, and what holds of each.
+//! The kinds of `[optimizer]`, and their properties.
 
 use super::OptimizerConfig;
 use crate::nn::Kind;
@@ -86,8 +86,8 @@ pub const KINDS: &[Kind] = &[
 ];
 
 impl OptimizerConfig {
-    /// Whether a step is as long as the learning rate says, however large gradients are, element by element. RAdam's first few
-    /// steps are not.
+    /// Returns whether the size of each element's step is set by the learning rate and not by the size of the
+    /// gradients. RAdam's first few steps are an exception.
     pub fn steps_by_rate(&self) -> bool {
         !matches!(
             self,
@@ -95,19 +95,19 @@ impl OptimizerConfig {
         )
     }
 
-    /// Whether weight decay is a step of its own, and no part of the gradient.
+    /// Returns whether weight decay is decoupled from the gradient.
     pub fn decays_apart(&self) -> bool {
         !matches!(self, Self::Adam(_) | Self::Sgd(_))
     }
 
-    /// Whether the weight of any parameter decays.
+    /// Returns whether any parameter has weight decay.
     pub fn decays(&self) -> bool {
         let common = self.common();
         let of_groups = common.groups.iter().filter_map(|group| group.weight_decay);
         common.weight_decay != 0.0 || of_groups.into_iter().any(|decay| decay != 0.0)
     }
 
-    /// Whether weights and moments are moved in place on a GPU, as steps that are replayed need it.
+    /// Returns whether weights and moments are updated in place on a GPU, as replayed steps require.
     pub fn moves_in_place(&self) -> bool {
         let together = self.together();
         let apart = !together.matrices && !together.others;

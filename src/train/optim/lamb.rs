@@ -4,30 +4,30 @@
 //! r = m̂/(√v̂ + ε) + λθ,   θ ← θ − η·‖θ‖/‖r‖·r
 //! ```
 //!
-//! with Adam's bias-corrected moments m̂ and v̂; the ratio is 1 where a norm is 0.
+//! with Adam's bias-corrected moments m̂ and v̂; the ratio is 1 if a norm is 0.
 
 use super::groups::{Common, Decay, GroupConfig};
 use burn::optim::{Lamb, LambConfig as BurnLamb};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Adam with a step in proportion to each parameter's norm.
+/// Adam whose step is scaled by each parameter's norm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LambConfig {
-    /// The learning rate that the schedule multiplies.
+    /// Learning rate, which the schedule scales.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
-    /// Decays of the first and the second moment. Source: You et al. 2020, algorithm 2.
+    /// Decay rates of the first and the second moment. Source: You et al. 2020, algorithm 2.
     pub betas: [f64; 2],
-    /// ε above.
+    /// ε: added to the square root of the second moment.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub eps: f64,
-    /// λ above. Source: You et al. 2020, algorithm 2.
+    /// Weight decay λ. Source: You et al. 2020, algorithm 2.
     pub weight_decay: f64,
-    /// Which parameters are decayed.
+    /// Which parameters have weight decay.
     pub decay: Decay,
-    /// Parameters with another learning rate or decay.
+    /// Parameters with another learning rate or weight decay.
     pub groups: Vec<GroupConfig>,
 }
 

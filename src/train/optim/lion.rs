@@ -4,7 +4,7 @@
 //! θ ← (1 − ηλ)θ − η·sign(β₁m + (1 − β₁)g),   m ← β₂m + (1 − β₂)g
 //! ```
 //!
-//! It wants a learning rate 3 to 10 times smaller than AdamW's, and a decay that much larger.
+//! It needs a learning rate 3 to 10 times smaller than AdamW's, and a weight decay larger by the same factor.
 
 use super::cautious::CautiousLion;
 use super::groups::{Common, Decay, GroupConfig};
@@ -21,20 +21,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LionConfig {
-    /// The learning rate that the schedule multiplies.
+    /// Learning rate, which the schedule scales.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
-    /// Weight of the momentum in the step, and its decay. Source: Chen et al. 2023, algorithm 2.
+    /// Weight of the momentum in the step, and decay rate of the momentum. Source: Chen et al. 2023, algorithm 2.
     pub betas: [f64; 2],
-    /// λ above. Source: Chen et al. 2023, algorithm 2.
+    /// Weight decay λ. Source: Chen et al. 2023, algorithm 2.
     pub weight_decay: f64,
-    /// Whether a step moves the values alone at which it agrees with the gradient, and these further. Source: Liang et al. 2024,
-    /// algorithm 1.
+    /// Whether a step updates only the values where it agrees with the gradient's sign, and these by more. Source:
+    /// Liang et al. 2024, algorithm 1.
     #[serde(skip_serializing_if = "is_usual")]
     pub cautious: bool,
-    /// Which parameters are decayed.
+    /// Which parameters have weight decay.
     pub decay: Decay,
-    /// Parameters with another learning rate or decay.
+    /// Parameters with another learning rate or weight decay.
     pub groups: Vec<GroupConfig>,
 }
 
@@ -87,7 +87,7 @@ impl Lion {
         }
     }
 
-    /// A step, decided on by the host or by the device.
+    /// Takes a step, which the host or the device has decided on.
     pub(super) fn moved<const D: usize>(
         &self,
         lr: LearningRate,

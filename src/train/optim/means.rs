@@ -1,4 +1,4 @@
-//! What an optimizer keeps of a parameter: the steps that it has seen, and running means of its shape in single precision.
+//! Optimizer state of a parameter: the number of its steps, and running means of its shape in single precision.
 
 use super::state;
 use super::stepped::stepped_in_full;
@@ -8,15 +8,15 @@ use crate::train::verdict::Verdict;
 use burn::optim::{RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
 
-/// The names of the means in checkpoints: of gradients, of their squares, of gradients over many more steps.
+/// Names of the means in checkpoints: of gradients, of their squares, of gradients over many more steps.
 const NAMES: [&str; 3] = ["first", "second", "slow"];
 
-/// The first N of three means.
+/// The first `N` of three running means.
 #[derive(Clone, Debug)]
 pub struct Means<const D: usize, const N: usize> {
     /// Steps taken.
     pub time: Counter,
-    /// The means, in the order of their names.
+    /// The means, in the order of `NAMES`.
     pub values: [Tensor<D>; N],
 }
 
@@ -27,7 +27,7 @@ pub type TwoMeans<const D: usize> = Means<D, 2>;
 pub type ThreeMeans<const D: usize> = Means<D, 3>;
 
 impl<const D: usize, const N: usize> Means<D, N> {
-    /// Zeros of the shape and the number format of a gradient.
+    /// Returns zeros with the shape and number format of a gradient.
     pub(super) fn new(grad: &Tensor<D>) -> Self {
         Self {
             time: Counter::default(),
@@ -43,15 +43,16 @@ impl<const D: usize, const N: usize> Means<D, N> {
     }
 }
 
-/// An optimizer of means, whose step is so many numbers of the learning rate and of which step it is.
+/// An optimizer of running means whose step is determined by coefficients that depend on the learning rate and the
+/// number of the step.
 pub(super) trait ByStep<const N: usize>: Clone + 'static {
-    /// The numbers.
+    /// The coefficients of a step.
     type Args: ElementwiseStep<N>;
 
-    /// Those of the step `time`, which is 1 at first.
+    /// Returns the coefficients of step `time`, which is 1 at first.
     fn args(&self, lr: f64, time: u64) -> Self::Args;
 
-    /// A step, decided on by the host or by the device.
+    /// Takes a step, which the host or the device has decided on.
     fn moved<const D: usize>(
         &self,
         lr: f64,

@@ -1,7 +1,7 @@
-//! Optimizers: which update a gradient becomes, for every parameter of a module.
+//! Optimizers: how a gradient becomes an update, for every parameter of a module.
 //!
-//! A config becomes one `ModuleOptimizer` of Burn with a group for each combination of learning rate,
-//! decay and kind of update. The schedule's learning rate is given at each step; groups scale it.
+//! A configuration becomes one `ModuleOptimizer` of Burn with a group for each combination of learning rate, weight
+//! decay and kind of update. The schedule's learning rate is passed at each step; groups scale it.
 
 pub mod adafactor;
 pub mod adam;
@@ -53,7 +53,7 @@ pub use sgd::SgdConfig;
 pub use soap::SoapConfig;
 use std::ops::RangeInclusive;
 
-/// `[optimizer]`: how parameters follow their gradients.
+/// `[optimizer]`: how parameters are updated from their gradients.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum OptimizerConfig {
@@ -75,11 +75,11 @@ pub enum OptimizerConfig {
     Radam(RadamConfig),
     /// Adam with Nesterov's momentum.
     Nadam(NadamConfig),
-    /// Adam that divides by the past alone.
+    /// Adam that divides a gradient by the second moment of earlier gradients only.
     Adopt(AdoptConfig),
-    /// Adam with a fast and a slow mean of gradients.
+    /// Adam with a fast and a slow moving average of gradients.
     Ademamix(AdemamixConfig),
-    /// AdamW without a schedule, whose average evaluations use.
+    /// AdamW without a schedule; evaluations use its average of the weights.
     ScheduleFree(ScheduleFreeConfig),
     /// Adam in the eigenbasis of Shampoo's preconditioners.
     Soap(SoapConfig),
@@ -92,7 +92,7 @@ impl Default for OptimizerConfig {
 }
 
 impl OptimizerConfig {
-    /// The learning rate that the schedule multiplies.
+    /// Returns the learning rate, which the schedule scales.
     pub fn lr(&self) -> f64 {
         match self {
             Self::Adamw(c) => c.lr,
@@ -111,7 +111,7 @@ impl OptimizerConfig {
         }
     }
 
-    /// Faults of sense, each as a sentence about keys of `[optimizer]`.
+    /// Returns invalid values, each as a sentence about keys of `[optimizer]`.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = groups::faults(self.common());
         let none: &[f64] = &[];
@@ -155,10 +155,10 @@ impl OptimizerConfig {
         faults
     }
 
-    /// How the parameters of `model` are updated: what `check` and `plan` can show.
+    /// Returns how the parameters are updated, as `check` and `plan` show it.
     ///
     /// # Errors
-    /// A group's pattern that is in no parameter's path.
+    /// If a group's pattern matches no parameter's path.
     pub fn clusters(&self, parameters: &[Parameter]) -> Result<Vec<Cluster>> {
         let mut clusters = groups::resolve(self.common(), parameters)?;
         if let Self::Muon(c) = self {
@@ -169,7 +169,7 @@ impl OptimizerConfig {
         Ok(clusters)
     }
 
-    /// Where the matrices are that it orthogonalises, as a pattern of paths; `None` of an optimizer that updates all alike.
+    /// Returns the path pattern of the matrices that the optimizer orthogonalises; `None` if it updates all parameters alike.
     pub fn matrices(&self) -> Option<&str> {
         self.common().matrices
     }
@@ -192,7 +192,7 @@ impl OptimizerConfig {
         }
     }
 
-    /// How it averages the weights that evaluations use, behind so many steps of warm-up, where it does.
+    /// Returns how the optimizer averages the weights that evaluations use, after `warmup_steps` steps of warmup, if it does.
     pub fn averaging(&self, warmup_steps: u64) -> Option<Averaging> {
         match self {
             Self::ScheduleFree(c) => Some(c.averaging(warmup_steps)),
@@ -200,7 +200,7 @@ impl OptimizerConfig {
         }
     }
 
-    /// Adds the update of one cluster, which begins with so many steps of warm-up.
+    /// Adds the update of one cluster, which begins with `warmup_steps` steps of warmup.
     fn add(
         &self,
         to: Option<ModuleOptimizer>,
@@ -229,20 +229,20 @@ impl OptimizerConfig {
     }
 }
 
-/// The optimizer of a model whose parameters have their final ids
+/// Builds the optimizer of a model whose parameters have their final ids
 /// ([`name_parameters`](parameters::name_parameters)).
 ///
 /// # Errors
-/// A group's pattern that is in no parameter's path, and a model without parameters.
+/// If a group's pattern matches no parameter's path, or the model has no parameters.
 pub fn build<M: Module>(config: &OptimizerConfig, model: &M) -> Result<ModuleOptimizer> {
     build_scaled(config, &parameters::list(model), None, 0)
 }
 
-/// [`build`] for some of a model's parameters, with further factors on the learning rate and the weight decay of each, behind so many
-/// steps of warm-up, which steps without a schedule go by.
+/// [`build`] for some of a model's parameters, with further factors on the learning rate and weight decay of each.
+/// `warmup_steps` is for optimizers without a schedule.
 ///
 /// # Errors
-/// Those of [`build`].
+/// As [`build`].
 pub fn build_scaled(
     config: &OptimizerConfig,
     parameters: &[Parameter],
@@ -262,11 +262,11 @@ pub fn build_scaled(
         .ok_or_else(|| Error::run("the model has no parameters to train"))
 }
 
-/// What steps are computed with: beyond these a 32-bit number is 0, or infinite, and weights become no numbers. The schema
-/// has the same bounds.
+/// Range of the numbers that steps are computed with: beyond it a 32-bit number becomes 0 or infinite, and weights
+/// become NaN. The schema has the same bounds.
 const BOUNDS: RangeInclusive<f64> = 1e-37..=1e37;
 
-/// The fault of a number that has to be positive as 32 bits hold it.
+/// Returns the fault of a number that must be positive as a 32-bit number.
 fn positive_fault(key: &str, value: f64) -> Option<String> {
     match value > 0.0 && value.is_finite() {
         false => Some(format!("{key} = {value} is not a positive number")),
@@ -279,7 +279,7 @@ fn positive_fault(key: &str, value: f64) -> Option<String> {
     }
 }
 
-/// The fault of a number that has to be 0 or more, and no more than 32 bits hold.
+/// Returns the fault of a number that must be at least 0 and fit in 32 bits.
 fn negative_fault(key: &str, value: f64) -> Option<String> {
     let most = BOUNDS.end();
     let bad = !(0.0..=*most).contains(&value);

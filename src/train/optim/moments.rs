@@ -1,4 +1,4 @@
-//! The memory of an optimizer: how many values it keeps for each parameter, and whether they can be kept apart.
+//! The memory of an optimizer: how many values it keeps for each parameter, and whether they can be sharded.
 
 use super::OptimizerConfig;
 use crate::error::Result;
@@ -6,25 +6,25 @@ use crate::train::parameters::Parameter;
 use burn::module::ParamId;
 use std::collections::HashMap;
 
-/// Values that an optimizer keeps for each parameter, in 32-bit floats (Adam: 2 and 2).
+/// Number of 32-bit values that an optimizer keeps per value of a parameter (Adam: 2 and 2).
 #[derive(Clone, Copy, Debug)]
 pub struct Moments {
-    /// Of the matrices that Muon orthogonalises; other optimizers keep as much of them as of others.
+    /// For the matrices that Muon orthogonalises; other optimizers keep equally many for all parameters.
     pub matrices: usize,
-    /// Of every other parameter.
+    /// For every other parameter.
     pub others: usize,
 }
 
-/// What an optimizer keeps of one parameter.
+/// Size of the state that an optimizer keeps for one parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// Values in all, in 32-bit floats.
+    /// Total number of 32-bit values.
     pub values: usize,
-    /// Whether each value of the parameter moves by itself, so that several processes can move some each.
+    /// Whether each value of the parameter is updated independently, so that several processes can each update some of them.
     pub elementwise: bool,
 }
 
-/// Which of a model's parameters move as a whole.
+/// Which of a model's parameters must be updated as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Together {
     /// The matrices that Muon orthogonalises.
@@ -34,10 +34,11 @@ pub struct Together {
 }
 
 impl OptimizerConfig {
-    /// Which parameters move as a whole: a norm, a mean or a product of all of their values is in the update.
+    /// Returns which parameters must be updated as a whole, because the update contains a norm, a mean or a product
+    /// over all of their values.
     pub fn together(&self) -> Together {
         let (matrices, others) = match self {
-            // The share of values at which a cautious update agrees with the gradient.
+            // A cautious update depends on the share of values where it agrees with the gradient.
             Self::Adamw(c) => (c.cautious, c.cautious),
             Self::Lion(c) => (c.cautious, c.cautious),
             Self::Adam(_) | Self::Sgd(_) => (false, false),
@@ -49,10 +50,10 @@ impl OptimizerConfig {
         Together { matrices, others }
     }
 
-    /// What it keeps of each of these parameters.
+    /// Returns the size of the state for each of these parameters.
     ///
     /// # Errors
-    /// A group's pattern that is in no parameter's path.
+    /// If a group's pattern matches no parameter's path.
     pub fn kept(&self, parameters: &[Parameter]) -> Result<HashMap<ParamId, Kept>> {
         let shapes = parameters.iter().map(|p| (p.id, &p.shape[..]));
         let shapes: HashMap<ParamId, &[usize]> = shapes.collect();
@@ -68,7 +69,7 @@ impl OptimizerConfig {
         Ok(each.collect())
     }
 
-    /// What it keeps of a parameter; `matrix` is one that Muon orthogonalises.
+    /// Returns the size of the state for a parameter; `matrix` says whether Muon orthogonalises it.
     fn kept_of(&self, shape: &[usize], matrix: bool) -> Kept {
         let elements: usize = shape.iter().product();
         let (moments, together) = (self.moments(), self.together());
@@ -90,7 +91,7 @@ impl OptimizerConfig {
         }
     }
 
-    /// The longest dimension that has a preconditioner, where it has some.
+    /// Returns the longest dimension that has a preconditioner, for optimizers with preconditioners.
     pub fn max_precond_dim(&self) -> Option<usize> {
         match self {
             Self::Soap(c) => Some(c.max_precond_dim),
@@ -98,13 +99,13 @@ impl OptimizerConfig {
         }
     }
 
-    /// Values that it keeps for each parameter.
+    /// Returns the number of values kept per value of a parameter.
     pub fn moments(&self) -> Moments {
         let (matrices, others) = match self {
             Self::Adamw(_) | Self::Adam(_) | Self::Lamb(_) => (2, 2),
             Self::Radam(_) | Self::Nadam(_) | Self::Adopt(_) | Self::ScheduleFree(_) => (2, 2),
             Self::Ademamix(_) => (3, 3),
-            // Beside the preconditioners, which are squares of dimensions.
+            // Besides the preconditioners, whose sizes are squares of dimensions.
             Self::Soap(_) => (2, 2),
             Self::Sgd(c) if c.momentum == 0.0 => (0, 0),
             Self::Sgd(_) | Self::Lion(_) => (1, 1),

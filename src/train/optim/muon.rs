@@ -4,11 +4,10 @@
 //! b ← μb + (1 − μ)g,   u = (1 − μ)g + μb (Nesterov),   θ ← (1 − ηλ)θ − η·s·NS₅(u)
 //! ```
 //!
-//! NS₅ is five rounds of x ← ax + (b·xxᵀ + c·(xxᵀ)²)x from x = u/‖u‖, with a, b, c = 3.4445, −4.7750,
-//! 2.0315; s is √max(1, d_out/d_in), or 0.2·√max(d_out, d_in) to match AdamW's step (Liu et al. 2025,
-//! "Muon is scalable for LLM training"). Matrices of the blocks are updated so; embeddings, tables, the
-//! head, gains and biases by AdamW. PyTorch's `torch.optim.Muon` computes NS₅ in bfloat16; here it is in single
-//! precision.
+//! NS₅ is five rounds of x ← ax + (b·xxᵀ + c·(xxᵀ)²)x from x = u/‖u‖, with a, b, c = 3.4445, −4.7750, 2.0315; s is
+//! √max(1, d_out/d_in), or 0.2·√max(d_out, d_in) to match AdamW's step (Liu et al. 2025, "Muon is scalable for LLM
+//! training"). Only matrices of the blocks are updated like this; embeddings, tables, the head, gains and biases are
+//! updated by AdamW. PyTorch's `torch.optim.Muon` computes NS₅ in bfloat16; here it is computed in single precision.
 
 use super::adam::Adam;
 use super::groups::{Common, Decay, GroupConfig};
@@ -20,45 +19,45 @@ use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Five rounds are enough; more than this is a slip of the pen.
+/// Maximum number of rounds: five are enough, so a larger number is a typing error.
 const MOST_ROUNDS: usize = 100;
 
-/// Where matrices are, of all networks.
+/// Pattern of the paths of matrices, for all networks.
 pub const MATRICES: &str = r"(^|\.)blocks\.";
 
 /// Orthogonalised momentum for matrices, AdamW for the rest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MuonConfig {
-    /// The matrices' learning rate, which the schedule multiplies.
+    /// Learning rate of the matrices, which the schedule scales.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
-    /// Decay of the momentum. Source: Jordan et al. 2024.
+    /// Decay rate μ of the momentum. Source: Jordan et al. 2024.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub momentum: f64,
-    /// Whether the step looks ahead.
+    /// Whether to use Nesterov momentum.
     pub nesterov: bool,
-    /// Rounds of the orthogonalisation. Source: Jordan et al. 2024.
+    /// Number of rounds of the orthogonalisation. Source: Jordan et al. 2024.
     #[schemars(range(min = 1, max = MOST_ROUNDS))]
     pub ns_steps: usize,
-    /// How the step grows with a matrix. Source: Jordan et al. 2024; Liu et al. 2025.
+    /// How the step depends on a matrix's shape. Source: Jordan et al. 2024; Liu et al. 2025.
     pub adjust_lr: AdjustLr,
-    /// λ above, for matrices and the rest.
+    /// Weight decay λ, for matrices and the rest.
     pub weight_decay: f64,
-    /// Where the matrices are: a regular expression on parameter paths; parameters that it finds with
-    /// other than two dimensions, and tables within blocks, go to AdamW nevertheless.
+    /// Regular expression on the paths of the matrices; parameters that it matches but that do not have two dimensions,
+    /// and tables within blocks, are still updated by AdamW.
     pub matrices: String,
-    /// AdamW's learning rate.
+    /// Learning rate of AdamW.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub adamw_lr: f64,
-    /// AdamW's decays of the moments.
+    /// Decay rates of AdamW's first and second moment.
     pub adamw_betas: [f64; 2],
-    /// Added to the root of AdamW's second moment.
+    /// Added to the square root of AdamW's second moment.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub adamw_eps: f64,
-    /// Which parameters are decayed.
+    /// Which parameters have weight decay.
     pub decay: Decay,
-    /// Parameters with another learning rate or decay.
+    /// Parameters with another learning rate or weight decay.
     pub groups: Vec<GroupConfig>,
 }
 
@@ -81,7 +80,7 @@ impl Default for MuonConfig {
     }
 }
 
-/// How the step of a matrix grows with its shape.
+/// How the step of a matrix depends on its shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AdjustLr {
@@ -192,12 +191,12 @@ impl Optimizer for Muon {
     }
 }
 
-/// Nearly the orthogonal matrix nearest to `u`: its singular values become 0.7 … 1.2.
+/// Returns approximately the orthogonal matrix nearest to `u`: its singular values become 0.7 … 1.2.
 fn orthogonalised<const D: usize>(u: Tensor<D>, rounds: usize) -> Tensor<D> {
     const A: f64 = 3.4445;
     const B: f64 = -4.7750;
     const C: f64 = 2.0315;
-    /// Smallest norm that is divided by.
+    /// Minimum norm to divide by.
     const EPS: f64 = 1e-7;
     let shape = u.dims();
     let tall = shape[0] > shape[1];

@@ -1,5 +1,5 @@
-//! NAdam, Adam with Nesterov's look ahead (Dozat 2016, "Incorporating Nesterov Momentum into Adam"), with decoupled weight decay,
-//! as PyTorch computes it:
+//! NAdam, Adam with Nesterov momentum (Dozat 2016, "Incorporating Nesterov Momentum into Adam"), with decoupled weight
+//! decay, as PyTorch computes it:
 //!
 //! ```text
 //! m ← β₁m + (1 − β₁)g,   v ← β₂v + (1 − β₂)g²,   θ ← (1 − ηλ)θ
@@ -19,23 +19,23 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NadamConfig {
-    /// The learning rate that the schedule multiplies.
+    /// Learning rate, which the schedule scales.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
-    /// Decays of the first and the second moment. Source: Dozat 2016.
+    /// Decay rates of the first and the second moment. Source: Dozat 2016.
     pub betas: [f64; 2],
-    /// Added to the root of the second moment. Source: Dozat 2016.
+    /// Added to the square root of the second moment. Source: Dozat 2016.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub eps: f64,
-    /// ψ above: how fast the weight of the look ahead rises from half of the first decay to all of it; 0 keeps the half.
-    /// Source: Dozat 2016.
+    /// ψ: how fast the weight of the Nesterov term rises from half of the first decay rate to all of it; 0 keeps it at
+    /// half. Source: Dozat 2016.
     #[schemars(range(min = 0, max = 1e37))]
     pub momentum_decay: f64,
-    /// λ above. Source: Loshchilov and Hutter 2019, algorithm 2.
+    /// Weight decay λ. Source: Loshchilov and Hutter 2019, algorithm 2.
     pub weight_decay: f64,
-    /// Which parameters are decayed.
+    /// Which parameters have weight decay.
     pub decay: Decay,
-    /// Parameters with another learning rate or decay.
+    /// Parameters with another learning rate or weight decay.
     pub groups: Vec<GroupConfig>,
 }
 
@@ -82,13 +82,14 @@ pub struct Nadam {
 }
 
 impl Nadam {
-    /// μₜ above.
+    /// Returns μₜ above.
     fn ahead(&self, time: u64) -> f64 {
         let power = time as f64 * self.momentum_decay;
         self.betas[0] * (1.0 - 0.5 * 0.96_f64.powf(power))
     }
 
-    /// Πₜ above. A function of the time alone, so that a state has one counter; below a double's precision beside 1 it is 0.
+    /// Returns Πₜ above. It is computed from the time only, so that a state has one counter; once negligible next to 1
+    /// in double precision it is 0.
     fn product(&self, time: u64) -> f64 {
         let mut product = 1.0;
         for step in 1..=time {

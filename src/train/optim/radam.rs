@@ -1,5 +1,5 @@
-//! RAdam, Adam whose first steps wait for a second moment that says something (Liu et al. 2020, "On the Variance of the Adaptive
-//! Learning Rate and Beyond", algorithm 2), with decoupled weight decay, as PyTorch computes it:
+//! RAdam, Adam whose first steps are not adaptive until the second moment is reliable (Liu et al. 2020, "On the
+//! Variance of the Adaptive Learning Rate and Beyond", algorithm 2), with decoupled weight decay, as PyTorch computes it:
 //!
 //! ```text
 //! m ← β₁m + (1 − β₁)g,   v ← β₂v + (1 − β₂)g²,   θ ← (1 − ηλ)θ
@@ -8,8 +8,8 @@
 //! else:  θ ← θ − η·m/(1 − β₁ᵗ)
 //! ```
 //!
-//! The paper's bound is 4, where the estimate of the variance begins to exist; its authors' code and PyTorch wait for 5. The
-//! first steps (five of them with β₂ = 0.999) go by the size of the gradient, as gradient descent does.
+//! The paper's bound is 4, from which the estimate of the variance exists; its authors' code and PyTorch use 5. The
+//! first steps (five of them with β₂ = 0.999) are proportional to the gradient, as in gradient descent.
 
 use super::groups::{Common, Decay, GroupConfig};
 use super::means::{ByStep, TwoMeans};
@@ -19,27 +19,27 @@ use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The length ρ that adaptive steps wait for.
+/// Value of ρ above which steps are adaptive.
 const TRACTABLE: f64 = 5.0;
 
 /// Adam that begins as gradient descent with momentum.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RadamConfig {
-    /// The learning rate that the schedule multiplies.
+    /// Learning rate, which the schedule scales.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
-    /// Decays of the first and the second moment; the second one is above 2/3, below which no step is adaptive.
-    /// Source: Liu et al. 2020, algorithm 2.
+    /// Decay rates of the first and the second moment; the second one must be above 2/3, below which no step is
+    /// adaptive. Source: Liu et al. 2020, algorithm 2.
     pub betas: [f64; 2],
-    /// Added to the root of the second moment. Source: Kingma and Ba 2015, algorithm 1.
+    /// Added to the square root of the second moment. Source: Kingma and Ba 2015, algorithm 1.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub eps: f64,
-    /// λ above. Source: Loshchilov and Hutter 2019, algorithm 2.
+    /// Weight decay λ. Source: Loshchilov and Hutter 2019, algorithm 2.
     pub weight_decay: f64,
-    /// Which parameters are decayed.
+    /// Which parameters have weight decay.
     pub decay: Decay,
-    /// Parameters with another learning rate or decay.
+    /// Parameters with another learning rate or weight decay.
     pub groups: Vec<GroupConfig>,
 }
 
@@ -79,7 +79,7 @@ impl RadamConfig {
     }
 }
 
-/// ρ∞ above.
+/// Returns ρ∞ above.
 fn longest(beta_2: f64) -> f64 {
     2.0 / (1.0 - beta_2) - 1.0
 }
@@ -106,7 +106,7 @@ impl ByStep<2> for Radam {
             let squared = variance(length) / variance(longest) * second;
             (squared.sqrt(), 1.0, self.eps)
         } else {
-            // The divisor is 1.
+            // Not adaptive: the divisor √v·0 + 1 is 1.
             (1.0, 0.0, 1.0)
         };
         AdaptiveArgs {

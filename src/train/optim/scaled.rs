@@ -1,5 +1,5 @@
-//! An optimizer in the form that Burn asks for: with states of any rank that are read on the host, at a multiple of the learning
-//! rate, and with steps that may be decided on the device.
+//! An adapter that gives an optimizer the form that Burn requires: its states have any rank and are read on the host,
+//! its learning rate is scaled, and its steps may be decided on the device.
 
 use super::adam::{Adam, AdamState};
 use super::ademamix::Ademamix;
@@ -22,7 +22,7 @@ use burn::optim::{
 };
 use burn::tensor::{Device, Tensor};
 
-/// Adds the update of one cluster; the first becomes the fallback that Burn asks for.
+/// Adds the update of one cluster; the first cluster becomes the fallback that Burn requires.
 pub(super) fn with<O>(
     to: Option<ModuleOptimizer>,
     cluster: Cluster,
@@ -41,14 +41,14 @@ where
     }
 }
 
-/// An optimizer at a multiple of the learning rate, whose steps may be decided on the device.
+/// An optimizer with a scaled learning rate, whose steps may be decided on the device.
 #[derive(Clone)]
 pub(super) struct Scaled<O> {
     optimizer: O,
     lr_scale: f64,
 }
 
-/// The form that every optimizer has for Burn. It is written once for each, because Rust has no bound on a state of any rank.
+/// Implements Burn's `Optimizer` for each optimizer separately, because Rust has no bound on a state of any rank.
 macro_rules! held {
     ($($optimizer:ty, $state:ident;)*) => {$(
         impl Optimizer for Scaled<$optimizer> {

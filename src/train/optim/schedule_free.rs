@@ -1,20 +1,21 @@
-//! Schedule-free AdamW (Defazio et al. 2024, "The Road Less Scheduled", algorithm 1): an average of the weights in the place of a
-//! learning rate that falls.
+//! Schedule-free AdamW (Defazio et al. 2024, "The Road Less Scheduled", algorithm 1): an average of the weights
+//! replaces a falling learning rate.
 //!
 //! ```text
 //! v ← β₂v + (1 − β₂)g²,   u = g/(√v/√(1 − β₂ᵗ) + ε) + λy
 //! z ← z − ηₜu,   x ← (1 − cₜ)x + cₜz,   y = (1 − β₁)z + β₁x,   cₜ = ηₜ²/(η₁² + … + ηₜ²)
 //! ```
 //!
-//! The model's weights are y, at which gradients are taken; z is kept with v. Evaluations use x, which is a moving average of y,
-//! since z follows from both: x ← dₜx + (1 − dₜ)y, where dₜ = (1 − β₁)(1 − cₜ)/(1 − β₁(1 − cₜ)). So x stands where any average of
-//! the weights does ([`crate::train::ema`]), and the step needs y and z alone:
+//! The model's weights are y, at which gradients are taken; the optimizer's state is z and v. Evaluations use x, which
+//! is a moving average of y, since z follows from x and y: x ← dₜx + (1 − dₜ)y, where
+//! dₜ = (1 − β₁)(1 − cₜ)/(1 − β₁(1 − cₜ)). So x is kept like any other average of the weights ([`crate::train::ema`]),
+//! and the step needs only y and z:
 //!
 //! ```text
 //! y ← (1 − cₜ)y + cₜz − ηₜ(1 − β₁(1 − cₜ))u
 //! ```
 //!
-//! ηₜ rises over the warm-up of a constant schedule and stays; then cₜ is a function of t alone.
+//! ηₜ rises over the warmup of a constant schedule and then stays constant; so cₜ depends only on t.
 
 use super::groups::{Common, Decay, GroupConfig};
 use super::state::{self, like};
@@ -24,24 +25,24 @@ use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// AdamW without a schedule, whose average evaluations use.
+/// AdamW without a schedule; evaluations use its average of the weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScheduleFreeConfig {
-    /// The learning rate after the warm-up of the schedule.
+    /// Learning rate after the warmup of the schedule.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
-    /// β₁ above, the part of the average in the weights that gradients are taken at, and the decay of the second moment.
-    /// Source: Defazio et al. 2024, algorithm 1.
+    /// β₁, the share of the average in the weights that gradients are taken at, and the decay rate of the second
+    /// moment. Source: Defazio et al. 2024, algorithm 1.
     pub betas: [f64; 2],
-    /// Added to the root of the second moment. Source: Defazio et al. 2024, algorithm 1.
+    /// Added to the square root of the second moment. Source: Defazio et al. 2024, algorithm 1.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub eps: f64,
-    /// λ above. Source: Defazio et al. 2024, algorithm 1.
+    /// Weight decay λ. Source: Defazio et al. 2024, algorithm 1.
     pub weight_decay: f64,
-    /// Which parameters are decayed.
+    /// Which parameters have weight decay.
     pub decay: Decay,
-    /// Parameters with another learning rate or decay.
+    /// Parameters with another learning rate or weight decay.
     pub groups: Vec<GroupConfig>,
 }
 
@@ -80,7 +81,7 @@ impl ScheduleFreeConfig {
     }
 }
 
-/// How much each step has in the average.
+/// The weight of each step in the average x.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Averaging {
     beta: f64,
@@ -88,7 +89,7 @@ pub struct Averaging {
 }
 
 impl Averaging {
-    /// cₜ above of the step `time`, which is 1 at first: ηₜ is in proportion to min(t, w + 1) after w steps of warm-up.
+    /// Returns cₜ of step `time`, which is 1 at first: ηₜ is proportional to min(t, w + 1) with w steps of warmup.
     fn newest(self, time: u64) -> f64 {
         let (t, full) = (time as f64, self.warmup_steps as f64 + 1.0);
         if t <= full {
@@ -98,12 +99,12 @@ impl Averaging {
         1.0 / (rising + t - full)
     }
 
-    /// The part of x that an update of the model by `u` leaves out: 1 − β₁(1 − cₜ).
+    /// Returns the share of an update of z by `u` that reaches the model's weights y: 1 − β₁(1 − cₜ).
     fn reached(self, newest: f64) -> f64 {
         1.0 - self.beta * (1.0 - newest)
     }
 
-    /// dₜ above: the decay of x as a moving average of the model's weights.
+    /// Returns dₜ: the decay of x as a moving average of the model's weights.
     pub fn decay(self, time: u64) -> f64 {
         let newest = self.newest(time);
         (1.0 - self.beta) * (1.0 - newest) / self.reached(newest)
@@ -119,7 +120,7 @@ pub struct ScheduleFree {
     weight_decay: f64,
 }
 
-/// What is kept of one parameter.
+/// State kept for one parameter.
 #[derive(Clone, Debug)]
 pub struct ScheduleFreeState<const D: usize> {
     /// Steps taken.
@@ -143,7 +144,7 @@ impl Optimizer for ScheduleFree {
         let dtype = tensor.dtype();
         let (tensor, grad) = (full(tensor), full(grad));
         let (before, base, second) = match state {
-            // A state of no step holds no weights yet.
+            // A state without any step does not hold weights yet.
             Some(state) if state.time > 0 => (state.time, state.base, state.second),
             Some(_) | None => (0, tensor.clone(), grad.zeros_like()),
         };

@@ -18,21 +18,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SgdConfig {
-    /// The learning rate that the schedule multiplies.
+    /// Learning rate, which the schedule scales.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
-    /// μ above; 0 for plain descent. Source: Sutskever et al. 2013, section 2.
+    /// Momentum μ; 0 for plain gradient descent. Source: Sutskever et al. 2013, section 2.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub momentum: f64,
-    /// τ above.
+    /// Dampening τ of the gradient in the momentum.
     pub dampening: f64,
-    /// Whether the step looks ahead. Source: Sutskever et al. 2013, section 2.
+    /// Whether to use Nesterov momentum. Source: Sutskever et al. 2013, section 2.
     pub nesterov: bool,
-    /// λ above: an L2 penalty.
+    /// Weight λ of the L2 penalty.
     pub weight_decay: f64,
-    /// Which parameters are decayed.
+    /// Which parameters have weight decay.
     pub decay: Decay,
-    /// Parameters with another learning rate or decay.
+    /// Parameters with another learning rate or weight decay.
     pub groups: Vec<GroupConfig>,
 }
 
@@ -83,12 +83,12 @@ pub struct Sgd {
     weight_decay: f64,
 }
 
-/// The momentum of one parameter, where there is one.
+/// The momentum of one parameter, if there is one.
 #[derive(Clone, Debug)]
 pub struct SgdState<const D: usize>(Option<Tensor<D>>);
 
 impl Sgd {
-    /// The numbers of steps along a momentum; the first one takes the whole gradient.
+    /// Returns the coefficients of a step with momentum; the first step uses the whole gradient.
     fn args(&self, lr: f64, first: bool) -> MomentumArgs {
         MomentumArgs {
             descent: self.descent(lr),
@@ -107,7 +107,7 @@ impl Sgd {
         }
     }
 
-    /// A step, decided on by the host or by the device.
+    /// Takes a step, which the host or the device has decided on.
     pub(super) fn moved<const D: usize>(
         &self,
         lr: LearningRate,
@@ -149,7 +149,7 @@ impl Optimizer for Sgd {
     }
 }
 
-/// The names are those of Burn's own state, which checkpoints have.
+/// Name in checkpoints, the same as in Burn's own state.
 const MOMENTUM: &str = "momentum";
 
 impl<const D: usize> RecordState for SgdState<D> {

@@ -1,5 +1,6 @@
-//! SOAP (Vyas et al. 2024, "SOAP: Improving and Stabilizing Shampoo using Adam", algorithm 3): Adam in the eigenbasis of Shampoo's
-//! preconditioners. For a matrix g with L and R beside it, and Q_L and Q_R the bases of their eigenvectors:
+//! SOAP (Vyas et al. 2024, "SOAP: Improving and Stabilizing Shampoo using Adam", algorithm 3): Adam in the eigenbasis
+//! of Shampoo's preconditioners. For a matrix with gradient g and preconditioners L and R, and the bases Q_L and Q_R of
+//! their eigenvectors:
 //!
 //! ```text
 //! m ← β₁m + (1 − β₁)g,   g′ = Q_Lᵀ g Q_R,   v ← β₂v + (1 − β₂)g′²,   m′ = Q_Lᵀ m Q_R
@@ -7,9 +8,10 @@
 //! L ← β₂L + (1 − β₂)ggᵀ,   R ← β₂R + (1 − β₂)gᵀg
 //! ```
 //!
-//! The first gradient makes L, R and their eigenvectors alone, and t counts from the second. Every f-th step the bases follow by one
-//! round of power iteration ([`super::eigenbasis`]), and v with the order of their vectors. A tensor of more dimensions has a basis for
-//! each. A dimension that is longer than `max_precond_dim` has none, nor has a vector, whose step is Adam's.
+//! The first gradient only initialises L, R and their eigenvectors, and t counts from the second. Every f-th step the
+//! bases are updated by one round of power iteration ([`super::eigenbasis`]), and v is reordered with their vectors. A
+//! tensor of more dimensions has a basis for each. A dimension longer than `max_precond_dim` has none, and neither has
+//! a vector, whose step is Adam's.
 
 use super::eigenbasis;
 use super::groups::{Common, Decay, GroupConfig};
@@ -20,33 +22,34 @@ use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A dimension beyond which no basis is ever made.
+/// Maximum length of a dimension with a basis.
 const LONGEST: usize = 1 << 16;
 
 /// Adam in the eigenbasis of Shampoo's preconditioners.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SoapConfig {
-    /// The learning rate that the schedule multiplies.
+    /// Learning rate, which the schedule scales.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
-    /// Decays of the mean of gradients, and of the second moment and the preconditioners. Source: Vyas et al. 2024, section 5.
+    /// Decay rates of the mean of gradients, and of the second moment and the preconditioners. Source: Vyas et al.
+    /// 2024, section 5.
     pub betas: [f64; 2],
-    /// Added to the root of the second moment. Source: Vyas et al. 2024, algorithm 3.
+    /// Added to the square root of the second moment. Source: Vyas et al. 2024, algorithm 3.
     #[schemars(range(min = 1e-37, max = 1e37))]
     pub eps: f64,
-    /// Steps from one round of power iteration to the next: f above. Source: Vyas et al. 2024, section 5.
+    /// Steps f from one round of power iteration to the next. Source: Vyas et al. 2024, section 5.
     #[schemars(range(min = 1))]
     pub precondition_frequency: u64,
-    /// The longest dimension that has a basis. The paper's is 10,000; bases are made on the host here, in a time that grows with
-    /// the third power of this.
+    /// Longest dimension that has a basis. The paper uses 10,000; here bases are computed on the host, in a time that
+    /// grows with the third power of the dimension.
     #[schemars(range(min = 1, max = LONGEST))]
     pub max_precond_dim: usize,
-    /// λ above. Source: Vyas et al. 2024, algorithm 3.
+    /// Weight decay λ. Source: Vyas et al. 2024, algorithm 3.
     pub weight_decay: f64,
-    /// Which parameters are decayed.
+    /// Which parameters have weight decay.
     pub decay: Decay,
-    /// Parameters with another learning rate or decay.
+    /// Parameters with another learning rate or weight decay.
     pub groups: Vec<GroupConfig>,
 }
 
@@ -92,13 +95,13 @@ impl SoapConfig {
         }
     }
 
-    /// Values of the preconditioners and their bases of a parameter.
+    /// Returns the number of values in a parameter's preconditioners and their bases.
     pub(super) fn kept(&self, shape: &[usize]) -> usize {
         preconditioned(shape, self.max_precond_dim)
     }
 }
 
-/// Values of preconditioners up to this dimension, and of their bases, of a parameter.
+/// Returns the number of values in a parameter's preconditioners up to this dimension, and in their bases.
 pub fn preconditioned(shape: &[usize], max_precond_dim: usize) -> usize {
     let squares = shape
         .iter()
@@ -127,27 +130,27 @@ pub struct Soap {
 /// The preconditioner of one dimension.
 #[derive(Clone, Debug)]
 pub struct Side {
-    /// L above, or R.
+    /// L or R above, `[n, n]` for a dimension of length n.
     pub gram: Tensor<2>,
-    /// Its eigenvectors, one a column.
+    /// Its eigenvectors, one per column.
     pub basis: Tensor<2>,
 }
 
-/// What is kept of one parameter.
+/// State kept for one parameter.
 #[derive(Clone, Debug)]
 pub struct SoapState<const D: usize> {
-    /// Gradients seen.
+    /// Number of gradients seen.
     pub time: usize,
     /// Moving average of gradients.
     pub first: Tensor<D>,
-    /// Moving average of squared gradients, in the basis.
+    /// Moving average of squared gradients, in the eigenbasis.
     pub second: Tensor<D>,
-    /// The preconditioners by dimension.
+    /// Preconditioners by dimension.
     pub sides: [Option<Side>; D],
 }
 
 impl Soap {
-    /// The state behind the first gradient.
+    /// Initialises the state from the first gradient.
     fn begun<const D: usize>(&self, grad: Tensor<D>) -> SoapState<D> {
         let shape = grad.dims();
         let sides = std::array::from_fn(|at| {
@@ -165,7 +168,7 @@ impl Soap {
         }
     }
 
-    /// The preconditioners behind a gradient, with bases that follow where that is due, and v with these.
+    /// Updates the preconditioners with a gradient and, if `due`, the bases and the order of v's values.
     fn followed<const D: usize>(
         &self,
         mut state: SoapState<D>,
@@ -229,14 +232,14 @@ impl Optimizer for Soap {
     }
 }
 
-/// Between the coordinates of a parameter and those of its bases.
+/// Direction between the coordinates of a parameter and those of its bases.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Into,
     Back,
 }
 
-/// A tensor in the other coordinates.
+/// Rotates a tensor into or out of the bases.
 fn turned<const D: usize>(x: Tensor<D>, sides: &[Option<Side>; D], way: Way) -> Tensor<D> {
     let bases = sides.iter().enumerate();
     let bases = bases.filter_map(|(at, side)| Some((at, &side.as_ref()?.basis)));
@@ -250,13 +253,13 @@ fn turned<const D: usize>(x: Tensor<D>, sides: &[Option<Side>; D], way: Way) -> 
     })
 }
 
-/// The products of a tensor's slices along a dimension with each other.
+/// Returns the Gram matrix of a tensor along a dimension of length n, `[n, n]`.
 fn products<const D: usize>(x: Tensor<D>, at: usize) -> Tensor<2> {
     let (rows, _) = rows(x, at);
     rows.clone().transpose().matmul(rows)
 }
 
-/// A tensor with a dimension as the last one, as rows of it, and its shape before these.
+/// Moves a dimension to the end and flattens the others into rows; also returns the shape before flattening.
 fn rows<const D: usize>(x: Tensor<D>, at: usize) -> (Tensor<2>, [usize; D]) {
     let x = x.swap_dims(at, D - 1);
     let shape = x.dims();
@@ -265,12 +268,12 @@ fn rows<const D: usize>(x: Tensor<D>, at: usize) -> (Tensor<2>, [usize; D]) {
     (x.reshape([count, length]), shape)
 }
 
-/// The names of a preconditioner and its basis in checkpoints.
+/// Returns the names of a preconditioner and its basis in checkpoints.
 fn names(at: usize) -> [String; 2] {
     [format!("gram{at}"), format!("basis{at}")]
 }
 
-/// The dimension that a tensor of a state is a square of, if it is one.
+/// Returns the dimension that a state's tensor is a preconditioner or basis of, if it is one.
 pub fn side_of(leaf: &str) -> Option<usize> {
     let at = leaf.strip_prefix("gram").or(leaf.strip_prefix("basis"))?;
     at.parse().ok()

@@ -1,9 +1,9 @@
-//! Small parts that our own optimizer steps share.
+//! Small helpers shared by our own optimizer steps.
 
 use burn::optim::StateSource;
 use burn::tensor::{DType, Device, FloatDType, Tensor};
 
-/// The tensor in the number format of the weights.
+/// Casts a tensor to the number format of the weights.
 pub(super) fn like<const D: usize>(tensor: Tensor<D>, dtype: DType) -> Tensor<D> {
     if tensor.dtype() == dtype {
         tensor
@@ -12,7 +12,7 @@ pub(super) fn like<const D: usize>(tensor: Tensor<D>, dtype: DType) -> Tensor<D>
     }
 }
 
-/// A tensor of a record, in the number format that it was saved in.
+/// Reads a tensor of a record, in the number format that it was saved in.
 pub(super) fn tensor<const D: usize>(
     prefix: &str,
     leaf: &str,
@@ -27,7 +27,7 @@ pub(super) fn tensor<const D: usize>(
     Some(Tensor::from_data(data, (device, dtype)))
 }
 
-/// A counter of a record.
+/// Reads a counter of a record.
 pub(super) fn counter(prefix: &str, leaf: &str, source: &mut StateSource) -> Option<usize> {
     usize::try_from(source.take_scalar(prefix, leaf)?).ok()
 }

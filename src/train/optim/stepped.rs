@@ -1,12 +1,11 @@
-//! Steps of optimizers that move each element by itself: the same way for those that the host decides on and those that their
-//! device does.
+//! Steps of elementwise optimizers, in the same form for steps that the host decides on and steps that the device decides on.
 
 use super::state::like;
 use crate::kernel::{self, ElementwiseStep, Moved, Timed, full};
 use crate::train::verdict::Verdict;
 use burn::tensor::{DType, Tensor};
 
-/// A step in the number format of the weights, under the device's decision where there is one.
+/// Takes a step in the number format of the weights, under the device's decision if there is one.
 pub(super) fn stepped<A: ElementwiseStep<N>, const D: usize, const N: usize>(
     tensor: Tensor<D>,
     grad: Tensor<D>,
@@ -22,7 +21,7 @@ pub(super) fn stepped<A: ElementwiseStep<N>, const D: usize, const N: usize>(
     }
 }
 
-/// A step in single precision, of weights of any number format.
+/// Takes a step in single precision, for weights of any number format.
 pub(super) fn stepped_in_full<A: ElementwiseStep<N>, const D: usize, const N: usize>(
     tensor: Tensor<D>,
     grad: Tensor<D>,
@@ -37,7 +36,7 @@ pub(super) fn stepped_in_full<A: ElementwiseStep<N>, const D: usize, const N: us
     let (tensor, grad) = (full(tensor), full(grad));
     let (tensor, values) = match verdict {
         None => kernel::elementwise_step(tensor, grad, values, step.args()),
-        // What is cast back is read before the steps of other parameters are there.
+        // The result is cast back, which reads it before the batched steps of other parameters run.
         Some(verdict) => {
             kernel::elementwise_step_if(tensor, grad, values, step, verdict.decision())
         }

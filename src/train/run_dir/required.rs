@@ -1,17 +1,17 @@
-//! What a folder is that a command takes for a run's, and which one a name means.
+//! Finding the run folder that a command names, and the error if it is not one.
 
 use super::{RESOLVED, is_run};
 use crate::error::{Error, Result, nearest, shell_word};
 use crate::files;
 use std::path::{Path, PathBuf};
 
-/// Where runs lie unless a command says otherwise.
+/// Folder of the runs, unless a command says otherwise.
 pub const RUNS: &str = "checkpoints";
 
-/// The plan in the folder of a sweep, which has its runs in folders of their own.
+/// The plan in the folder of a sweep, which has its runs in subfolders.
 const PLAN: &str = "sweep.json";
 
-/// The path itself, or `checkpoints/NAME` for a bare name that is there alone.
+/// Returns the path itself, or `checkpoints/NAME` for a bare name that exists only there.
 pub fn locate(path: &Path) -> PathBuf {
     let named = Path::new(RUNS).join(path);
     let bare = path.components().count() == 1 && path.is_relative();
@@ -21,7 +21,7 @@ pub fn locate(path: &Path) -> PathBuf {
     }
 }
 
-/// `; did you mean …?` when a run beside the path, or one in `checkpoints`, has nearly its name.
+/// Returns `; did you mean …?` if a run next to the path, or one in `checkpoints`, has a similar name.
 fn neighbour(path: &Path) -> String {
     let beside = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -47,10 +47,10 @@ fn neighbour(path: &Path) -> String {
     })
 }
 
-/// An error when a folder holds no run, for commands that read one.
+/// Fails if a folder holds no run, for commands that read one.
 ///
 /// # Errors
-/// With what is there instead.
+/// If it holds none; the message says what is there instead.
 pub fn require_run(root: &Path) -> Result<()> {
     if is_run(root) {
         return files::require_ordinary_in(root);

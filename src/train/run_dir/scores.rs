@@ -1,4 +1,4 @@
-//! The lock under which the scores of a run are changed.
+//! The lock for changing the scores of a run.
 
 use super::{SCORES, SCORES_LOCK};
 use crate::error::{Error, Result};
@@ -8,13 +8,13 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long those that change the scores before us may take, all together.
+/// How long to wait for the processes that change the scores before us, in total.
 const TURNS: Duration = Duration::from_secs(30);
 
-/// Waits until no other process changes the scores of a run; the others wait as long as the result lives.
+/// Waits until no other process changes the scores of a run; other processes wait as long as the result lives.
 ///
 /// # Errors
-/// A lock that cannot be had, or that another process holds for long.
+/// If the file cannot be locked, or another process holds the lock for too long.
 pub fn changing_scores(root: &Path) -> Result<File> {
     let path = root.join(SCORES_LOCK);
     links::refuse_one(&root.join(SCORES))?;
@@ -30,7 +30,7 @@ pub fn changing_scores(root: &Path) -> Result<File> {
         }
         Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path)(e)),
     }
-    // Files that dead processes left. When they cannot be deleted, they do no harm.
+    // Files that dead processes left. They do no harm if they cannot be deleted.
     let _ = files::delete_leftovers(root, |file| file == SCORES);
     Ok(file)
 }

@@ -1,7 +1,7 @@
-//! Half cosines down, one after the other, each from the full rate: SGDR (Loshchilov and Hutter 2017, section 3). The cycles
-//! fill the steps from the warm-up to the end of the decay, each `growth` times as long as the one before it. With
-//! `growth` = 1 this is transformers' cosine with hard restarts; SGDR's T_0 and T_mult are `growth` = T_mult and as
-//! many cycles as make T_0·(1 + T_mult + T_mult² + …) steps.
+//! Consecutive half cosines, each falling from the full rate: SGDR (Loshchilov and Hutter 2017, section 3). The cycles
+//! fill the steps from the end of the warmup to the end of the decay, each `growth` times as long as the one before it.
+//! With `growth` = 1 this is the cosine schedule with hard restarts of transformers; SGDR's T_0 and T_mult correspond
+//! to `growth` = T_mult and as many cycles as make T_0·(1 + T_mult + T_mult² + …) steps.
 
 use super::DecayConfig;
 use crate::kind::Kind;
@@ -16,33 +16,33 @@ pub(super) const KIND: Kind = Kind {
     example: "kind = \"cosine_restarts\"\nwarmup_steps = 100\ncycles = 3\ngrowth = 2.0",
 };
 
-/// Cycles at most.
+/// Maximum number of cycles.
 const MOST: u64 = 10_000;
-/// The largest growth of a cycle.
+/// Maximum growth of a cycle.
 const LARGEST: f64 = 10.0;
-/// A share of the decay by which sums of cycles that grow may miss a whole step.
+/// Share of the decay by which the sums of growing cycles may miss a whole step through rounding.
 const ROUNDING: f64 = 1e-9;
 
-/// The knobs of `cosine_restarts`.
+/// Settings of `cosine_restarts`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CosineRestartsConfig {
     /// Steps of rising learning rate at the start.
     pub warmup_steps: u64,
-    /// The step at which the last cycle has ended; `train.steps` when absent.
+    /// Step at which the last cycle has ended; `train.steps` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decay_steps: Option<u64>,
-    /// The learning rate at the end of each cycle; 0 when both are absent.
+    /// Learning rate at the end of each cycle; 0 when it and `final_fraction` are absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_lr: Option<f64>,
-    /// The learning rate at the end of each cycle as a fraction of the full one.
+    /// Learning rate at the end of each cycle as a fraction of the full one.
     #[schemars(range(min = 0, max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_fraction: Option<f64>,
-    /// Half cosines between the warm-up and the end; 1 has no restart.
+    /// Number of half cosines between the warmup and the end; 1 has no restart.
     #[schemars(range(min = 1, max = 10000))]
     pub cycles: u64,
-    /// How many times as long each cycle is as the one before it. Source: Loshchilov and Hutter 2017, section 3 (T_mult).
+    /// Factor from each cycle's length to the next one's. Source: Loshchilov and Hutter 2017, section 3 (T_mult).
     #[schemars(range(min = 1, max = 10))]
     pub growth: f64,
 }
@@ -61,7 +61,7 @@ impl Default for CosineRestartsConfig {
 }
 
 impl CosineRestartsConfig {
-    /// The decay as if it had one cycle.
+    /// Returns the decay as if it had one cycle.
     pub(super) fn decay(&self) -> DecayConfig {
         DecayConfig {
             warmup_steps: self.warmup_steps,
@@ -71,21 +71,21 @@ impl CosineRestartsConfig {
         }
     }
 
-    /// The learning rate behind the warm-up.
+    /// Returns the learning rate after the warmup.
     pub(super) fn lr(&self, base: f64, step: u64, total: u64) -> f64 {
         let low = self.decay().low(base);
         let done = self.done(step, total);
         low + 0.5 * (1.0 + (PI * done).cos()) * (base - low)
     }
 
-    /// The share of the present cycle that is behind.
+    /// Returns the share of the current cycle that is done.
     fn done(&self, step: u64, total: u64) -> f64 {
         if step >= self.decay_steps.unwrap_or(total) {
             return 1.0;
         }
         let (behind, length) = (step.saturating_sub(self.warmup_steps), self.length(total));
         if self.growth == 1.0 {
-            // In whole numbers, so that a cycle begins at its step.
+            // In integers, so that a cycle begins exactly at its step.
             let behind = u128::from(behind) * u128::from(self.cycles) % u128::from(length);
             return behind as f64 / length as f64;
         }
@@ -102,13 +102,13 @@ impl CosineRestartsConfig {
         (left / cycle).clamp(0.0, 1.0)
     }
 
-    /// Steps of all cycles, at least 1.
+    /// Returns the number of steps in all cycles, at least 1.
     fn length(&self, total: u64) -> u64 {
         let end = self.decay_steps.unwrap_or(total);
         end.saturating_sub(self.warmup_steps).max(1)
     }
 
-    /// So many cycles in lengths of the first one.
+    /// Returns the length of this many cycles, in units of the first one.
     fn in_first_cycles(&self, cycles: u64) -> f64 {
         let lengths = std::iter::successors(Some(1.0), |length| Some(length * self.growth));
         lengths
@@ -116,7 +116,7 @@ impl CosineRestartsConfig {
             .sum()
     }
 
-    /// Faults of its cycles.
+    /// Returns the fault of `cycles` or `growth`.
     pub(super) fn fault(&self) -> Option<String> {
         let (cycles, growth) = (self.cycles, self.growth);
         if !(1..=MOST).contains(&cycles) {
@@ -126,7 +126,7 @@ impl CosineRestartsConfig {
         (!fits).then(|| format!("growth = {growth} is not between 1 and {LARGEST}"))
     }
 
-    /// The largest number of cycles whose first one has a step where so many steps are left to all of them.
+    /// Returns the largest number of cycles, up to `cycles`, that leaves the first one at least one of `length` steps.
     pub(super) fn most_in(&self, length: u64) -> u64 {
         let (mut cycles, mut steps, mut next) = (0u64, 0.0, 1.0);
         while cycles < self.cycles.min(MOST) && steps + next <= length as f64 {
@@ -135,7 +135,7 @@ impl CosineRestartsConfig {
         cycles.max(1)
     }
 
-    /// The fault of cycles for which a run of `total` steps has no room, where it has for the decay.
+    /// Returns the fault of cycles for which a run of `total` steps has no room although it has room for the decay.
     pub(super) fn misfit(&self, total: u64) -> Option<String> {
         let length = self.length(total);
         if self.fault().is_some() || self.most_in(length) == self.cycles {

@@ -3,8 +3,8 @@
 use super::{ScheduleConfig, Warmup};
 
 impl ScheduleConfig {
-    /// Faults of sense, each as a sentence about keys of `[schedule]`, beside a full learning rate of `base`. Those that the
-    /// length of the run makes are [`ScheduleConfig::misfit`].
+    /// Returns contradictory or invalid values, each as a sentence about keys of `[schedule]`, for a full learning rate
+    /// of `base`. Faults that depend on the length of the run are in [`ScheduleConfig::misfit`].
     pub fn faults(&self, base: f64) -> Vec<String> {
         let mut faults = Vec::new();
         let warmup = self.warmup_steps();

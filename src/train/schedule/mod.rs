@@ -1,7 +1,7 @@
 //! Learning rates as closed forms of the step: nothing to save, nothing to replay.
 //!
-//! `step` counts from 0 and is the step about to be taken. During the warm-up of `w` steps every schedule but T5's gives
-//! `base·(step + 1)/(w + 1)`, as nanoGPT does: the first step moves, and the step after the warm-up has the full rate.
+//! `step` counts from 0 and is the step about to be taken. During a warmup of `w` steps every schedule except T5's
+//! gives `base·(step + 1)/(w + 1)`, as nanoGPT does: the first step is not 0, and the step after the warmup has the full rate.
 
 mod cosine_restarts;
 mod faults;
@@ -21,21 +21,21 @@ pub use wsd::{WsdConfig, WsdShape};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ScheduleConfig {
-    /// The same all the time.
+    /// A constant learning rate.
     Constant(ConstantConfig),
-    /// A straight line down.
+    /// A linear decay.
     Linear(DecayConfig),
-    /// Half a cosine down.
+    /// A half cosine decay.
     Cosine(DecayConfig),
-    /// Falls with the root of the step.
+    /// A decay with the inverse square root of the step.
     InverseSqrt(InverseSqrtConfig),
-    /// The 2017 Transformer's rule.
+    /// The rule of the 2017 Transformer.
     Noam(NoamConfig),
-    /// Warm-up, a plateau, a short decay.
+    /// Warmup, a plateau, a short decay.
     Wsd(WsdConfig),
-    /// A power of a straight line down.
+    /// A power of a linear decay.
     Polynomial(PolynomialConfig),
-    /// Half cosines down, one after the other.
+    /// Consecutive half cosines, each from the full rate.
     CosineRestarts(CosineRestartsConfig),
 }
 
@@ -82,7 +82,7 @@ pub const KINDS: &[Kind] = &[
     cosine_restarts::KIND,
 ];
 
-/// The knob of `constant`.
+/// Setting of `constant`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConstantConfig {
@@ -90,45 +90,45 @@ pub struct ConstantConfig {
     pub warmup_steps: u64,
 }
 
-/// The knobs of `linear` and `cosine`.
+/// Settings of `linear` and `cosine`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DecayConfig {
     /// Steps of rising learning rate at the start.
     pub warmup_steps: u64,
-    /// The step at which the decay has ended; `train.steps` when absent.
+    /// Step at which the decay has ended; `train.steps` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decay_steps: Option<u64>,
-    /// The learning rate at the end; 0 when both are absent.
+    /// Learning rate at the end; 0 when it and `final_fraction` are absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_lr: Option<f64>,
-    /// The learning rate at the end as a fraction of the full one.
+    /// Learning rate at the end as a fraction of the full one.
     #[schemars(range(min = 0, max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_fraction: Option<f64>,
 }
 
-/// The knobs of `inverse_sqrt`.
+/// Settings of `inverse_sqrt`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct InverseSqrtConfig {
-    /// Steps of the warm-up; the fall begins there.
+    /// Steps of the warmup, after which the decay begins.
     pub warmup_steps: u64,
-    /// The learning rate in the warm-up.
+    /// Learning rate during the warmup.
     pub warmup: Warmup,
-    /// The least learning rate.
+    /// Minimum learning rate.
     pub min_lr: f64,
 }
 
-/// The learning rate before it falls with the root of the step.
+/// Learning rate before it falls with the inverse square root of the step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Warmup {
-    /// A straight line up (fairseq's `inverse_sqrt`; the shape of Vaswani et al. 2017).
+    /// A linear rise (fairseq's `inverse_sqrt`; the shape of Vaswani et al. 2017).
     #[default]
     Linear,
-    /// The full one: base·√(w/max(step, w)), which is T5's 1/√max(step, w) for a base of 1/√w (Raffel et al. 2020,
-    /// section 3.1.2; Adafactor's relative steps fall alike, Shazeer and Stern 2018, section 9).
+    /// The full rate: base·√(w/max(step, w)), which is T5's 1/√max(step, w) for a base of 1/√w (Raffel et al. 2020,
+    /// section 3.1.2; Adafactor's relative steps fall in the same way, Shazeer and Stern 2018, section 9).
     Constant,
 }
 
@@ -142,13 +142,13 @@ impl Default for InverseSqrtConfig {
     }
 }
 
-/// The knobs of `noam`; the optimizer's `lr` is the formula's factor, 1 in the paper.
+/// Settings of `noam`; the optimizer's `lr` is the formula's factor, 1 in the paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NoamConfig {
     /// Steps of rising learning rate at the start. Source: Vaswani et al. 2017, section 5.3.
     pub warmup_steps: u64,
-    /// The formula's width; the model's when absent. Source: Vaswani et al. 2017, section 5.3.
+    /// Width in the formula; the model's when absent. Source: Vaswani et al. 2017, section 5.3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_model: Option<u64>,
 }
@@ -162,11 +162,11 @@ impl Default for NoamConfig {
     }
 }
 
-/// The width that `noam` takes where no model gives one (Vaswani et al. 2017, the base model).
+/// Width that `noam` uses if no model gives one (Vaswani et al. 2017, the base model).
 const PAPER_WIDTH: u64 = 512;
 
 impl ScheduleConfig {
-    /// The schedule of a model of this width: what depends on it and was left out is filled in.
+    /// Returns the schedule for a model of this width, with unset values that depend on it filled in.
     #[must_use]
     pub fn for_width(&self, d_model: usize) -> Self {
         let mut schedule = self.clone();
@@ -176,17 +176,17 @@ impl ScheduleConfig {
         schedule
     }
 
-    /// Whether its learning rates go by the width of the model.
+    /// Returns whether the learning rate depends on the width of the model.
     pub fn goes_by_width(&self) -> bool {
         matches!(self, Self::Noam(_))
     }
 
-    /// Whether the learning rate stays the same behind the warm-up.
+    /// Returns whether the learning rate is constant after the warmup.
     pub fn stays(&self) -> bool {
         matches!(self, Self::Constant(_))
     }
 
-    /// The learning rate of the step about to be taken, counted from 0, in a run of `total` steps.
+    /// Returns the learning rate of the step about to be taken, counted from 0, in a run of `total` steps.
     pub fn lr(&self, base: f64, step: u64, total: u64) -> f64 {
         let warmup = self.warmup_steps();
         if let Self::Noam(c) = self {
@@ -219,7 +219,7 @@ impl ScheduleConfig {
         }
     }
 
-    /// The highest learning rate under a `base` of the optimizer: `base` itself, unless it is a factor of the formula.
+    /// Returns the maximum learning rate for the optimizer's `base`: `base` itself, unless it is a factor of the formula.
     pub fn peak(&self, base: f64) -> f64 {
         match self {
             Self::Noam(c) => self.lr(base, c.warmup_steps.saturating_sub(1), u64::MAX),
@@ -233,12 +233,12 @@ impl ScheduleConfig {
         }
     }
 
-    /// Whether the warm-up has the full learning rate.
+    /// Whether the warmup uses the full learning rate.
     fn begins_at_its_height(&self) -> bool {
         matches!(self, Self::InverseSqrt(c) if c.warmup == Warmup::Constant)
     }
 
-    /// Steps of the warm-up.
+    /// Returns the number of warmup steps.
     pub fn warmup_steps(&self) -> u64 {
         match self {
             Self::Constant(c) => c.warmup_steps,
@@ -262,12 +262,12 @@ impl DecayConfig {
     }
 }
 
-/// The learning rate at the end.
+/// Returns the learning rate at the end.
 fn low(base: f64, min_lr: Option<f64>, final_fraction: Option<f64>) -> f64 {
     min_lr.unwrap_or(final_fraction.unwrap_or(0.0) * base)
 }
 
-/// How much of the way from `start` to `end` is done at `step`, in 0 … 1.
+/// Returns the share of the way from `start` to `end` that is done at `step`, in 0 … 1.
 fn share(step: u64, start: u64, end: u64) -> f64 {
     if step >= end {
         return 1.0;

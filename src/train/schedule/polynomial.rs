@@ -1,5 +1,5 @@
-//! A power of what is left of a straight line down: `low + (base − low)·(1 − done)^power`, where `done` is the share of the
-//! decay that is behind. A power of 1 is `linear`; above 1 the rate falls fast at first, below 1 it falls late.
+//! A power of the remaining share of a linear decay: `low + (base − low)·(1 − done)^power`, where `done` is the share
+//! of the decay that is done. A power of 1 is `linear`; above 1 the rate falls fast at first, below 1 it falls late.
 
 use super::DecayConfig;
 use crate::kind::Kind;
@@ -13,26 +13,26 @@ pub(super) const KIND: Kind = Kind {
     example: "kind = \"polynomial\"\nwarmup_steps = 100\npower = 2.0",
 };
 
-/// The largest power: above it the rate is as good as gone after a step.
+/// Maximum power: above it the rate all but vanishes after one step.
 const LARGEST: f64 = 100.0;
 
-/// The knobs of `polynomial`.
+/// Settings of `polynomial`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolynomialConfig {
     /// Steps of rising learning rate at the start.
     pub warmup_steps: u64,
-    /// The step at which the decay has ended; `train.steps` when absent.
+    /// Step at which the decay has ended; `train.steps` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decay_steps: Option<u64>,
-    /// The learning rate at the end; 0 when both are absent.
+    /// Learning rate at the end; 0 when it and `final_fraction` are absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_lr: Option<f64>,
-    /// The learning rate at the end as a fraction of the full one.
+    /// Learning rate at the end as a fraction of the full one.
     #[schemars(range(min = 0, max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_fraction: Option<f64>,
-    /// The exponent; 1 is a straight line.
+    /// Exponent of the decay; 1 is linear.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 100))]
     pub power: f64,
 }
@@ -50,7 +50,7 @@ impl Default for PolynomialConfig {
 }
 
 impl PolynomialConfig {
-    /// The decay without its power.
+    /// Returns the decay without its power.
     pub(super) fn decay(&self) -> DecayConfig {
         DecayConfig {
             warmup_steps: self.warmup_steps,
@@ -60,14 +60,14 @@ impl PolynomialConfig {
         }
     }
 
-    /// The learning rate behind the warm-up.
+    /// Returns the learning rate after the warmup.
     pub(super) fn lr(&self, base: f64, step: u64, total: u64) -> f64 {
         let decay = self.decay();
         let (low, done) = (decay.low(base), decay.done(step, total));
         low + (1.0 - done).powf(self.power) * (base - low)
     }
 
-    /// The fault of its power.
+    /// Returns the fault of `power`.
     pub(super) fn fault(&self) -> Option<String> {
         let fits = self.power > 0.0 && self.power <= LARGEST;
         (!fits).then(|| {

@@ -1,18 +1,18 @@
-//! The room that a run has for its warm-up and its decay.
+//! Whether a run is long enough for its warmup and its decay.
 
 use super::wsd::WSD_DECAY;
 use super::{DecayConfig, ScheduleConfig, WsdConfig};
 
-/// The key of the warm-up in `[schedule]`.
+/// Key of the warmup in `[schedule]`.
 const WARMUP: &str = "warmup_steps";
-/// The key of the decay in `[schedule]`.
+/// Key of the decay in `[schedule]`.
 const DECAY: &str = "decay_steps";
-/// The key of the number of cycles in `[schedule]`.
+/// Key of the number of cycles in `[schedule]`.
 const CYCLES: &str = "cycles";
 
 impl ScheduleConfig {
-    /// The fault of a warm-up, or of a warm-up with a decay, that a run of `total` steps has no room for: a sentence about keys
-    /// of `[schedule]`.
+    /// Returns the fault of a warmup, or of a warmup with a decay, for which a run of `total` steps has no room: a
+    /// sentence about keys of `[schedule]`.
     pub fn misfit(&self, total: u64) -> Option<String> {
         let warmup = self.warmup_steps();
         if warmup > total {
@@ -29,8 +29,8 @@ impl ScheduleConfig {
         }
     }
 
-    /// Values of keys of `[schedule]` with which a run of `total` steps, 1 or more, has room: the longest warm-up beside the
-    /// decay, and a decay of another length where the one that is asked for leaves no room at all.
+    /// Returns values of keys of `[schedule]` with which a run of `total` steps, 1 or more, has room: the longest
+    /// warmup that fits the decay, and a decay of another length if the configured one leaves no room at all.
     pub fn fitting(&self, total: u64) -> Vec<(&'static str, u64)> {
         match self {
             Self::Constant(_) | Self::InverseSqrt(_) | Self::Noam(_) => vec![(WARMUP, total)],
@@ -84,7 +84,7 @@ impl DecayConfig {
 }
 
 impl WsdConfig {
-    /// None where the length of the decay is itself a fault.
+    /// `None` if the length of the decay is itself a fault.
     fn misfit(&self, total: u64) -> Option<String> {
         let decay = self.decay_length(total);
         if self.fault().is_some() || decay.saturating_add(self.warmup_steps) <= total {

@@ -1,4 +1,4 @@
-//! Warm-up, a plateau of the full rate, and a decay over the last steps (Hu et al. 2024, section 4).
+//! Warmup, a plateau at the full rate, and a decay over the last steps (Hu et al. 2024, section 4).
 
 use super::{low, share};
 use crate::kind::Kind;
@@ -13,7 +13,7 @@ pub(super) const KIND: Kind = Kind {
     example: "kind = \"wsd\"\nwarmup_steps = 100\ndecay_fraction = 0.2",
 };
 
-/// The knobs of `wsd`.
+/// Settings of `wsd`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WsdConfig {
@@ -22,18 +22,18 @@ pub struct WsdConfig {
     /// Steps of the decay at the end; `decay_fraction` of `train.steps` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decay_steps: Option<u64>,
-    /// The share of `train.steps` that the decay takes; 0.1 when both are absent. Source: Hu et al. 2024, section 4.
+    /// Share of `train.steps` that the decay takes; 0.1 when it and `decay_steps` are absent. Source: Hu et al. 2024, section 4.
     #[schemars(range(min = 0, max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decay_fraction: Option<f64>,
-    /// The learning rate at the end; 0 when both are absent.
+    /// Learning rate at the end; 0 when it and `final_fraction` are absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_lr: Option<f64>,
-    /// The learning rate at the end as a fraction of the full one.
+    /// Learning rate at the end as a fraction of the full one.
     #[schemars(range(min = 0, max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_fraction: Option<f64>,
-    /// How it falls.
+    /// Shape of the decay.
     pub shape: WsdShape,
 }
 
@@ -50,30 +50,30 @@ impl Default for WsdConfig {
     }
 }
 
-/// How the learning rate falls at the end of `wsd`.
+/// Shape of the decay at the end of `wsd`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WsdShape {
-    /// A straight line.
+    /// A linear decay.
     Linear,
-    /// Half a cosine.
+    /// A half cosine.
     Cosine,
     /// 1 − √(share of the decay done) (Hägele et al. 2024).
     Sqrt,
 }
 
-/// Steps of the decay when `wsd` names none (Hägele et al. 2024: 10 to 20 % of the run).
+/// Share of the run that the decay takes if `wsd` names none (Hägele et al. 2024: 10 to 20 % of the run).
 pub(super) const WSD_DECAY: f64 = 0.1;
 
 impl WsdConfig {
-    /// Steps of the decay.
+    /// Returns the number of steps in the decay.
     pub(super) fn decay_length(&self, total: u64) -> u64 {
         let share = self.decay_fraction.unwrap_or(WSD_DECAY);
         self.decay_steps
             .unwrap_or((share * total as f64).round() as u64)
     }
 
-    /// The learning rate behind the warm-up.
+    /// Returns the learning rate after the warmup.
     pub(super) fn lr(&self, base: f64, step: u64, total: u64) -> f64 {
         let length = self.decay_length(total);
         let start = total.saturating_sub(length).max(self.warmup_steps);
@@ -87,7 +87,7 @@ impl WsdConfig {
         low + left * (base - low)
     }
 
-    /// The fault of the length of its decay.
+    /// Returns the fault of the decay's length.
     pub(super) fn fault(&self) -> Option<String> {
         if self.decay_steps.is_some() && self.decay_fraction.is_some() {
             return Some("decay_steps and decay_fraction say the same thing; keep one".into());

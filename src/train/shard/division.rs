@@ -1,8 +1,8 @@
-//! Which rank keeps the moments of which values.
+//! The division of moments among ranks.
 //!
-//! Parameters that stay whole go first: the largest first, each to the rank that has the least so far. The values of all
-//! others stand in a row, in the order of the model, and each rank takes a stretch of the row, so long that all ranks keep
-//! the same number of moments; a rank that has more than that already takes none.
+//! Parameters that cannot be split are assigned first: the largest first, each to the rank with the least so far. The
+//! values of all other parameters form a row, in the order of the model, and each rank takes a stretch of the row,
+//! sized so that all ranks keep the same number of moments; a rank that already has more than that takes none.
 
 use crate::train::optim::Kept;
 use burn::module::ParamId;
@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// A parameter that is divided.
+/// A parameter to divide among ranks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Divided {
     pub id: ParamId,
@@ -19,7 +19,8 @@ pub(super) struct Divided {
 }
 
 impl Divided {
-    /// The load of the rank that has all of it. Where nothing is kept of its values (plain descent), the work is divided.
+    /// Returns the load of a rank that has all of it. If no state is kept for its values (plain gradient descent), the
+    /// work is divided instead.
     fn load(&self) -> usize {
         match self.kept.elementwise {
             true => self.kept.values.max(self.elements),
@@ -28,11 +29,11 @@ impl Divided {
     }
 }
 
-/// The values of each parameter that each rank moves, by rank; without a gap, and in the order of ranks.
+/// Returns the values of each parameter that each rank updates, indexed by rank; without gaps, and in the order of ranks.
 pub(super) fn divided(all: &[Divided], ranks: usize) -> HashMap<ParamId, Vec<Range<usize>>> {
     let (row, mut whole): (Vec<&Divided>, Vec<&Divided>) =
         all.iter().partition(|parameter| parameter.kept.elementwise);
-    // A stable sort: equal sizes stay in the order of the model.
+    // A stable sort: parameters of equal size stay in the order of the model.
     whole.sort_by_key(|parameter| Reverse(parameter.load()));
     let (mut loads, mut found) = (vec![0; ranks], HashMap::new());
     for parameter in whole {
@@ -58,7 +59,7 @@ pub(super) fn divided(all: &[Divided], ranks: usize) -> HashMap<ParamId, Vec<Ran
     found
 }
 
-/// The stretches of a parameter that one rank has.
+/// Returns the stretches of a parameter that belongs to one rank.
 pub(super) fn of_one(elements: usize, owner: usize, ranks: usize) -> Vec<Range<usize>> {
     let each = (0..ranks).map(|rank| match rank == owner {
         true => 0..elements,
@@ -67,11 +68,11 @@ pub(super) fn of_one(elements: usize, owner: usize, ranks: usize) -> Vec<Range<u
     each.collect()
 }
 
-/// Where the stretch of each rank ends in a row of so many moments, when the ranks have `loads` already.
+/// Returns where each rank's stretch ends in a row of `row` moments, if the ranks already have `loads`.
 fn ends(loads: &[usize], row: usize) -> Vec<usize> {
     let mut rising = loads.to_vec();
     rising.sort_unstable();
-    // The load up to which the row fills the ranks that have the least.
+    // The level to which the row fills up the least loaded ranks.
     let mut lower = 0;
     let level = rising.iter().enumerate().find_map(|(number, load)| {
         lower += load;
@@ -103,7 +104,8 @@ mod tests {
         }
     }
 
-    /// The largest share of so many ranks, as a multiple of an equal one. All stretches together are all values once.
+    /// Returns the largest share of a rank, as a multiple of an equal share. Also checks that the stretches together
+    /// cover all values once.
     fn largest(all: &[Divided], ranks: usize) -> f64 {
         let found = divided(all, ranks);
         let mut loads = vec![0; ranks];
@@ -123,7 +125,7 @@ mod tests {
         most as f64 * ranks as f64 / total as f64
     }
 
-    /// GPT-2's parameters (124M): the table of tokens is 31 % of them.
+    /// GPT-2's parameters (124M): the token embedding table is 31 % of them.
     fn gpt_2(kept: impl Fn(usize, bool) -> (usize, bool)) -> Vec<Divided> {
         let block = [768 * 2304, 768 * 768, 768 * 3072, 3072 * 768];
         let vectors = [2304, 768, 3072, 768, 768, 768, 768, 768];
@@ -160,7 +162,7 @@ mod tests {
         assert!((largest(&lamb, 4) - 1.24).abs() < 0.01);
     }
 
-    /// What nothing is kept of is divided by its values.
+    /// Parameters without optimizer state are divided by their values.
     #[test]
     fn plain_descent_divides_the_work() {
         let all = [parameter(100, 0, true), parameter(20, 0, true)];

@@ -1,10 +1,11 @@
 //! Moments divided among the ranks of a run (`shard_optimizer`; ZeRO's first stage, Rajbhandari et al. 2020, section 5.1).
 //!
-//! Each rank keeps the moments of some values of the model, as many moments as every other rank ([`division`]), moves these
-//! values alone, and takes the others from their ranks. Where an optimizer moves each value by itself, parameters are cut at
-//! any value: a stretch of one is moved as a parameter of one row, by the same operations on the same numbers. Where values
-//! move together (LAMB's ratio, Adafactor's rows and columns, Muon's matrices), one rank keeps the whole parameter. So the
-//! bits are the same for any optimizer. Checkpoints hold the moments of all ranks, joined, as those of one process do.
+//! Each rank keeps the moments of some values of the model, as many moments as every other rank ([`division`]), updates
+//! only these values, and receives the others from their ranks. If an optimizer updates each value independently,
+//! parameters are cut at any value: a stretch of one is updated like a parameter of one row, by the same operations on
+//! the same numbers. If values are updated together (LAMB's ratio, Adafactor's rows and columns, Muon's matrices), one
+//! rank keeps the whole parameter. So the bits are the same for any optimizer. Checkpoints hold the moments of all
+//! ranks, joined as in those of one process.
 
 mod division;
 mod values;
@@ -23,19 +24,19 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use values::{Cutting, Taking, Values, stretch};
 
-/// Bytes of weights that are exchanged at once.
+/// Maximum bytes of weights that are exchanged at once.
 const ROOM: usize = 1 << 25;
 
-/// Which values each rank moves, and keeps the moments of.
+/// Which values each rank updates and keeps the moments of.
 pub struct Shard {
     parts: HashMap<ParamId, Part>,
     ranks: Ranks,
 }
 
-/// How a parameter is divided.
+/// The division of one parameter.
 struct Part {
     shape: Vec<usize>,
-    /// The values of each rank, by rank, in their order.
+    /// Values of each rank, indexed by rank, in order.
     stretches: Vec<Range<usize>>,
 }
 
@@ -46,7 +47,8 @@ impl Part {
 }
 
 impl Shard {
-    /// The shares of a model's parameters, of which `kept` says what an optimizer keeps. One that it does not know stays whole.
+    /// Divides a model's parameters; `kept` says how much state the optimizer keeps for each. A parameter missing in
+    /// `kept` stays whole.
     pub fn new<M: Module>(model: &M, kept: &HashMap<ParamId, Kept>, ranks: &Ranks) -> Self {
         let mut learning = Learning::default();
         model.visit(&mut learning);
@@ -81,7 +83,7 @@ impl Shard {
         }
     }
 
-    /// The values of a parameter that this rank moves.
+    /// Returns the values of a parameter that this rank updates.
     fn own_part(&self, id: ParamId) -> Stretch {
         let Some(part) = self.parts.get(&id) else {
             return Stretch::Nothing;
@@ -94,15 +96,15 @@ impl Shard {
         }
     }
 
-    /// The optimizer without the moments of other ranks.
+    /// Returns the optimizer without the moments of other ranks.
     ///
     /// # Errors
-    /// A state that cannot be read.
+    /// If the state cannot be read.
     pub fn own(&self, optimizer: ModuleOptimizer) -> Result<ModuleOptimizer> {
         moments::of_some(optimizer, &|id| self.own_part(ParamId::from(id)))
     }
 
-    /// The gradients of the values that this rank moves; the others are dropped.
+    /// Returns the gradients of the values that this rank updates; the others are dropped.
     pub fn own_gradients<M: Module>(&self, model: &M, gradients: GradientsParams) -> OwnGradients {
         let mut own = Own {
             shard: self,
@@ -117,8 +119,7 @@ impl Shard {
         }
     }
 
-    /// The model with this rank's stretch in place of each parameter that is cut and has a gradient, until
-    /// [`Self::exchanged`].
+    /// Replaces each parameter that is cut and has a gradient by this rank's stretch of it, until [`Self::exchanged`].
     pub fn own_values<M: Module>(&self, model: M, moved: &[Moved]) -> M {
         model.map(&mut Cutting {
             shard: self,
@@ -126,8 +127,9 @@ impl Shard {
         })
     }
 
-    /// The model with what every rank has made of its values, in rooms of [`ROOM`] bytes; `moved` are the parameters that had
-    /// a gradient. With an error, a rank that has failed, some of them are not exchanged.
+    /// Returns the model with the updated values of every rank, exchanged in chunks of [`ROOM`] bytes; `moved` are the
+    /// parameters that had a gradient. If a rank has failed, an error is returned along with a model in which some
+    /// values are not exchanged.
     pub fn exchanged<M: Module>(&self, mut model: M, moved: &[Moved]) -> (M, Result<()>) {
         for room in rooms(moved) {
             let mut values = Values {
@@ -156,11 +158,11 @@ impl Shard {
         (model, Ok(()))
     }
 
-    /// The moments of all other ranks for the checkpoint that the first one writes, each as the optimizer writes them down;
-    /// nothing for the others.
+    /// Gathers the moments of all other ranks, serialized, on the first rank, which writes the checkpoint; the other
+    /// ranks get nothing.
     ///
     /// # Errors
-    /// A rank that has failed, a state that cannot be written down.
+    /// If a rank has failed, or a state cannot be serialized.
     pub fn gathered(&self, optimizer: &ModuleOptimizer) -> Result<Vec<Vec<u8>>> {
         let own = match self.ranks.is_first() {
             true => Vec::new(),
@@ -171,18 +173,18 @@ impl Shard {
     }
 }
 
-/// What a rank steps with.
+/// The gradients that a rank updates its values with.
 pub struct OwnGradients {
-    /// By parameter, of its own.
+    /// Gradients of its own values, by parameter.
     pub gradients: GradientsParams,
-    /// The parameters of all ranks that had a gradient.
+    /// Parameters of all ranks that had a gradient.
     pub moved: Vec<Moved>,
 }
 
-/// A parameter that had a gradient, and the bytes of its values.
+/// A parameter that had a gradient, and the size of its values in bytes.
 pub type Moved = (ParamId, usize);
 
-/// Parameters in their order, so many at a time as have [`ROOM`] bytes, and at least one.
+/// Splits the parameters, in order, into chunks of at most [`ROOM`] bytes, with at least one parameter each.
 fn rooms(moved: &[Moved]) -> Vec<HashSet<ParamId>> {
     let (mut rooms, mut left) = (Vec::<HashSet<ParamId>>::new(), 0);
     for (id, bytes) in moved {
@@ -200,7 +202,7 @@ fn rooms(moved: &[Moved]) -> Vec<HashSet<ParamId>> {
     rooms
 }
 
-/// The parameters that learn.
+/// The trainable parameters.
 #[derive(Default)]
 struct Learning(HashSet<ParamId>);
 

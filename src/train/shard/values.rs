@@ -1,4 +1,4 @@
-//! Values of a model on their way between the ranks that move them: stretches of parameters, as bytes and as parameters.
+//! Exchanging values between the ranks that update them: stretches of parameters, as bytes and as parameters.
 
 use super::{Part, Shard};
 use crate::kernel;
@@ -8,7 +8,7 @@ use burn::tensor::{Tensor, TensorData};
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Leaves this rank's stretches of the parameters that are cut.
+/// Cuts parameters down to this rank's stretches.
 pub(super) struct Cutting<'a> {
     pub shard: &'a Shard,
     pub moved: HashSet<ParamId>,
@@ -25,7 +25,7 @@ impl ModuleMapper for Cutting<'_> {
     }
 }
 
-/// Some of a tensor's values, in their order, as a tensor of one row.
+/// Returns consecutive values of a tensor as a tensor of one row.
 pub(super) fn stretch<const D: usize>(x: Tensor<D>, values: Range<usize>) -> Tensor<D> {
     let mut shape = [1; D];
     shape[D - 1] = values.len();
@@ -33,7 +33,7 @@ pub(super) fn stretch<const D: usize>(x: Tensor<D>, values: Range<usize>) -> Ten
     x.reshape([count]).slice([values]).reshape(shape)
 }
 
-/// A parameter with another value, which learns as it did.
+/// Replaces the value of a parameter, which stays trainable or frozen.
 fn with_value<const D: usize>(
     param: Param<Tensor<D>>,
     made: impl FnOnce(Tensor<D>) -> Tensor<D>,
@@ -52,7 +52,7 @@ fn with_value<const D: usize>(
     Param::from_mapped_value(id, value, mapper)
 }
 
-/// The values that this rank has moved, in the order of the model.
+/// Collects the values that this rank has updated, in the order of the model.
 pub(super) struct Values<'a> {
     pub shard: &'a Shard,
     pub room: &'a HashSet<ParamId>,
@@ -72,18 +72,18 @@ impl ModuleVisitor for Values<'_> {
     }
 }
 
-/// Puts the values of all ranks in their places.
+/// Writes the values of all ranks into the parameters.
 pub(super) struct Taking<'a> {
     pub shard: &'a Shard,
     pub room: &'a HashSet<ParamId>,
     pub all: Vec<Vec<u8>>,
-    /// How much of each rank's bytes is taken.
+    /// Position up to which each rank's bytes are read.
     pub at: Vec<usize>,
     pub lacks: bool,
 }
 
 impl Taking<'_> {
-    /// The bytes of a parameter from the ranks that have moved it; `None` where one has sent fewer.
+    /// Joins the bytes of a parameter from the ranks that updated it; `None` if a rank has sent too few.
     fn next(&mut self, part: &Part, size: usize) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(part.elements() * size);
         for (rank, stretch) in part.stretches.iter().enumerate() {

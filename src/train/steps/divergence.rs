@@ -13,7 +13,7 @@ use crate::train::journals::Journals;
 use crate::train::record;
 use crate::train::squares;
 
-/// Steps left out one after another before a run that skips them gives up.
+/// Consecutive skipped steps after which a run that skips them gives up.
 const MAX_SKIPPED: u64 = 20;
 
 /// The remedy for a loss or a gradient that is too large.
@@ -22,13 +22,13 @@ const LOWER: &str = "lower the learning rate";
 /// The remedy for steps without a loss.
 const SCORE: &str = "leave such examples out, or take more of them a step";
 
-/// The advice where no step is skipped.
+/// Returns the advice if steps are not skipped.
 fn stops(remedy: &str) -> String {
     format!("{remedy}, or set on_divergence = \"skip\" in [train]")
 }
 
 impl<M: Trained> Steps<M> {
-    /// Why this step must not be taken, if it must not.
+    /// Returns why this step must not be taken, if so.
     pub(super) fn divergence(&self, loss: Sum, norm: f64) -> Option<String> {
         if loss.weight == 0.0 {
             return Some("nothing in its batch is scored, so that it has no loss".into());
@@ -45,8 +45,8 @@ impl<M: Trained> Steps<M> {
             .then(|| format!("the loss {loss:.4} is above {factor} times its mean {mean:.4}"))
     }
 
-    /// The state after a step that is left out: its text was read, and rows continue behind it. A state that is infinite
-    /// or no number is dropped, and rows begin empty.
+    /// Returns the carried state after a skipped step: the step's text was read, and rows continue after it. A state
+    /// that is not finite is dropped, and rows begin empty.
     fn passed_on(&self, gradient: &Gradient) -> Result<Option<ModelState>> {
         let Some(state) = gradient.output.state.clone() else {
             return Ok(None);
@@ -57,7 +57,7 @@ impl<M: Trained> Steps<M> {
         })
     }
 
-    /// Leaves the step out, or ends the run with the state before it saved.
+    /// Skips the step, or ends the run with the state before it saved.
     pub(super) fn diverged(
         &mut self,
         reason: &str,
@@ -94,7 +94,7 @@ impl<M: Trained> Steps<M> {
         self.ended_at(reason, samples, &advice, journals)
     }
 
-    /// Ends a run whose next step is bad, and which does not skip such steps.
+    /// Ends a run whose next step is bad and that does not skip such steps.
     pub(super) fn stopped(
         &mut self,
         reason: &str,
@@ -104,7 +104,7 @@ impl<M: Trained> Steps<M> {
         self.ended_at(reason, samples, &stops(LOWER), journals)
     }
 
-    /// Saves the state before the next step, when its weights are numbers, and says why the run ends there.
+    /// Saves the state before the next step if its weights are finite, and returns the error that ends the run.
     fn ended_at(
         &mut self,
         reason: &str,
@@ -135,7 +135,7 @@ impl<M: Trained> Steps<M> {
         )))
     }
 
-    /// An error when the weights are ruined: saved, they would push good checkpoints out.
+    /// Fails if the weights are not finite: saved, they would push out good checkpoints.
     pub(super) fn require_finite(&self) -> Result<()> {
         let squares = self.squares();
         exchange::require_same(
@@ -153,7 +153,7 @@ impl<M: Trained> Steps<M> {
         )))
     }
 
-    /// Σ of the squares of all weights.
+    /// Returns the sum of the squares of all weights.
     fn squares(&self) -> f64 {
         squares::squares_of(self.model())
     }
@@ -166,8 +166,8 @@ impl<M: Trained> Steps<M> {
     }
 }
 
-/// Whether weights with these squares are numbers. Kernels may add up in double precision; no loss comes from weights whose
-/// squares overflow a single.
+/// Whether weights with this sum of squares are finite. Kernels may accumulate in double precision; no loss can be
+/// computed from weights whose squares overflow single precision.
 fn is_finite(squares: f64) -> bool {
     squares <= f64::from(f32::MAX)
 }

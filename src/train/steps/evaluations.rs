@@ -1,8 +1,8 @@
-//! Evaluations of a run: when the best is the best, what is written, and how one is broken off.
+//! Evaluations of a run: which is the best, what is written, and how one is interrupted.
 //!
-//! Evaluations are compared by the loss of the same items: `eval_batches` batches of a part that is drawn at random and
-//! always the same, also when the whole split is read; or by another metric of the whole split (`best_by`). An evaluation
-//! that ends the run reads the whole split in the same pass, the part first.
+//! Evaluations are compared by the loss on the same items: `eval_batches` batches of a part that is drawn at random and
+//! is always the same, also if the whole split is read; or by another metric of the whole split (`best_by`). The
+//! evaluation that ends the run reads the whole split in the same pass, this part first.
 
 use super::Steps;
 use crate::data::sample::PartFirst;
@@ -16,19 +16,19 @@ use crate::train::journals::Journals;
 use crate::train::record;
 use std::sync::Arc;
 
-/// Scores and the loss that evaluations are compared by.
+/// Scores and the value that evaluations are compared by.
 struct Scored {
     scores: Scores,
     compared: f64,
-    /// The part of the split that was read, when it was not all.
+    /// Description of the part of the split that was read, if it was not all.
     part: Option<String>,
-    /// The scores of the part, when more was read.
+    /// Scores of the compared part, if more was read.
     of_part: Option<Scores>,
 }
 
 impl<M: Trained> Steps<M> {
-    /// Makes the evaluation that is due, writes its line, and says whether it is the best so far. `None` when a
-    /// request to stop broke it off: it stays due, and nothing of it is kept.
+    /// Runs the evaluation that is due, writes its line, and returns whether it is the best so far. `None` if a request
+    /// to stop interrupted it: it stays due, and its results are discarded.
     pub(super) fn evaluate(
         &mut self,
         round: usize,
@@ -86,8 +86,8 @@ impl<M: Trained> Steps<M> {
         Ok(Some(improved))
     }
 
-    /// Makes sure of the scores of a run that has ended: evaluates again when no process holds them. `false`
-    /// when a request to stop broke that off.
+    /// Ensures that a run that has ended has scores: evaluates again if this process does not hold them. Returns
+    /// `false` if a request to stop interrupted that.
     pub(super) fn has_last_scores(&mut self) -> Result<bool> {
         let (None, Some(valid)) = (&self.job.last, self.job.valid.clone()) else {
             return Ok(true);
@@ -99,7 +99,7 @@ impl<M: Trained> Steps<M> {
         Ok(self.job.last.is_some())
     }
 
-    /// One pass over the split, or a part of it; `None` when a request to stop broke it off.
+    /// Runs one pass over the split or a part of it; `None` if a request to stop interrupted it.
     fn score(
         &mut self,
         model: &M,
@@ -111,7 +111,7 @@ impl<M: Trained> Steps<M> {
         let size = config.eval_batch_size();
         let all = Evaluation::size(valid, size).batches(valid.source.len());
         let first = config.eval_batches.unwrap_or(all).clamp(1, all.max(1));
-        // What carries a state reads each lane from its beginning.
+        // With carried state, each lane is read from its beginning.
         let drawn = self.job.state.drawn_part && !valid.carried && first < all;
         let mut split = valid.clone();
         if drawn {
@@ -166,12 +166,12 @@ impl<M: Trained> Steps<M> {
         }))
     }
 
-    /// Whether a loss is the best so far; what is not a number never is.
+    /// Whether a loss is the best so far; a loss that is not finite never is.
     fn improves(&self, loss: f64) -> bool {
         loss.is_finite() && self.job.state.best.is_none_or(|best| loss < best.value)
     }
 
-    /// Evaluations without improvement, one of this loss included.
+    /// Number of evaluations without improvement, counting one with this loss.
     fn waited(&self, loss: f64) -> u64 {
         match self.improves(loss) {
             true => 0,
@@ -179,13 +179,13 @@ impl<M: Trained> Steps<M> {
         }
     }
 
-    /// Whether an evaluation of this loss ends the run.
+    /// Whether an evaluation with this loss ends the run.
     fn gives_up(&self, loss: f64) -> bool {
         let waited = self.waited(loss);
         self.job.config.patience.is_some_and(|p| waited >= p)
     }
 
-    /// The weights that evaluations use: the moving average when there is one.
+    /// Returns the model that evaluations use: the moving average if there is one.
     fn evaluation_model(&self) -> M {
         match &self.job.ema {
             Some(ema) => ema.model().clone(),
@@ -193,7 +193,7 @@ impl<M: Trained> Steps<M> {
         }
     }
 
-    /// Hands the average of the weights to a model that learns from it.
+    /// Hands the average of the weights to a model that learns from it as from a teacher.
     pub(super) fn teach(&mut self) {
         if let Some(ema) = &self.job.ema {
             let model = self.model.take();

@@ -1,9 +1,9 @@
-//! Steps that the host has not looked at: it queues them, and reads their numbers at the next line of the journal, evaluation
-//! or checkpoint.
+//! Steps whose numbers the host has not read yet: it queues them, and reads their numbers at the next line of the
+//! journal, evaluation or checkpoint.
 //!
-//! What a step needs to know of itself is decided on its device ([`Verdict`]). The host counts a step when it queues it and
-//! takes its numbers in when it reads them. If one of them was bad, nothing has moved since: the steps behind it are taken
-//! back, and the run ends as it does where every step is read.
+//! Whether a step is taken is decided on its device ([`Verdict`]). The host counts a step when it queues it and adds
+//! its numbers to the sums when it reads them. If one of the steps was bad, nothing has changed since: the steps after
+//! it are taken back, and the run ends as it does if every step is read at once.
 
 use super::{Steps, Timed};
 use crate::data::loader::Batch;
@@ -22,20 +22,20 @@ use burn::optim::GradientsParams;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Steps that the host is ahead of its reading at most, where lines of the journal are further apart.
+/// Maximum number of unread steps, if lines of the journal are further apart.
 const AHEAD: usize = 64;
 
 /// A step whose numbers are on the device.
 struct Step {
-    /// Its number, from 1.
+    /// Number of the step, from 1.
     number: u64,
     lr: f64,
     taken: Taken,
-    /// The examples of its batch, for the message of a bad one.
+    /// Examples of its batch, for the error message of a bad step.
     samples: Vec<u64>,
 }
 
-/// The steps that are not read yet.
+/// Steps that are not read yet.
 #[derive(Default)]
 pub(super) struct Late {
     steps: Vec<Step>,
@@ -44,9 +44,9 @@ pub(super) struct Late {
 }
 
 impl<M: Trained> Steps<M> {
-    /// Whether the numbers of the next step can wait. Those of the first one cannot: it makes the optimizer's state. What
-    /// needs them at once is a step that may be left out, one that is diagnosed, one of several ranks, and one whose rows
-    /// pass a state on.
+    /// Returns whether the numbers of the next step can wait. Those of the first step cannot, because it creates the
+    /// optimizer's state. Numbers are needed at once if the step may be skipped, is diagnosed, is shared by several
+    /// ranks, or if its rows pass on a state.
     pub(super) fn can_wait(&self, batches: &[Batch], diagnosed: bool) -> bool {
         let (job, config) = (&self.job, &self.job.config);
         let scored = batches.first().is_some_and(|batch| batch.step_scored > 0);
@@ -59,7 +59,8 @@ impl<M: Trained> Steps<M> {
             && !config.decides_on_host()
     }
 
-    /// Moves the weights by a gradient that is not read, unless it is bad; `states` are what norms kept before the step.
+    /// Updates the weights with a gradient that is not read, unless it is bad; `states` holds the batch norms'
+    /// statistics before the step.
     pub(super) fn step_late(
         &mut self,
         gradient: Gradient,
@@ -78,7 +79,7 @@ impl<M: Trained> Steps<M> {
         Ok(())
     }
 
-    /// Takes a step as [`Replays`] do.
+    /// Takes a step with [`Replays`](crate::train::device_step::Replays).
     pub(super) fn step_replayed(
         &mut self,
         batches: Vec<Batch>,
@@ -87,7 +88,7 @@ impl<M: Trained> Steps<M> {
         journals: &mut Journals,
     ) -> Result<()> {
         if !self.replays.are_ready() {
-            // What steps hold that wait is in no recording's way.
+            // Read the waiting steps first, so that their tensors do not get in the way of a recording.
             self.settle(journals)?;
         }
         let clip_norm = self.job.config.clip_norm;
@@ -106,7 +107,7 @@ impl<M: Trained> Steps<M> {
         }
     }
 
-    /// Counts a step whose numbers wait.
+    /// Counts a step whose numbers are not read yet.
     fn queued(&mut self, taken: Taken, lr: f64, samples: Vec<u64>) {
         let state = &mut self.job.state;
         state.step += 1;
@@ -120,15 +121,15 @@ impl<M: Trained> Steps<M> {
         });
     }
 
-    /// Whether so many steps wait that they are read though nothing asks for it.
+    /// Returns whether so many steps are unread that they must be read now.
     pub(super) fn is_far_ahead(&self) -> bool {
         self.late.steps.len() >= AHEAD
     }
 
-    /// Reads the steps that wait, all in one read.
+    /// Reads all unread steps in one transfer.
     ///
     /// # Errors
-    /// One of them was bad: the run ends, and the state before it is saved.
+    /// If one of them was bad: the run ends, and the state before it is saved.
     pub(super) fn settle(&mut self, journals: &mut Journals) -> Result<()> {
         let Late { steps, began, .. } = std::mem::take(&mut self.late);
         if steps.is_empty() {
@@ -187,7 +188,8 @@ impl<M: Trained> Steps<M> {
         self.events.stepped(output, Part { done, of });
     }
 
-    /// Ends the run at a step that was bad: the counters become those before it, as weights, moments and averages are.
+    /// Ends the run at a bad step: the counters are set back to those before it, which the weights, moments and
+    /// averages still match.
     fn taken_back(
         &mut self,
         reason: &str,

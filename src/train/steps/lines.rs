@@ -8,7 +8,7 @@ use crate::train::journals::Journals;
 use crate::train::record;
 
 impl<M: Trained> Steps<M> {
-    /// The line of the journal, when one is due: what is not read yet is read for it.
+    /// Writes a line of the journal if one is due, after reading the unread steps.
     pub(super) fn log_when_due(&mut self, lr: f64, journals: &mut Journals) -> Result<()> {
         let (config, state) = (&self.job.config, &self.job.state);
         let due = state.step.is_multiple_of(config.log_every.max(1)) || state.step == config.steps;
@@ -21,12 +21,12 @@ impl<M: Trained> Steps<M> {
         }
     }
 
-    /// A line of the journal, and a report to the observer, from the sums since the last one.
+    /// Writes a line of the journal, and reports to the observer, from the sums since the last line.
     fn log(&mut self, lr: f64, journals: &mut Journals) -> Result<()> {
         let elapsed_s = self.elapsed();
         let timed = std::mem::take(&mut self.timed);
         let seconds = timed.seconds.max(1e-9);
-        // Nothing was timed when every step since a resume was left out.
+        // Nothing was timed if every step since a resume was skipped.
         let per_second = |count: u64| (timed.steps > 0).then(|| count as f64 / seconds);
         let state = &mut self.job.state;
         let window = std::mem::take(&mut state.window);

@@ -1,4 +1,4 @@
-//! The step loop: gradients, update, journal, evaluation, checkpoint, in this order and nowhere else.
+//! The step loop: gradients, update, journal, evaluation and checkpoint, in this order.
 
 mod divergence;
 mod evaluations;
@@ -32,17 +32,17 @@ pub struct Steps<M: Trained> {
     started: Instant,
     elapsed_before: f64,
     timed: Timed,
-    /// Passes over the data at the end of the last step.
+    /// Passes over the data by the end of the last step.
     epoch: Option<f64>,
-    /// How moments are divided among ranks, where they are.
+    /// Division of the optimizer's moments among ranks, if they are sharded.
     shard: Option<Shard>,
-    /// Steps that are not read yet.
+    /// Steps whose numbers are not read yet.
     late: Late,
-    /// Steps that are replayed.
+    /// Recording and replays of steps.
     replays: Replays,
 }
 
-/// The work of this process since the last line of the journal; after a resume, the line's sums hold more.
+/// The work of this process since the last line of the journal; after a resume, the line's sums include more.
 #[derive(Default)]
 struct Timed {
     seconds: f64,
@@ -58,7 +58,7 @@ impl<M: Trained> Steps<M> {
         }
     }
 
-    /// A loop that begins where `job.state` says.
+    /// Builds a loop that begins at `job.state`.
     pub fn new(
         model: M,
         mut job: Job<M>,
@@ -85,7 +85,7 @@ impl<M: Trained> Steps<M> {
         }
     }
 
-    /// Takes the steps; gives back the model, the dashboard's side and how it ended.
+    /// Takes the steps; returns the model, the dashboard's events and the outcome.
     pub fn run(mut self) -> (M, Events<M>, Result<Outcome>) {
         let outcome = self.take_steps();
         let Some(model) = self.model else {
@@ -144,8 +144,8 @@ impl<M: Trained> Steps<M> {
         }
     }
 
-    /// One optimizer step: gradients of all micro-batches, clipping, update, journal. `false` when a request to stop came
-    /// between micro-batches: the step is not taken.
+    /// Takes one optimizer step: gradients of all micro-batches, clipping, update, journal. Returns `false` if a
+    /// request to stop came between micro-batches: the step is not taken.
     fn step(&mut self, share: Share, journals: &mut Journals) -> Result<bool> {
         let began = Instant::now();
         let samples = share.samples().to_vec();
@@ -172,7 +172,7 @@ impl<M: Trained> Steps<M> {
             return self.log_when_due(lr, journals).map(|()| true);
         }
         if self.replays.are_under_way() {
-            // Their recording alone knows whether they were good, which this step must not be taken without.
+            // Only the recording knows whether its steps were good; this step must not be taken before they are read.
             self.settle(journals)?;
         }
         self.teach();
@@ -208,14 +208,14 @@ impl<M: Trained> Steps<M> {
         self.log_when_due(lr, journals).map(|()| true)
     }
 
-    /// The learning rate of the next step.
+    /// Returns the learning rate of the next step.
     fn lr(&self) -> f64 {
         let job = &self.job;
         job.schedule
             .lr(job.base_lr, job.state.step, job.config.steps)
     }
 
-    /// Adds the numbers of a step that was taken to the sums of the next line.
+    /// Adds the numbers of a completed step to the sums of the next line.
     fn took(&mut self, output: &StepOutput, norm: f64) {
         let state = &mut self.job.state;
         let loss = output.loss.mean();
@@ -223,7 +223,7 @@ impl<M: Trained> Steps<M> {
         state.mean_loss = Some(state.mean_loss.map_or(loss, |m| 0.98 * m + 0.02 * loss));
     }
 
-    /// Clips, moves the weights and their average, and counts the step.
+    /// Clips the gradient, updates the weights and their average, and counts the step.
     fn update(&mut self, mut gradient: Gradient, lr: f64, began: Instant) -> Result<()> {
         self.replays.forget();
         gradient.clip(self.model(), self.job.config.clip_norm);
@@ -273,7 +273,7 @@ impl<M: Trained> Steps<M> {
         self.events.round_begins(round, length);
     }
 
-    /// Why no further step is to be taken, as far as the steps and evaluations themselves say.
+    /// Returns why no further step is taken, judging by the steps and evaluations themselves.
     fn ended(&self) -> Option<Stopped> {
         let (config, state) = (&self.job.config, &self.job.state);
         if state.step >= config.steps {
@@ -287,17 +287,17 @@ impl<M: Trained> Steps<M> {
         pause.then_some(Stopped::Paused)
     }
 
-    /// Whether a signal or the dashboard asks this process to save and end.
+    /// Returns whether a signal or the dashboard asks this process to save and end.
     fn asked_here(&self) -> bool {
         self.job.stop.is_raised() || self.events.asked_to_stop()
     }
 
-    /// Whether the run is asked to save and end: the same on all ranks.
+    /// Returns whether the run is asked to save and end; the answer is the same on all ranks.
     fn asked_to_stop(&self) -> bool {
         self.job.ranks.asked_to_stop(self.asked_here())
     }
 
-    /// Whether a checkpoint belongs behind the step that was taken last, whatever comes next.
+    /// Returns whether a checkpoint is due after the last step, whatever comes next.
     pub(super) fn checkpoint_is_due(&self) -> bool {
         let (config, state) = (&self.job.config, &self.job.state);
         match config.checkpoint_every {
@@ -306,11 +306,11 @@ impl<M: Trained> Steps<M> {
         }
     }
 
-    /// Evaluation, checkpoint and requests to stop; what ends the run, if anything does.
+    /// Handles evaluation, checkpoint and requests to stop; returns the reason if the run ends.
     fn after_step(&mut self, journals: &mut Journals) -> Result<Option<Stopped>> {
         let step = self.job.state.step;
         if step.is_multiple_of(self.round_length()) || step == self.job.config.steps {
-            // Nothing is due behind a step that turns out to be bad.
+            // Nothing is due after a step that turns out to be bad.
             self.settle(journals)?;
             self.job.state.evaluation_due = true;
         }

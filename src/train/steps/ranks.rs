@@ -1,5 +1,5 @@
-//! What a run of several processes does otherwise than one: each rank has its micro-batches and their rows, the first has
-//! the observer and the files, and all of them take each turn together.
+//! What a run of several processes does differently from one: each rank has its micro-batches and their rows, the first
+//! rank has the observer and the files, and all ranks take every step together.
 
 use super::Steps;
 use crate::data::loader::{self, Share, TrainStream};
@@ -14,7 +14,7 @@ use burn::optim::GradientsParams;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The steps that are still to be taken, of each the micro-batches of this rank.
+/// Returns the stream of the remaining steps, each with the micro-batches of this rank.
 pub(super) fn stream<M: Trained>(job: &Job<M>) -> TrainStream<Share> {
     let (rank, count) = (job.ranks.rank(), job.ranks.count());
     loader::share_stream(
@@ -26,7 +26,7 @@ pub(super) fn stream<M: Trained>(job: &Job<M>) -> TrainStream<Share> {
     )
 }
 
-/// The rows of every step that this rank computes, where steps are of as many rows.
+/// Returns the rows of every step that this rank computes, if all steps have the same number of rows.
 pub(super) fn rows<M: Trained>(job: &Job<M>) -> Range<usize> {
     let (all, each) = (job.config.batch_size, job.config.micro_batch_size().max(1));
     let ranks = &job.ranks;
@@ -35,14 +35,14 @@ pub(super) fn rows<M: Trained>(job: &Job<M>) -> Range<usize> {
 }
 
 impl<M: Trained> Steps<M> {
-    /// Passes a line of the journal on.
+    /// Passes a line of the journal to the observer, on the first rank.
     pub(super) fn report(&mut self, report: &Report) {
         if self.job.ranks.is_first() {
             self.observer.report(report);
         }
     }
 
-    /// Leaves this rank with its share of the moments, where they are divided.
+    /// Keeps only this rank's share of the moments, if they are sharded.
     pub(super) fn divide_moments(&mut self) -> Result<()> {
         if self.job.config.shard_optimizer && self.job.ranks.are_many() {
             let shard = Shard::new(self.model(), &self.job.kept, &self.job.ranks);
@@ -52,7 +52,7 @@ impl<M: Trained> Steps<M> {
         Ok(())
     }
 
-    /// The model after an update; it is kept here when a rank fails.
+    /// Updates the model; if another rank fails, the model is kept in `self`.
     pub(super) fn optimized(&mut self, model: M, gradients: GradientsParams, lr: f64) -> Result<M> {
         let optimizer = &mut self.job.optimizer;
         let Some(shard) = &self.shard else {
@@ -71,7 +71,7 @@ impl<M: Trained> Steps<M> {
         }
     }
 
-    /// The observer's metrics of the validation split, which the first rank measures; `None` when it was broken off.
+    /// Returns the observer's metrics of the validation split, measured by the first rank; `None` if it was interrupted.
     pub(super) fn measured(&mut self, model: &M) -> Result<Option<BTreeMap<String, f64>>> {
         let observer = &mut self.observer;
         if !self.job.ranks.are_many() {
@@ -92,7 +92,7 @@ impl<M: Trained> Steps<M> {
         }))
     }
 
-    /// Has the observer of the first rank write what stands beside an evaluation; `false` when that was broken off.
+    /// Has the observer of the first rank write the samples of an evaluation; `false` if it was interrupted.
     pub(super) fn sampled(&mut self, step: u64, model: &M) -> Result<bool> {
         let observer = &mut self.observer;
         if !self.job.ranks.are_many() {
@@ -103,7 +103,7 @@ impl<M: Trained> Steps<M> {
         Ok(answer == [1])
     }
 
-    /// The observer is told that an evaluation has ended.
+    /// Tells the observer that an evaluation has ended.
     pub(super) fn evaluated(&mut self, step: u64) -> Result<()> {
         match self.job.ranks.is_first() {
             true => self.observer.evaluated(step),
@@ -111,7 +111,7 @@ impl<M: Trained> Steps<M> {
         }
     }
 
-    /// The state that the rows of all ranks carry, where there are several ranks and it is carried.
+    /// Gathers the state carried by the rows of all ranks, if there are several ranks and state is carried.
     pub(super) fn state_of_all(&self) -> Result<Option<ModelState>> {
         match (&self.job.carried, self.job.ranks.are_many()) {
             (Some(own), true) => checkpoint::gathered(own, &self.job.ranks).map(Some),
@@ -119,7 +119,7 @@ impl<M: Trained> Steps<M> {
         }
     }
 
-    /// Whether every rank says yes.
+    /// Returns whether `own` is true on every rank.
     pub(super) fn all_agree(&self, own: bool) -> Result<bool> {
         let answers = self.job.ranks.all_gather(&[u8::from(own)])?;
         Ok(answers.iter().all(|answer| answer == &[1]))

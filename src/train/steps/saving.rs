@@ -1,4 +1,4 @@
-//! Checkpoints of a run on its way, and its end.
+//! Checkpoints during a run, and its end.
 
 use super::Steps;
 use crate::error::{Error, Result};
@@ -8,8 +8,8 @@ use crate::train::job::{Outcome, Stopped};
 use crate::train::journals::Journals;
 
 impl<M: Trained> Steps<M> {
-    /// Saves the step before one that was left. Before the first one there is nothing that a resumed run would not make
-    /// again.
+    /// Saves the last completed step after one was abandoned. Before the first step there is nothing to save that a
+    /// resumed run would not recompute.
     pub(super) fn save_between(&mut self, journals: &mut Journals) -> Result<()> {
         match self.job.state.step {
             0 => Ok(()),
@@ -17,7 +17,7 @@ impl<M: Trained> Steps<M> {
         }
     }
 
-    /// Writes a checkpoint of the step that was taken last; the first rank does.
+    /// Writes a checkpoint of the last step; the first rank writes it.
     pub(super) fn save(&mut self, journals: &mut Journals) -> Result<()> {
         self.settle(journals)?;
         self.require_finite()?;
@@ -44,10 +44,10 @@ impl<M: Trained> Steps<M> {
         Ok(())
     }
 
-    /// The run's end: its scores, when it was neither interrupted nor paused.
+    /// Ends the run: computes its scores, if it was neither interrupted nor paused.
     pub(super) fn finish(&mut self, stopped: Stopped, journals: &mut Journals) -> Result<Outcome> {
         let paused = stopped == Stopped::Paused;
-        // A run that is resumed at its end has its weights, but not the scores that its last process held.
+        // A run resumed at its end has its weights, but not the scores, which only its last process held.
         if stopped == Stopped::Interrupted || !paused && !self.has_last_scores()? {
             return Err(Error::Interrupted {
                 step: self.job.state.step,

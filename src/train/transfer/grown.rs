@@ -1,5 +1,5 @@
-//! Tables of tokens for a vocabulary that is the other run's with further tokens behind it (`add_tokens` of transformers): rows of
-//! the run's tokens are taken, those of the further tokens are as the model draws them.
+//! Token tables for a vocabulary that extends the other run's by further tokens (`add_tokens` of transformers): the
+//! rows of the run's tokens are taken, and those of the further tokens keep their initialisation.
 
 use super::Resample;
 use crate::kernel;
@@ -9,21 +9,22 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Tensor, TensorData};
 use std::collections::BTreeMap;
 
-/// The parameters that have a row or a column for each token of such a vocabulary, with the tokens there and here.
+/// Paths of the parameters with a row or a column per token of such a vocabulary, with the number of tokens in the
+/// other run and here.
 pub type Longer = BTreeMap<String, [usize; 2]>;
 
-/// How parameters get other lengths than those that the other run has.
+/// How parameters get another length than in the other run.
 #[derive(Clone, Copy)]
 pub struct Lengths<'a> {
-    /// Tables of positions.
+    /// Function that resamples position tables.
     pub resample: Resample<'a>,
-    /// Whether positions are other places there, however many there are.
+    /// Whether positions have another meaning in the other run, even if there are equally many.
     pub moved: bool,
-    /// Tables of tokens.
+    /// Token tables.
     pub longer: &'a Longer,
 }
 
-/// Gives what is stored of longer vocabularies the model's own rows of further tokens. Notes of the parameters and of both shapes.
+/// Extends stored token tables by the model's own rows of further tokens. Returns notes with the parameters and both shapes.
 pub(super) fn grown<'a, M: Module>(
     model: &M,
     wanted: impl Iterator<Item = &'a Parameter>,
@@ -37,7 +38,7 @@ pub(super) fn grown<'a, M: Module>(
             continue;
         };
         let (there, here) = (data.shape().to_vec(), &parameter.shape);
-        // Of another difference the caller tells.
+        // Other differences are reported by the caller.
         if axis([&there, here], *rows).is_none() {
             continue;
         }
@@ -49,7 +50,7 @@ pub(super) fn grown<'a, M: Module>(
     notes
 }
 
-/// A table of tokens with the model's own rows of further tokens behind it; none where their shapes differ otherwise, or not at all.
+/// Extends a token table by the model's own rows of further tokens; `None` if the shapes differ in another way, or not at all.
 pub fn continued<M: Module>(
     model: &M,
     path: &str,
@@ -67,8 +68,8 @@ pub fn continued<M: Module>(
     Some(joined([data, &drawn], axis))
 }
 
-/// The one dimension in which shapes differ, where it counts the tokens: all of them, or the rare ones behind the clusters of an
-/// adaptive table.
+/// Returns the only dimension in which the shapes differ, if it counts tokens: all of them, or the rare ones after the
+/// clusters of an adaptive table.
 fn axis([there, here]: [&[usize]; 2], [from, to]: [usize; 2]) -> Option<usize> {
     let differs = |at: &usize| there[*at] != here[*at];
     let mut axes = (0..there.len().min(here.len())).filter(differs);
@@ -79,7 +80,7 @@ fn axis([there, here]: [&[usize]; 2], [from, to]: [usize; 2]) -> Option<usize> {
     (counts && from < to).then_some(axis)
 }
 
-/// The first along a dimension, and behind it what the second has there.
+/// Extends the first tensor along a dimension by the remainder of the second.
 fn joined([first, second]: [&TensorData; 2], axis: usize) -> TensorData {
     let (from, shape) = (first.shape().to_vec()[axis], second.shape().to_vec());
     let inner: usize = shape[axis + 1..].iter().product();
@@ -95,7 +96,7 @@ fn joined([first, second]: [&TensorData; 2], axis: usize) -> TensorData {
     TensorData::new(all, shape).convert_dtype(first.dtype())
 }
 
-/// Reads one parameter, which is drawn now if it is not yet.
+/// Reads one parameter, drawing it now if it is not drawn yet.
 struct Drawn<'a> {
     path: Path,
     wanted: &'a str,
@@ -145,7 +146,7 @@ mod tests {
         assert_eq!(columns, data(vec![1.0, 2.0, 0.5, 3.0, 4.0, 0.5], [2, 3]));
         assert_eq!(axis([&[5, 4], &[7, 4]], [5, 7]), Some(0));
         assert_eq!(axis([&[4, 5], &[4, 7]], [5, 7]), Some(1));
-        // The last cluster of an adaptive table, and the numbers of its tokens.
+        // The last cluster of an adaptive table, and the bias of its tokens.
         assert_eq!(axis([&[2, 4], &[4, 4]], [5, 7]), Some(0));
         assert_eq!(axis([&[2], &[4]], [5, 7]), Some(0));
         assert_eq!(axis([&[2, 4], &[5, 4]], [5, 7]), None);

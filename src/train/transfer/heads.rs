@@ -1,16 +1,17 @@
-//! The layer before the scores of masked tokens as that before classes of texts or tokens.
+//! Reuse of the masked language model's head layer for classes of texts or tokens.
 //!
-//! ModernBERT has one dense layer with a norm for all of its heads (Warner et al. 2024, released code), so that a classifier begins
-//! with that of the masked language model. BERT's pooler is none of its head's layers and has no norm: nothing is moved there.
+//! ModernBERT has one dense layer with a norm for all of its heads (Warner et al. 2024, released code), so a classifier
+//! begins with that layer of the masked language model. BERT's pooler is not part of its LM head and has no norm:
+//! nothing is moved there.
 
 use super::Patterns;
 use burn::tensor::TensorData;
 use std::collections::BTreeMap;
 
-/// The dense layer and the norm before scores of masked tokens.
+/// The dense layer and the norm before the LM head of masked tokens.
 const OF_MASKED: [&str; 2] = ["head.transform.", "head.norm."];
 
-/// Those before classes of whole texts, and of tokens.
+/// The layers before the classifiers of whole texts, and of tokens.
 const OF_CLASSES: [[&str; 2]; 2] = [
     ["model.pooler.", "model.pooler_norm."],
     [
@@ -19,8 +20,8 @@ const OF_CLASSES: [[&str; 2]; 2] = [
     ],
 ];
 
-/// Gives the stored layer before scores of masked tokens the paths of the layer that is wanted in its place, unless `new` names
-/// that.
+/// Renames the stored layer before the LM head of masked tokens to the classifier's layer that the model has instead,
+/// unless `new` names that layer.
 pub(super) fn moved(stored: &mut BTreeMap<String, TensorData>, wanted: &[&str], new: &Patterns) {
     for places in OF_CLASSES {
         let [_, norm] = places;

@@ -1,5 +1,5 @@
-//! `[init] layers`: a model begins from some of the layers of a deeper run, in their order (Sanh et al. 2019, section 3: a
-//! student takes one of two layers of its teacher). Where blocks stand in stages, each stage is a stack by itself.
+//! `[init] layers`: a model begins from some of the layers of a deeper run, in order (Sanh et al. 2019, section 3: a
+//! student takes every other layer of its teacher). If blocks are in stages, each stage is a separate stack.
 
 use super::TransferConfig;
 use crate::error::{Error, Result};
@@ -8,16 +8,16 @@ use burn::tensor::TensorData;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// The layers of a deeper run, counted from 0, that a model's own ones begin from.
+/// Layers of a deeper run, counted from 0, that a model's layers begin from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Layers {
     /// 0, 2, 4 …
     EverySecond,
-    /// These, rising.
+    /// These layers, ascending.
     These(Vec<usize>),
 }
 
-/// The rule of the key's value.
+/// Rule for the key's value.
 const RULE: &str =
     "give \"every_second\", or rising numbers of layers from 0, as in \"0,2,4,7,9,11\"";
 
@@ -37,7 +37,7 @@ impl FromStr for Layers {
 }
 
 impl Layers {
-    /// The layers that a stack of `own` layers takes of one of `theirs`; else why it can take none.
+    /// Returns the layers that a stack of `own` layers takes from one of `theirs`, or why it can take none.
     fn of(&self, own: usize, theirs: usize) -> Result<Vec<usize>, String> {
         match self {
             Self::EverySecond if theirs.div_ceil(2) != own || theirs == own => Err(format!(
@@ -59,11 +59,11 @@ impl Layers {
         }
     }
 
-    /// Puts the chosen layers of each stack of `stored` in the places that they have in the model. The parameters of the
-    /// others are taken out; their paths.
+    /// Renames the chosen layers of each stack in `stored` to their numbers in the model. The parameters of the other
+    /// layers are removed, and their paths returned.
     ///
     /// # Errors
-    /// Numbers that do not fit the depths of the two.
+    /// If the numbers do not fit the depths of the two models.
     pub fn choose(
         &self,
         stored: &mut BTreeMap<String, TensorData>,
@@ -122,15 +122,15 @@ impl Layers {
 }
 
 impl TransferConfig {
-    /// The layers of a stack of `theirs` that those of one of `own` begin from; none without `layers`, or where they do not
-    /// fit.
+    /// Returns the layers of a stack of `theirs` layers that those of a stack of `own` begin from; `None` without
+    /// `layers`, or if they do not fit.
     pub fn chosen_layers(&self, own: usize, theirs: usize) -> Option<Vec<usize>> {
         let layers: Layers = self.layers.as_ref()?.parse().ok()?;
         layers.of(own, theirs).ok()
     }
 }
 
-/// The stack, the number and the rest of the path of a parameter in a block: `model.stack.blocks`, 3, `norm.gain`.
+/// Splits the path of a parameter in a block into stack, block number and rest: `model.stack.blocks`, 3, `norm.gain`.
 fn split(path: &str) -> Option<(&str, usize, &str)> {
     const BLOCKS: &str = "blocks.";
     let at = path.find(BLOCKS)? + BLOCKS.len();
@@ -138,7 +138,7 @@ fn split(path: &str) -> Option<(&str, usize, &str)> {
     Some((&path[..at - 1], number.parse().ok()?, rest))
 }
 
-/// The number of the stage whose blocks are a stack, of a network that has stages.
+/// Returns the number of the stage whose blocks form a stack, for a network with stages.
 fn stage(stack: &str) -> Option<usize> {
     let (stages, _) = stack.rsplit_once(".blocks")?;
     let (stages, number) = stages.rsplit_once('.')?;
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(stage("model.stack.blocks"), None);
     }
 
-    /// Each stage has a depth of its own.
+    /// Each stage has its own depth.
     #[test]
     fn layers_of_a_stage_are_named_by_it() {
         let paths = |blocks: [usize; 2]| {

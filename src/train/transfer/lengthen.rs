@@ -1,15 +1,15 @@
-//! How tables of positions get another length.
+//! How position tables get another length.
 
 use burn::tensor::TensorData;
 
-/// The way in which a table of positions gets another length.
+/// How a position table gets another length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lengthen {
-    /// New rows lie between the old ones.
+    /// New rows are interpolated between the old ones.
     Resample,
-    /// The old rows are copied one behind the other.
+    /// The old rows are repeated.
     Repeat,
 }
 
-/// Makes a table of positions `[from, d]`, given with its path, one of another shape; `None` when it cannot.
+/// Changes a position table `[from, d]`, given with its path, to another shape; `None` if it cannot.
 pub type Resample<'a> = &'a dyn Fn((&str, &TensorData), &[usize], Lengthen) -> Option<TensorData>;

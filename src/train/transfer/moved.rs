@@ -1,4 +1,5 @@
-//! Positions of a run that cut its images into another grid, or has other tokens before the patches: they are other places here.
+//! Position tables of a run that cut its images into another grid, or has other tokens before the patches: its
+//! positions mean other places.
 
 use super::{Lengthen, Resample};
 use crate::error::{Error, Result};
@@ -7,8 +8,8 @@ use crate::train::parameters::Parameter;
 use burn::tensor::TensorData;
 use std::collections::BTreeMap;
 
-/// An error where some of the parameters that are wanted are positions: the remedy is to resample them where all of them can be, or
-/// else to let them begin anew.
+/// Fails if any of the wanted parameters are position tables. The message suggests resampling them if all can be
+/// resampled, or else initialising them again.
 pub(super) fn require_none<'a>(
     wanted: impl Iterator<Item = &'a Parameter>,
     stored: &BTreeMap<String, TensorData>,

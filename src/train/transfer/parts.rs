@@ -1,4 +1,4 @@
-//! `[init.image]`, `[init.text]`: the runs that the two networks of a model begin from, each by itself.
+//! `[init.image]`, `[init.text]`: the runs that the two networks of a model begin from, each separately.
 
 use super::TransferConfig;
 use crate::one_table::{is_usual, word_or_number};
@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The run that one network of a model begins from. What the model has beside its networks begins anew.
+/// The run that one network of a model begins from. The model's parameters outside its networks are newly initialised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PartConfig {
-    /// The folder of the run to begin from, or the file of the experiment that makes it, as `init.from`.
+    /// Folder of the run to begin from, or the file of the experiment that makes it, as `init.from`.
     pub from: PathBuf,
-    /// The network that is taken of a run which has two; that of the same name when absent.
+    /// Network to take from a run that has two; the one of the same name when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<PartName>,
-    /// Which of its checkpoints: `best`, `latest` or the number of a step; the best one when absent.
+    /// Checkpoint of the run: `best`, `latest` or the number of a step; the best one when absent.
     #[schemars(extend("type" = ["string", "integer"]))]
     #[serde(
         default,
@@ -26,13 +26,13 @@ pub struct PartConfig {
         skip_serializing_if = "Option::is_none"
     )]
     pub checkpoint: Option<String>,
-    /// Regular expressions: parameters of this network that begin anew, whatever the other run has in their place.
+    /// Regular expressions: parameters of this network that are newly initialised, even if the other run has them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub new: Vec<String>,
-    /// Regular expressions: parameters of the other run, by the paths that they have here, that are not taken.
+    /// Regular expressions: parameters of the other run that are not taken, by the paths that they have in this model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skip: Vec<String>,
-    /// Regular expressions: tables of positions that are resampled when their lengths differ.
+    /// Regular expressions: position tables that are resampled if their lengths differ.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resample: Vec<String>,
     /// Whether bicubic resampling is antialiased, as `init.resample_antialias`.
@@ -44,14 +44,14 @@ pub struct PartConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PartName {
-    /// That which reads images.
+    /// The image network.
     Image,
-    /// That which reads or writes texts.
+    /// The network that reads or writes text.
     Text,
 }
 
 impl PartName {
-    /// The key that holds the network.
+    /// Returns the key of the network.
     pub fn key(self) -> &'static str {
         match self {
             Self::Image => "image",
@@ -63,13 +63,13 @@ impl PartName {
 /// A run that weights are taken from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beginning {
-    /// The key that names it.
+    /// Key that names the run.
     pub key: &'static str,
-    /// The run.
+    /// Folder of the run.
     pub from: PathBuf,
-    /// The rules of what is taken.
+    /// Rules for which parameters are taken.
     pub rules: TransferConfig,
-    /// The network that begins from it, and that of the other run which is taken; the whole model when absent.
+    /// The network that begins from it, and the network of the other run that is taken; `None` for the whole model.
     pub part: Option<[PartName; 2]>,
 }
 
@@ -93,7 +93,7 @@ impl PartConfig {
 }
 
 impl TransferConfig {
-    /// Both networks that may begin from a run each, with the tables of their keys.
+    /// Returns both networks that may begin from separate runs, with their keys and settings.
     pub fn parts(&self) -> [(PartName, &'static str, Option<&PartConfig>); 2] {
         [
             (PartName::Image, "init.image.from", self.image.as_ref()),
@@ -101,7 +101,7 @@ impl TransferConfig {
         ]
     }
 
-    /// The runs that weights are taken from.
+    /// Returns the runs that weights are taken from.
     pub fn beginnings(&self) -> Vec<Beginning> {
         let whole = self.from.as_ref().map(|from| Beginning {
             key: "init.from",
@@ -114,7 +114,7 @@ impl TransferConfig {
         whole.into_iter().chain(parts).collect()
     }
 
-    /// Faults of the tables of both networks.
+    /// Returns the faults in the tables of both networks.
     pub(super) fn part_faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for (name, _, part) in self.parts() {
@@ -133,29 +133,30 @@ impl TransferConfig {
     }
 }
 
-/// The way of parameters from a run to a network of the model: the beginnings of their paths.
+/// The mapping of parameter paths from another run to a network of this model: two path prefixes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// There.
+    /// Prefix of the paths in the other run.
     pub theirs: String,
-    /// Here.
+    /// Prefix of the paths in this model.
     pub ours: String,
 }
 
 impl Way {
-    /// The path here of a parameter there, when it goes this way.
+    /// Returns the path in this model of a parameter of the other run, if its path has the prefix.
     pub fn turned(&self, path: &str) -> Option<String> {
         let rest = path.strip_prefix(&self.theirs)?;
         Some(format!("{}{rest}", self.ours))
     }
 
-    /// Whether a parameter of the model is at the end of it.
+    /// Returns whether a parameter of this model belongs to the network.
     pub fn leads_to(&self, path: &str) -> bool {
         path.starts_with(&self.ours)
     }
 }
 
-/// What goes a way, by its paths here, and the paths of what stays behind of a run with one network; all of it where there is none.
+/// Restricts the stored and wanted parameters to a network: returns the stored ones by their paths in this model, and
+/// the paths left out from a run with one network. Without a `way` everything is kept.
 pub(super) fn taken_along(
     way: Option<&Way>,
     stored: BTreeMap<String, TensorData>,
@@ -172,7 +173,7 @@ pub(super) fn taken_along(
             None => behind.push(path),
         }
     }
-    // Of a run with two networks the other one is not meant.
+    // In a run with two networks, the other network is not reported as left out.
     let of_one = way.theirs == "model.";
     behind.retain(|_| of_one);
     (along, behind)

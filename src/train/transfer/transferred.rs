@@ -1,36 +1,36 @@
-//! What became of the parameters of a model that begins from other runs.
+//! What happened to the parameters of a model that begins from other runs.
 
 use super::initial::InitialCheckpoint;
 
-/// The parameters by what was done with them.
+/// Paths of the parameters, by what was done with them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transferred {
-    /// Taken from the other run.
+    /// Parameters taken from the other run.
     pub loaded: Vec<String>,
-    /// Whether the other run's adapters were merged into what was taken.
+    /// Whether the other run's adapters were merged into the weights taken.
     pub merged: bool,
-    /// Taken in another length, with a note of both shapes.
+    /// Parameters taken with another length, with a note of both shapes.
     pub resampled: Vec<String>,
-    /// Taken with further rows for tokens that the other run lacks, with a note of both shapes.
+    /// Parameters taken with further rows for tokens that the other run lacks, with a note of both shapes.
     pub grown: Vec<String>,
-    /// Those of them that do not learn beside adapters, so that the rows of new tokens stay as they were drawn.
+    /// Those of the grown parameters that are frozen next to adapters, so that the rows of new tokens keep their initialisation.
     pub drawn: Vec<String>,
-    /// Copies of other ones: projections of global tokens, of those of all tokens.
+    /// Projections of global tokens, copied from the ordinary projections.
     pub copied: Vec<String>,
-    /// They begin anew.
+    /// Newly initialised parameters.
     pub new: Vec<String>,
-    /// In the other run, and not taken.
+    /// Parameters of the other run that were not taken.
     pub skipped: Vec<String>,
-    /// Keys of `[model]` by which the other run's network computes something else from the same weights.
+    /// Keys of `[model]` that make the other run's network compute something else from the same weights.
     pub differing: Vec<String>,
-    /// Why the model becomes no folder of Hugging Face's, though the other run was made of one.
+    /// Why the model cannot be exported as a Hugging Face folder, though the other run was imported from one.
     pub without_family: Vec<String>,
-    /// The checkpoints that they were taken from.
+    /// Checkpoints that they were taken from.
     pub checkpoints: Vec<InitialCheckpoint>,
 }
 
 impl Transferred {
-    /// Takes in what became of those of another network of the same model.
+    /// Adds the results of another network of the same model.
     pub fn join(&mut self, other: Self) {
         self.loaded.extend(other.loaded);
         self.merged |= other.merged;
@@ -87,8 +87,9 @@ impl std::fmt::Display for Transferred {
     }
 }
 
-/// The fault of a parameter that has one shape there and another one here; `resampled` says that it is a table of positions
-/// which can get the other length, and `moved` that its rows are other places there, so that its length does not make them fit.
+/// Returns the fault of a parameter whose shape differs between the other run and this model. `resampled` says that it
+/// is a position table which can get the other length, and `moved` that its rows mean other places in the other run, so
+/// that its length alone does not make it fit.
 pub(super) fn unlike(
     path: &str,
     [there, here]: [&[usize]; 2],
@@ -97,7 +98,7 @@ pub(super) fn unlike(
 ) -> String {
     let mut remedies = Vec::new();
     if resampled {
-        // Tables of distances in blocks are as long as windows make them.
+        // The length of distance tables in blocks depends on the window.
         let of_stack = path.contains("position.table") && !path.contains("blocks.") && !moved;
         if let (Some(rows), true) = (there.first(), of_stack)
             && there > here

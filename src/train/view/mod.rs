@@ -1,4 +1,4 @@
-//! burn-train's view of a run: the numbers of a step as its metrics, and its events for a view of ours.
+//! burn-train's view of a run: the numbers of a step as its metrics, and its events passed to one of our views.
 
 mod renderer;
 
@@ -22,7 +22,7 @@ pub struct Values {
     pub loss: f64,
     /// Scored positions of the step.
     pub weight: f64,
-    /// Everything that is not a sum.
+    /// Values that are not sums.
     pub shown: Shown,
 }
 
@@ -46,7 +46,7 @@ pub struct StepMetric {
 }
 
 impl StepMetric {
-    /// A metric that shows `value`.
+    /// Builds a metric that shows `value`.
     pub fn new(name: &str, value: fn(&Values) -> f64, higher_is_better: bool) -> Self {
         Self {
             name: Arc::new(name.to_string()),
@@ -109,7 +109,7 @@ impl Numeric for StepMetric {
     }
 }
 
-/// Keeps burn-train from writing its own metric files: the journal is the one record.
+/// Keeps burn-train from writing its own metric files: the journal is the only record.
 pub struct NoFiles;
 
 impl MetricLogger for NoFiles {
@@ -124,7 +124,7 @@ impl MetricLogger for NoFiles {
     fn log_epoch_summary(&mut self, _: EpochSummary) {}
 }
 
-/// Progress of a split in steps.
+/// Builds the progress of a split in steps.
 pub fn progress(done: u64, total: u64) -> Progress {
     Progress::new(done as usize, total as usize, Some("steps".into()))
 }

@@ -1,4 +1,4 @@
-//! burn-train's renderer over a view: the one place that knows its events.
+//! burn-train's renderer on top of a view; only this module knows its events.
 
 use super::names;
 use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
@@ -22,40 +22,40 @@ pub struct Step {
     pub items_per_s: f64,
 }
 
-/// Sees a run step by step. A round is the stretch of steps between two evaluations.
+/// Follows a run step by step. A round is the stretch of steps between two evaluations.
 pub trait View: Send + Sync {
-    /// A round begins, the first of which is 1.
+    /// Called when a round begins; the first one is 1.
     fn round(&mut self, _round: u64) {}
 
-    /// Steps begin, at the start or after an evaluation.
+    /// Called when steps begin, at the start or after an evaluation.
     fn steps_begin(&mut self) {}
 
-    /// So many steps of the run are done; the numbers are the last one's.
+    /// Called after a step: `done` steps are done; `step` has the numbers of the last one.
     fn stepped(&mut self, _done: u64, _step: Step) {}
 
-    /// An evaluation of so many batches begins.
+    /// Called when an evaluation of `batches` batches begins.
     fn evaluation_begins(&mut self, _batches: u64) {}
 
-    /// So many batches of the evaluation are done.
+    /// Called after a batch of the evaluation: `done` batches are done.
     fn evaluated(&mut self, _done: u64) {}
 }
 
-/// The view that shows nothing.
+/// A view that shows nothing.
 pub struct Unseen;
 
 impl View for Unseen {}
 
-/// Receives burn-train's events for a view.
+/// Receives burn-train's events and passes them to a view.
 pub struct Renderer {
     view: Box<dyn View>,
     names: HashMap<MetricId, String>,
-    /// The numbers of the step that is being told.
+    /// Numbers received so far for the current step.
     step: Step,
     trains: bool,
 }
 
 impl Renderer {
-    /// A receiver for this view.
+    /// Builds the receiver for a view.
     pub fn new(view: Box<dyn View>) -> Self {
         Self {
             view,
@@ -88,7 +88,7 @@ impl MetricsRendererEvaluation for Renderer {
     fn update_test(&mut self, _: EvaluationName, _: MetricState) {}
 }
 
-/// burn-train's splits are stretches of steps and evaluations, its epochs our rounds.
+/// burn-train's splits are stretches of steps or evaluations; its epochs are our rounds.
 impl TrainingProgressLogger for Renderer {
     fn start(&mut self, _: usize, _: usize, _: Option<usize>, _: Option<&str>) {}
 

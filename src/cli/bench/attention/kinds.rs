@@ -1,4 +1,5 @@
-//! The attentions that the flags of `bench attention` describe, and sizes that no machine could hold.
+//! Builds the attention configurations that the flags of `bench attention` describe, and refuses sizes that no machine can
+//! hold.
 
 use super::AttentionArgs;
 use crate::device::Backend;
@@ -7,12 +8,12 @@ use crate::faults::Faults;
 use crate::nn::attention::{AttentionConfig, KINDS, Reads, latent};
 use serde_json::{Value, json};
 
-/// Numbers of the queries at most: 1 GiB, and there are about ten tensors as large, gradients among them.
+/// Maximum number of query values: 1 GiB, and there are about ten tensors of this size, including gradients.
 const MOST_NUMBERS: u128 = 1 << 28;
-/// Scores at most, 16 GiB, where attention has all of them in memory: everywhere but on flex.
+/// Maximum number of attention scores, 16 GiB, where all of them are in memory: on every backend except flex.
 const MOST_SCORES: u128 = 1 << 32;
 
-/// The attentions in the order in which they are measured.
+/// The configurations in the order of measurement.
 pub(super) fn configs(args: &AttentionArgs) -> Result<Vec<AttentionConfig>> {
     let mut names: Vec<&str> = match args.all {
         true => KINDS.iter().map(|kind| kind.kind).collect(),
@@ -35,7 +36,7 @@ pub(super) fn configs(args: &AttentionArgs) -> Result<Vec<AttentionConfig>> {
     names.into_iter().map(|name| config(args, name)).collect()
 }
 
-/// The kind that a key is for, when it names one, the key and its value.
+/// Splits `--set` into the kind that it is for (if it names one), the key and the value.
 fn split(set: &str) -> Result<(Option<&str>, &str, &str)> {
     let Some((key, value)) = set.split_once('=') else {
         return Err(Error::usage(format!(
@@ -50,7 +51,7 @@ fn split(set: &str) -> Result<(Option<&str>, &str, &str)> {
     })
 }
 
-/// The keys that are for a kind.
+/// The `--set` arguments that apply to a kind.
 pub(super) fn sets_of<'a>(args: &'a AttentionArgs, name: &str) -> Result<Vec<&'a str>> {
     let mut found = Vec::new();
     for set in &args.sets {
@@ -65,10 +66,10 @@ fn is_kind(name: &str) -> bool {
     KINDS.iter().any(|kind| kind.kind == name)
 }
 
-/// The keys of the widths of a kind's heads.
+/// The keys for the head width of a kind.
 fn widths(name: &str, width: usize) -> Vec<(&'static str, usize)> {
     match name == latent::KIND.kind {
-        // As DeepSeek-V2 divides them (DeepSeek-AI 2024, section 2.1.4).
+        // The ratios of DeepSeek-V2 (DeepSeek-AI 2024, section 2.1.4).
         true => vec![
             ("d_nope", width),
             ("d_rope", (width / 2).max(1)),
@@ -79,7 +80,7 @@ fn widths(name: &str, width: usize) -> Vec<(&'static str, usize)> {
     }
 }
 
-/// The attention of one kind.
+/// The configuration of one kind.
 fn config(args: &AttentionArgs, name: &str) -> Result<AttentionConfig> {
     if !is_kind(name) {
         let hint = suggestion(name, KINDS.iter().map(|kind| kind.kind));
@@ -117,9 +118,9 @@ fn config(args: &AttentionArgs, name: &str) -> Result<AttentionConfig> {
     }
 }
 
-/// Why keys are no attention: of an unknown one with what it may have been meant for.
+/// Why keys do not form an attention configuration; for an unknown key with a suggestion.
 fn unread(reason: &str) -> String {
-    // serde: unknown field `windo`, expected one of `n_heads`, `window`
+    // Example of serde: unknown field `windo`, expected one of `n_heads`, `window`
     let mut names = reason.split('`').skip(1).step_by(2);
     match (reason.starts_with("unknown field `"), names.next()) {
         (true, Some(unknown)) => {
@@ -130,7 +131,7 @@ fn unread(reason: &str) -> String {
     }
 }
 
-/// Whether an attention is measured from left to right: as the flag says, or as its kind alone can read.
+/// Whether an attention is measured in causal mode: as the flag says, or as its kind requires.
 pub(super) fn causal(args: &AttentionArgs, config: &AttentionConfig) -> bool {
     match config.facts().abilities().reads {
         Reads::EitherWay => !args.bidirectional,
@@ -139,7 +140,7 @@ pub(super) fn causal(args: &AttentionArgs, config: &AttentionConfig) -> bool {
     }
 }
 
-/// An error for sizes that make no attention, or none that a machine could hold.
+/// Returns an error for invalid sizes, or sizes that no machine can hold.
 pub(super) fn check_sizes(args: &AttentionArgs, kv_heads: usize, backend: Backend) -> Result<()> {
     let (batch, heads, width) = (args.batch, args.heads, args.head_width);
     let sizes = [

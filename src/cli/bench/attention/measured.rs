@@ -1,4 +1,4 @@
-//! Time and memory of one attention at one length.
+//! Measures time and memory of one attention kind at one length.
 
 use super::super::{median_ms, median_ms_after};
 use super::AttentionArgs;
@@ -12,7 +12,7 @@ use crate::train::bench::peak_rss_mb;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde_json::{Value, json};
 
-/// Time and memory of one length.
+/// Measures time and memory at one length.
 pub(super) fn measured(
     args: &AttentionArgs,
     config: &AttentionConfig,
@@ -37,7 +37,7 @@ pub(super) fn measured(
         causal,
         ..Visibility::default()
     };
-    // What parameters and kernels need once is not counted.
+    // A first call excludes the one-time costs of parameters and kernels.
     let few = input.clone().narrow(1, 0, length.min(64));
     drop(attend(&attention, few, &visible).into_data());
     let before = peak_rss_mb();
@@ -49,7 +49,7 @@ pub(super) fn measured(
     let forwarded = || {
         let leaf = input.clone().detach().require_grad();
         let sum = attend(&attention, leaf.clone(), &visible).sum();
-        // Devices that compute later have computed it then.
+        // Forces the computation on devices that compute lazily.
         drop(sum.clone().into_data());
         (leaf, sum)
     };

@@ -1,8 +1,8 @@
-//! `formwork bench attention`: time and memory of a layer of attention by the length of the text.
+//! `formwork bench attention`: measures time and memory of an attention layer by the length of the text.
 //!
-//! The layer reads and gives vectors of one head's width, so that its projections weigh little beside attention itself.
-//! Each kind and length has a process of its own, since the peak of a process never falls. A kind that reads one way
-//! alone is measured that way.
+//! The layer's input and output have the width of a single head, so that its projections cost little compared to attention
+//! itself. Each kind and length is measured in a separate process, since the peak memory of a process never falls. A kind that
+//! reads in only one direction is measured in that direction.
 
 mod kinds;
 mod measured;
@@ -20,40 +20,40 @@ use std::process::{Command, Stdio};
 /// `formwork bench attention`.
 #[derive(Debug, Args)]
 pub struct AttentionArgs {
-    /// Kinds of attention: `formwork list attention` names them; several are measured one after the other.
+    /// Attention kinds, as `formwork list attention` names them; several are measured one after another.
     #[arg(long, default_value = "multi_head", value_delimiter = ',')]
     kind: Vec<String>,
-    /// Every kind, as its keys are where none is given.
+    /// Measure every kind, with its default keys.
     #[arg(long, conflicts_with = "kind")]
     all: bool,
-    /// Another key of the kinds: `--set window=256`, or of one of them: `--set sliding_window.window=256`; repeatable.
+    /// Set another key of all kinds: `--set window=256`, or of one of them: `--set sliding_window.window=256`; repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Positions; several lengths are measured one after the other, the shortest first.
+    /// Number of positions; several lengths are measured one after another, the shortest first.
     #[arg(long, default_value = "1024,2048,4096", value_delimiter = ',')]
     context: Vec<usize>,
-    /// Rows.
+    /// Batch size.
     #[arg(long, default_value_t = 1)]
     batch: usize,
-    /// Heads of queries.
+    /// Number of query heads.
     #[arg(long, default_value_t = 8)]
     heads: usize,
-    /// Heads of keys and values; as many as of queries when absent.
+    /// Number of key and value heads; as many as query heads when absent.
     #[arg(long)]
     kv_heads: Option<usize>,
     /// Width of a head.
     #[arg(long, default_value_t = 64)]
     head_width: usize,
-    /// A position sees all others, not the earlier ones alone, where the kind can read either way.
+    /// Let each position attend to all others, not only to earlier ones, if the kind can read either way.
     #[arg(long)]
     bidirectional: bool,
-    /// Rounds that are counted.
+    /// Number of measured rounds.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
     #[arg(long, value_name = "DEVICE", default_value = "flex")]
     device: String,
-    /// Print one JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }
@@ -61,7 +61,7 @@ pub struct AttentionArgs {
 /// Runs `formwork bench attention`.
 ///
 /// # Errors
-/// A flag out of range, a kind or key that is not known, a device that cannot be opened.
+/// If a flag is out of range, a kind or key is unknown, or the device cannot be opened.
 pub fn run(args: AttentionArgs) -> Result<()> {
     let kv_heads = args.kv_heads.unwrap_or(args.heads);
     let name = args.device.parse::<DeviceName>()?;
@@ -88,7 +88,7 @@ pub fn run(args: AttentionArgs) -> Result<()> {
     Ok(())
 }
 
-/// The exponents of the lengths that one attention was measured at.
+/// The growth exponents of one attention kind over the measured lengths.
 fn exponents(args: &AttentionArgs, config: &AttentionConfig, all: &[Value]) -> Value {
     json!({
         "kind": config.kind(),
@@ -99,7 +99,7 @@ fn exponents(args: &AttentionArgs, config: &AttentionConfig, all: &[Value]) -> V
     })
 }
 
-/// The measures of one attention at one length, from a process of its own.
+/// Measures one attention kind at one length in a child process.
 fn in_child(args: &AttentionArgs, config: &AttentionConfig, length: usize) -> Result<Value> {
     let program = std::env::current_exe().map_err(Error::io("find", "this program"))?;
     let mut command = Command::new(&program);
@@ -140,7 +140,7 @@ fn number(measured: &Value, key: &str) -> f64 {
     measured[key].as_f64().unwrap_or_default()
 }
 
-/// The slope of the line through the logarithms of lengths and measures, by least squares; none when a measure is 0.
+/// The least-squares slope of the logarithm of a measure over the logarithm of the length; none if a measure is 0.
 fn exponent(all: &[Value], measure: impl Fn(&Value) -> f64) -> Option<f64> {
     let points: Vec<[f64; 2]> = all
         .iter()
@@ -154,7 +154,7 @@ fn exponent(all: &[Value], measure: impl Fn(&Value) -> f64) -> Option<f64> {
     slope.is_finite().then_some(slope)
 }
 
-/// The kind, and the order in which it read.
+/// The kind and its direction, for display.
 fn name(of: &Value) -> String {
     let order = if of["causal"] == true {
         "causal"

@@ -1,7 +1,7 @@
 //! Fingerprints of folders and patterns: the names and sizes of the files that are read.
 //!
-//! A file that no kind of data reads (`Thumbs.db` beside pictures) is no part of a fingerprint. Runs of earlier versions counted
-//! all files: theirs stay valid, with such files and without.
+//! A file that no kind of data reads (`Thumbs.db` beside pictures) is not part of a fingerprint. Runs of
+//! earlier versions counted all files; their fingerprints stay valid, with such files and without.
 
 use super::Fingerprint;
 use crate::data::DataSet;
@@ -12,12 +12,13 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Files of a folder that are written down by name: more are known by their sum alone.
+/// Maximum number of files in a folder that are listed by name; larger folders are identified only by their
+/// hash.
 const MOST_NAMED: usize = 4096;
-/// Files that differ and are named in a message.
+/// Maximum number of differing files that a message names.
 const TOLD: usize = 3;
 
-/// A folder, or the files that a pattern matches, under a key of `set`.
+/// Returns the fingerprint of a folder, or of the files that match a pattern, under a key of `set`.
 pub(super) fn many(
     set: &dyn DataSet,
     key: &str,
@@ -42,7 +43,7 @@ pub(super) fn many(
     Ok(print)
 }
 
-/// Files by their names below a folder and their sizes.
+/// Returns the fingerprint of files by their names relative to a folder and their sizes.
 pub(super) fn listed(key: &str, path: PathBuf, files: &[PathBuf]) -> Result<Fingerprint> {
     let mut hash = Sha256::new();
     let mut bytes = 0;
@@ -74,8 +75,8 @@ pub(super) fn listed(key: &str, path: PathBuf, files: &[PathBuf]) -> Result<Fing
 }
 
 impl Fingerprint {
-    /// The files in which a folder differs from what it was, the first ones by name: `a/3.png is new, a/2.png is gone`. `None` of files,
-    /// and of folders whose files are not written down.
+    /// Describes the files in which a folder differs from what it was, at most three of them: `a/3.png is
+    /// new, a/2.png is gone`. `None` for files, and for folders whose files are not listed.
     pub fn differences(&self, before: &Self) -> Option<String> {
         if self.files.is_empty() || before.files.is_empty() {
             return None;
@@ -116,14 +117,14 @@ mod tests {
         let first = now(&[]);
         fs::write(root.join("notes.txt"), "mine").unwrap();
         assert_eq!(now(&[]), first);
-        // A run of an earlier version counted the stray file, and has no names.
+        // A run of an earlier version counted the stray file and listed no names.
         let all = found::listed(std::slice::from_ref(&root)).unwrap();
         let mut older = listed("path", root.clone(), &all).unwrap();
         older.files.clear();
         assert_ne!(older.sha256, first.sha256);
         let taken = now(std::slice::from_ref(&older));
         assert_eq!(taken.sha256, older.sha256);
-        // Once its files are named, the stray one may go.
+        // Once its files are listed, the stray one may disappear.
         fs::remove_file(root.join("notes.txt")).unwrap();
         assert_eq!(now(std::slice::from_ref(&taken)).sha256, older.sha256);
         fs::write(root.join("a/3.png"), "more").unwrap();

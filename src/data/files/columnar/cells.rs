@@ -1,4 +1,4 @@
-//! Cells of a column as text, or as the bytes of files.
+//! The cells of a column as text, or as the bytes of files.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StringViewArray};
@@ -8,16 +8,16 @@ use arrow_schema::DataType;
 /// A cell of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cell {
-    /// Null.
+    /// A null.
     Missing,
-    /// A text, or a number or truth value as it is written.
+    /// A string, or a number or boolean in its text form.
     Text(String),
-    /// A list of texts.
+    /// A list of strings.
     Texts(Vec<String>),
 }
 
 impl Cell {
-    /// The text, that of a list with blanks between its parts; none where there is no cell.
+    /// Returns the text of the cell, the parts of a list joined by blanks; `None` for a null.
     pub fn joined(self) -> Option<String> {
         match self {
             Self::Missing => None,
@@ -27,12 +27,12 @@ impl Cell {
     }
 }
 
-/// A field of a column of structs.
+/// Returns a field of a column of structs.
 pub(super) fn field<'a>(column: &'a ArrayRef, name: &str) -> Option<&'a ArrayRef> {
     column.as_struct_opt()?.column_by_name(name)
 }
 
-/// The cells of a column; the error says what it holds instead.
+/// Returns the cells of a column; the error says what the column holds instead.
 pub(super) fn of(column: &ArrayRef) -> Result<Vec<Cell>, String> {
     let lists = |list: &dyn Fn(usize) -> ArrayRef| -> Result<Vec<Cell>, String> {
         (0..column.len())
@@ -57,7 +57,8 @@ pub(super) fn of(column: &ArrayRef) -> Result<Vec<Cell>, String> {
     }
 }
 
-/// The files in a column: bytes, or structs with a field `bytes` of them; the error says what it holds instead.
+/// Returns the files in a column of bytes, or of structs with such a field `bytes`; the error says what the
+/// column holds instead.
 pub(super) fn bytes(column: &ArrayRef) -> Result<Vec<Option<Vec<u8>>>, String> {
     let inner = field(column, "bytes").unwrap_or(column);
     macro_rules! owned {
@@ -92,7 +93,7 @@ fn texts(column: &ArrayRef) -> Result<Vec<Option<String>>, String> {
     if !readable {
         return Err(holds(column));
     }
-    // Bytes that are no UTF-8 are an error instead of a missing cell.
+    // Bytes that are not UTF-8 are an error rather than a missing cell.
     let options = CastOptions {
         safe: false,
         ..CastOptions::default()

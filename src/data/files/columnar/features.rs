@@ -1,5 +1,6 @@
-//! What Hugging Face's `datasets` says of the columns of a table: JSON under the key `huggingface` of the file's metadata,
-//! `{"info": {"features": {"label": {"_type": "ClassLabel", "names": ["cat", "dog"]}}}}`.
+//! What Hugging Face's `datasets` stores about the columns of a table: JSON under the key `huggingface` of
+//! the file's metadata, `{"info": {"features": {"label": {"_type": "ClassLabel", "names": ["cat",
+//! "dog"]}}}}`.
 
 use arrow_schema::Schema;
 use serde_json::Value;
@@ -7,9 +8,9 @@ use serde_json::Value;
 /// The columns of a file and their features.
 #[derive(Clone, Debug, Default)]
 pub struct Features {
-    /// The names of the columns, those inside structs with a point.
+    /// Names of the columns; fields of structs are joined with a point.
     pub columns: Vec<String>,
-    /// The names of the columns, structs as one.
+    /// Names of the top-level columns.
     pub roots: Vec<String>,
     features: Value,
 }
@@ -27,27 +28,27 @@ impl Features {
         }
     }
 
-    /// The names of the classes that the whole numbers of a column stand for.
+    /// Returns the class names that the integers of a column stand for.
     pub fn classes(&self, column: &str) -> Option<Vec<String>> {
         names(self.features.get(column)?)
     }
 
-    /// The same of the whole numbers in the lists of a column.
+    /// Returns the class names for a column of lists of integers.
     pub fn classes_of_lists(&self, column: &str) -> Option<Vec<String>> {
         names(self.features.get(column)?.get("feature")?)
     }
 
-    /// The columns with a feature of this type, `Image` or `ClassLabel`.
+    /// Returns the columns with a feature of this type, such as `Image` or `ClassLabel`.
     pub fn of_type(&self, kind: &str) -> Vec<String> {
         let features = self.features.as_object().into_iter().flatten();
         let found = features.filter(|(_, feature)| feature["_type"] == kind);
         found.map(|(name, _)| name.clone()).collect()
     }
 
-    /// The name of the class that a label stands for.
+    /// Returns the name of the class that a label stands for.
     ///
     /// # Errors
-    /// A label that stands for none; a clause that follows the row.
+    /// If the label is no class number; the message is a clause that follows the row.
     pub fn class<'a>(names: &'a [String], label: &str) -> Result<&'a str, String> {
         let at = label.parse::<usize>().ok();
         at.and_then(|at| names.get(at)).map(String::as_str).ok_or_else(|| {
@@ -63,7 +64,7 @@ impl Features {
     }
 }
 
-/// The names of the classes of a feature.
+/// Returns the class names of a feature.
 fn names(feature: &Value) -> Option<Vec<String>> {
     let names = feature.get("names")?.as_array()?;
     let names = names.iter().map(|name| name.as_str().map(str::to_owned));

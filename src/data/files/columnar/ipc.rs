@@ -1,7 +1,8 @@
-//! Arrow IPC, as a stream of messages (which Hugging Face's caches are) or as a file with its index at the end.
+//! Arrow IPC, as a stream of messages (as in Hugging Face's caches) or as a file with an index at its end.
 //!
-//! A file is a stream behind eight bytes, so both are read as streams (Arrow columnar format, section "IPC File
-//! Format"). The library allocates as many bytes as a message says that it has; lengths are held against the file before.
+//! A file is a stream after eight bytes, so both are read as streams (Arrow columnar format, section "IPC
+//! File Format"). The library allocates as many bytes as a message claims to have, so lengths are checked
+//! against the file first.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -9,16 +10,17 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::{Message, RecordBatch, root_as_message};
 
-/// How a file with an index begins.
+/// The first bytes of a file with an index.
 const MAGIC: &[u8; 8] = b"ARROW1\0\0";
-/// What stands before the length of a message.
+/// Marker before the length of a message.
 const CONTINUES: u32 = u32::MAX;
-/// A compressed buffer has at most so many times the bytes of the file, or `ALWAYS`.
+/// Maximum unpacked size of a compressed buffer, as a multiple of the file's size, unless it is below
+/// `ALWAYS`.
 const MOST_UNPACKED: u64 = 100;
-/// Bytes that any buffer may have.
+/// Unpacked size in bytes that any buffer may have.
 const ALWAYS: u64 = 64 << 20;
 
-/// A reader of the batches, from the first message on.
+/// Opens a reader of the record batches, from the first message on.
 pub(super) fn reader(mut file: File) -> Result<StreamReader<BufReader<File>>, String> {
     let start = start(&mut file)?;
     file.seek(SeekFrom::Start(start)).map_err(text)?;
@@ -29,7 +31,7 @@ fn text(e: impl std::fmt::Display) -> String {
     e.to_string()
 }
 
-/// Where the first message lies.
+/// Returns the position of the first message.
 fn start(file: &mut File) -> Result<u64, String> {
     let mut first = [0; 8];
     file.seek(SeekFrom::Start(0)).map_err(text)?;
@@ -38,7 +40,8 @@ fn start(file: &mut File) -> Result<u64, String> {
     Ok(if &first == MAGIC { 8 } else { 0 })
 }
 
-/// An error where a message says that it is longer than the file, or that a buffer unpacks to more than data does.
+/// Returns an error if a message claims to be longer than the file, or a buffer to unpack to more than
+/// `MOST_UNPACKED` allows.
 pub(super) fn hold_lengths(file: &mut File) -> Result<(), String> {
     let length = file.metadata().map_err(text)?.len();
     let mut at = start(file)?;
@@ -59,7 +62,7 @@ pub(super) fn hold_lengths(file: &mut File) -> Result<(), String> {
     Ok(())
 }
 
-/// Where the body of the message at a place begins, and what describes it; none at the end.
+/// Returns the position of a message's body, and the message's metadata; `None` at the end.
 fn message(file: &mut File, mut at: u64, length: u64) -> Result<Option<(u64, Vec<u8>)>, String> {
     let mut word = |at: &mut u64| -> Result<Option<u32>, String> {
         if *at + 4 > length {
@@ -116,7 +119,7 @@ fn hold_buffers(
             let mut unpacked = [0; 8];
             file.seek(SeekFrom::Start(body + from)).map_err(text)?;
             file.read_exact(&mut unpacked).map_err(text)?;
-            // −1 stands for a buffer that is not compressed.
+            // −1 marks an uncompressed buffer.
             let unpacked = i64::from_le_bytes(unpacked);
             if unpacked != -1 && u64::try_from(unpacked).map_or(true, |n| n > most) {
                 return Err(format!(

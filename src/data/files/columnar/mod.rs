@@ -1,7 +1,7 @@
-//! Tables of columns: Parquet and Arrow IPC, as Hugging Face ships data sets.
+//! Columnar tables: Parquet and Arrow IPC, the formats in which Hugging Face distributes data sets.
 //!
-//! A file is read in batches of rows, of which only the columns that are asked for are decoded, so that memory does not
-//! grow with the file. A column inside a struct is named with a point: `translation.de`.
+//! A file is read in batches of rows, and only the requested columns are decoded, so that memory does not
+//! grow with the file. A field of a struct column is named with a point: `translation.de`.
 
 mod cells;
 mod features;
@@ -24,7 +24,8 @@ use crate::error::{Error, Result, nearest};
 pub use cells::Cell;
 pub use features::Features;
 
-/// Rows that are decoded at once. A document of the web has some thousand characters, so a batch has some megabytes.
+/// Number of rows decoded at once. A web document has a few thousand characters, so a batch has a few
+/// megabytes.
 const BATCH: usize = 1024;
 
 /// The formats of columnar files.
@@ -52,19 +53,19 @@ impl Format {
     }
 }
 
-/// Whether a file's name says that it is Parquet (`.parquet`) or Arrow IPC (`.arrow`, `.feather`, `.ipc`).
+/// Whether a file is Parquet (`.parquet`) or Arrow IPC (`.arrow`, `.feather`, `.ipc`), judged by its name.
 pub fn is_columnar(path: &Path) -> bool {
     Format::of(path).is_some()
 }
 
-/// A column by its name, and the key of `[data]` that sets it.
+/// A column name, and the key of `[data]` that sets it.
 pub type Wanted<'a> = (&'a str, &'static str);
 
-/// Calls `each` with the number of every row, counted from 1, and its cells in these columns.
+/// Calls `each` with the number of every row, from 1, and its cells in these columns.
 ///
 /// # Errors
-/// A file that cannot be read, is damaged or has no such column; a column that holds neither texts nor numbers; those
-/// of `each`.
+/// If the file cannot be read, is damaged or lacks a column, a column holds neither texts nor numbers, or
+/// `each` fails.
 pub fn rows(
     path: &Path,
     columns: &[Wanted<'_>],
@@ -88,10 +89,10 @@ pub fn rows(
     )
 }
 
-/// Calls `each` with the number of every row, counted from 1, and its values by the names of columns: of all columns.
+/// Calls `each` with the number of every row, from 1, and the values of all its columns by name.
 ///
 /// # Errors
-/// As [`rows`].
+/// As for [`rows`].
 pub fn objects(
     path: &Path,
     mut each: impl FnMut(u64, Map<String, Value>) -> Result<()>,
@@ -119,11 +120,11 @@ pub fn objects(
     })
 }
 
-/// Calls `each` with the number of every row, counted from 1, the bytes in column `files` (a binary column, or a struct
-/// with a binary field `bytes`, as Hugging Face stores images) and the cell in column `other`.
+/// Calls `each` with the number of every row, from 1, the bytes in column `files` (a binary column, or a
+/// struct with a binary field `bytes`, as Hugging Face stores images) and the cell in column `other`.
 ///
 /// # Errors
-/// As [`rows`]; a column of files that holds none.
+/// As for [`rows`]; also if the column `files` holds something else.
 pub fn files(
     path: &Path,
     [files, other]: [Wanted<'_>; 2],
@@ -143,10 +144,10 @@ pub fn files(
     })
 }
 
-/// What the file says of its columns beside their rows.
+/// Returns what the metadata of a file says about its columns.
 ///
 /// # Errors
-/// A file that cannot be read or is damaged.
+/// If the file cannot be read or is damaged.
 pub fn features(path: &Path) -> Result<Features> {
     let (format, damaged) = known(path)?;
     guard::panics(|| {
@@ -158,7 +159,7 @@ pub fn features(path: &Path) -> Result<Features> {
     .map_err(|fault| fault.of(path, &damaged))
 }
 
-/// The format of a file, and the error for one that is damaged.
+/// Returns the format of a file, and a function that makes the error for a damaged one.
 fn known(path: &Path) -> Result<(Format, impl Fn(String) -> Error)> {
     crate::files::require_ordinary(path)?;
     let shown = path.display().to_string();
@@ -174,7 +175,7 @@ fn known(path: &Path) -> Result<(Format, impl Fn(String) -> Error)> {
     Ok((format, damaged))
 }
 
-/// Calls `take` with what `read` makes of every batch of rows. A panic in `read` is an error.
+/// Calls `take` with the result of `read` for every batch of rows. A panic in `read` becomes an error.
 fn batches<T>(
     path: &Path,
     columns: &[Wanted<'_>],
@@ -195,10 +196,10 @@ fn batches<T>(
     Ok(())
 }
 
-/// Batches of rows, or the reason why there are no more.
+/// Batches of rows; an error ends them.
 type Batches = Box<dyn Iterator<Item = std::result::Result<RecordBatch, String>>>;
 
-/// Why a file has no batches.
+/// The reason why a file cannot be read in batches.
 enum Fault {
     Io(std::io::Error),
     Damaged(String),
@@ -245,7 +246,7 @@ fn open(
     }
 }
 
-/// The columns of a file.
+/// Reads the schema of a file.
 fn schema_of(mut file: File, format: Format) -> std::result::Result<SchemaRef, Fault> {
     let damaged = |e: &dyn std::fmt::Display| Fault::Damaged(e.to_string());
     match format {
@@ -262,7 +263,7 @@ fn schema_of(mut file: File, format: Format) -> std::result::Result<SchemaRef, F
     }
 }
 
-/// The root columns that hold the columns of these names; an error where one is not there.
+/// Returns the indices of the top-level columns that hold these columns; an error if one does not exist.
 fn require(schema: &Schema, columns: &[Wanted<'_>]) -> std::result::Result<Vec<usize>, String> {
     let mut roots = Vec::new();
     for (name, key) in columns {
@@ -288,8 +289,8 @@ fn listed(names: &[String]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// A name as the names of a column and of the fields inside it: `translation.de` is `translation`, `de`, unless a
-/// column bears the whole name.
+/// Splits a column name into the names of a column and of the struct fields inside it: `translation.de` is
+/// `translation`, `de`, unless a column has the whole name.
 fn parts<'a>(fields: &Fields, name: &'a str) -> Option<Vec<&'a str>> {
     if fields.find(name).is_some() {
         return Some(vec![name]);
@@ -307,7 +308,7 @@ fn parts<'a>(fields: &Fields, name: &'a str) -> Option<Vec<&'a str>> {
     })
 }
 
-/// All columns, those inside structs with a point.
+/// Returns the names of all columns; fields of structs are joined with a point.
 fn names(fields: &Fields) -> Vec<String> {
     let each = fields.iter().flat_map(|field| match field.data_type() {
         DataType::Struct(inner) => {
@@ -321,7 +322,7 @@ fn names(fields: &Fields) -> Vec<String> {
     each.collect()
 }
 
-/// The cells of some columns of a batch.
+/// Returns the cells of some columns of a batch.
 fn decode(
     batch: &RecordBatch,
     columns: &[Wanted<'_>],
@@ -333,7 +334,7 @@ fn decode(
     each.collect()
 }
 
-/// A column by its name.
+/// Returns a column by its name.
 fn column<'a>(batch: &'a RecordBatch, name: &str) -> std::result::Result<&'a ArrayRef, String> {
     let missing = || format!("no column `{name}`");
     let schema = batch.schema();

@@ -1,4 +1,4 @@
-//! Columns as JSON: numbers, truth values and texts, and lists and structs of them.
+//! Columns as JSON values: numbers, booleans and strings, and lists and structs of them.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
@@ -7,7 +7,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::DataType;
 use serde_json::{Map, Value};
 
-/// The values of a column; the error says what it holds instead.
+/// Returns the values of a column; the error says what the column holds instead.
 pub(super) fn of(column: &ArrayRef) -> Result<Vec<Value>, String> {
     match column.data_type() {
         DataType::Null => Ok(vec![Value::Null; column.len()]),
@@ -41,7 +41,7 @@ pub(super) fn of(column: &ArrayRef) -> Result<Vec<Value>, String> {
     }
 }
 
-/// Lists of the values between each two bounds.
+/// Builds the lists between each pair of successive bounds.
 fn lists(
     column: &ArrayRef,
     values: &ArrayRef,
@@ -54,7 +54,7 @@ fn lists(
     Ok(where_valid(column, lists))
 }
 
-/// Values, and null where the column has none.
+/// Replaces values by null where the column is null.
 fn where_valid(column: &ArrayRef, values: impl Iterator<Item = Value>) -> Vec<Value> {
     let all = values.enumerate();
     all.map(|(row, value)| match column.is_null(row) {
@@ -64,13 +64,13 @@ fn where_valid(column: &ArrayRef, values: impl Iterator<Item = Value>) -> Vec<Va
     .collect()
 }
 
-/// Numbers, truth values and texts.
+/// Returns numbers, booleans and strings.
 fn plain(column: &ArrayRef) -> Result<Vec<Value>, String> {
     let kind = match column.data_type() {
         DataType::Dictionary(_, values) => values.as_ref(),
         other => other,
     };
-    // A value that does not fit is an error instead of a missing one.
+    // A value that does not fit is an error rather than a missing value.
     let options = CastOptions {
         safe: false,
         ..CastOptions::default()

@@ -1,12 +1,12 @@
-//! `kind = "articles"`: the beginning of an article from its title and its other paragraphs.
+//! `kind = "articles"`: the lead of an article from its title and its other paragraphs.
 //!
-//! Summarisation from many paragraphs as Liu et al. have it, "Generating Wikipedia by summarizing long sequences",
-//! arXiv:1801.10198, sections 2 and 4: a lead section is the summary of what the article's sections say. A source is the
-//! title and the paragraphs of the sections, ranked (`rank`) and cut to their first L tokens, which is the extraction; a
-//! target is the lead. There the paragraphs are those of cited pages and search results, too; here they are the article's
-//! own. An encoder-decoder reads pairs (T-ED); a decoder reads source and target in one sequence (T-D, T-DMCA), as
-//! `[task] kind = "translation"` has it. Paragraphs are joined by blanks, so that a source is one line, as `translate`
-//! reads it.
+//! Summarisation of many paragraphs as in Liu et al., "Generating Wikipedia by summarizing long sequences",
+//! arXiv:1801.10198, sections 2 and 4: a lead section summarises the article's sections. A source is the
+//! title and the paragraphs of the sections, ranked (`rank`) and cut to their first L tokens, which is the
+//! extraction step; a target is the lead. In the paper the paragraphs also come from cited pages and search
+//! results; here they are only the article's own. An encoder-decoder reads pairs (T-ED); a decoder reads
+//! source and target in one sequence (T-D, T-DMCA), as in `[task] kind = "translation"`. Paragraphs are
+//! joined by blanks, so that a source is one line, which is what `translate` reads.
 
 mod prepare;
 pub mod rank;
@@ -39,17 +39,19 @@ pub struct ArticlesConfig {
     pub test_fraction: Option<f64>,
     /// The order of the paragraphs of a source. Source: Liu et al. 2018, section 4.1.
     pub ranking: Ranking,
-    /// Whether the title stands before them.
+    /// Whether the title comes before the paragraphs.
     pub title: bool,
-    /// Marks on each side of the heading that ends the lead, or more: 2 is a section's, 3 that of a part of one.
+    /// Minimum number of `=` signs on each side of the heading that ends the lead: 2 for a section, 3 for a
+    /// part of one.
     pub lead_ends: usize,
-    /// Tokens of a source with its mark, the first of its ranked paragraphs.
+    /// Maximum length of a source in tokens, with its special tokens; ranked paragraphs are cut to it.
     pub max_source: usize,
-    /// Tokens of a target with its marks; a longer lead is cut, and then does not end.
+    /// Maximum length of a target in tokens, with its special tokens; a longer lead is cut and has no end
+    /// token.
     pub max_target: usize,
-    /// Names of the marks around texts, for a vocabulary of `[tokenizer] kind = "pretrained"` or of the run in `[init]` without the
-    /// usual ones, or to choose languages (`source_language = "deu_Latn"`, `target_language = "fra_Latn"` of NLLB-200;
-    /// `begin = "de_DE"` of mBART).
+    /// Names of the special tokens around texts, for a vocabulary of `[tokenizer] kind = "pretrained"` or of
+    /// the run in `[init]` without the usual ones, or to choose languages (`source_language = "deu_Latn"`,
+    /// `target_language = "fra_Latn"` of NLLB-200; `begin = "de_DE"` of mBART).
     pub marks: MarkNames,
 }
 
@@ -72,7 +74,7 @@ impl Default for ArticlesConfig {
 }
 
 impl ArticlesConfig {
-    /// The same with every path as `place` gives it.
+    /// Returns the same configuration with every path replaced by `place(path)`.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         let held_out = [&self.valid_path, &self.test_path];
@@ -85,7 +87,7 @@ impl ArticlesConfig {
         }
     }
 
-    /// Its files, as those of a text.
+    /// Returns the files as the configuration of a text.
     fn files(&self) -> TextConfig {
         articles::files(
             &self.path,

@@ -1,4 +1,4 @@
-//! From articles to pairs of token ids: ranked, encoded, cut.
+//! Turns articles into pairs of token ids: ranks, encodes and cuts them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::data::{
 use crate::error::{Error, Result};
 use crate::tokenizer::{Around, Tokenizer};
 
-/// Pairs in memory.
+/// A source of pairs held in memory.
 struct Pairs {
     items: Vec<PairItem>,
     split: Split,
@@ -41,7 +41,7 @@ impl Source for Pairs {
 }
 
 impl ArticlesConfig {
-    /// The source and the target of an article; nothing for one without a lead or without sections.
+    /// Returns the source and the target of an article; `None` for one without a lead or without sections.
     fn pair(&self, article: &Article, split: Split, number: u64) -> Option<(String, String)> {
         if article.lead.is_empty() || article.body.is_empty() {
             return None;
@@ -55,7 +55,7 @@ impl ArticlesConfig {
         Some((source.join(" "), article.lead.join(" ")))
     }
 
-    /// The texts of a split, and how many of its articles give none.
+    /// Returns the texts of a split, and the number of its articles that give none.
     fn texts(&self, documents: &[Vec<u8>], split: Split) -> Result<(Texts, usize)> {
         let pairs = documents
             .par_iter()
@@ -74,7 +74,7 @@ impl ArticlesConfig {
         Ok((texts, left_out))
     }
 
-    /// The pairs of some texts, each with the bytes of text behind the scored tokens of its target.
+    /// Encodes pairs of texts, each with the bytes of text that the scored tokens of its target stand for.
     fn encoded(
         &self,
         texts: &Texts,
@@ -105,7 +105,7 @@ impl ArticlesConfig {
     }
 }
 
-/// The message about articles to train on that give no pair.
+/// The message about training articles that give no pair.
 fn told(left_out: usize) -> Option<String> {
     (left_out > 0).then(|| {
         format!("{left_out} training articles are left out: they have no lead, or no sections ([data] lead_ends)")
@@ -119,12 +119,12 @@ pub(super) fn prepare(config: &ArticlesConfig, request: &Request) -> Result<Data
     let trained = request.tokenizer.is_some_and(|config| config.is_trained());
     let own = request.saved.text.is_none() && trained;
     let tokenizer = match request.run {
-        // A run that continues keeps the marks that its file names.
+        // A resumed run keeps the special tokens that its file names.
         Some(_) => tokenizer,
         None => {
             let marked = tokenizer.with_marks(&config.marks)?;
             let read = match own {
-                // What WordPiece puts around texts is for encoders alone.
+                // The special tokens that WordPiece puts around texts are only for encoders.
                 true => marked.reading(Around::End)?,
                 false => marked,
             };

@@ -1,14 +1,15 @@
-//! Which paragraphs of an article come first: by tf-idf with its title, in their order, or at random.
+//! The order of an article's paragraphs: by tf-idf with its title, as in the article, or at random.
 //!
-//! Liu et al., "Generating Wikipedia by summarizing long sequences", arXiv:1801.10198, section 4.1: paragraphs are
-//! documents of a search whose query is the title, and the score of a paragraph d is the sum over the words w of the
-//! title of
+//! Liu et al., "Generating Wikipedia by summarizing long sequences", arXiv:1801.10198, section 4.1:
+//! paragraphs are the documents of a search whose query is the title. The score of a paragraph d is the sum,
+//! over the words w of the title, of
 //!
 //! > N(w, d) · ln(N / N(w))
 //!
-//! where N(w, d) counts w in d, N counts the paragraphs of the article, and N(w) those of them that have w. A word that
-//! every paragraph has counts for nothing, so that "of" and "the" need no list. Words are runs of letters and digits in
-//! small letters; a word that the title has twice counts once. Paragraphs of one score keep their order.
+//! where N(w, d) counts w in d, N counts the paragraphs of the article, and N(w) counts the paragraphs that
+//! contain w. A word in every paragraph scores nothing, so that "of" and "the" need no stop list. Words are
+//! runs of letters and digits in lower case; a word that occurs twice in the title counts once. Paragraphs
+//! with equal scores keep their order.
 
 use std::collections::HashMap;
 
@@ -26,18 +27,18 @@ pub enum Ranking {
     /// By tf-idf with the title, the highest first.
     #[default]
     TfIdf,
-    /// As the article has them.
+    /// As in the article.
     Order,
-    /// At random, the same for every seed: what an extraction is worth is measured against it.
+    /// At random, the same for every seed: the baseline that an extraction is measured against.
     Random,
 }
 
-/// Tells the draws of this file from other ones of their purpose.
+/// Separates the draws of this file from others of the same purpose.
 const SITE: u64 = 2;
 
 impl Ranking {
-    /// The numbers of an article's paragraphs in the order in which they are read; `number` is that of the article in its
-    /// split.
+    /// Returns the indices of an article's paragraphs in the order in which they are read; `number` is the
+    /// index of the article in its split.
     pub(super) fn order(
         self,
         title: &str,
@@ -61,7 +62,7 @@ impl Ranking {
     }
 }
 
-/// The score of each paragraph for a title.
+/// Returns the score of each paragraph for a title.
 pub fn tf_idf(title: &str, paragraphs: &[String]) -> Vec<f64> {
     let mut query: Vec<String> = Vec::new();
     for word in words(title) {
@@ -84,7 +85,7 @@ pub fn tf_idf(title: &str, paragraphs: &[String]) -> Vec<f64> {
     scores
 }
 
-/// The words of a text, in small letters.
+/// Returns the words of a text in lower case.
 fn words(text: &str) -> impl Iterator<Item = String> {
     text.split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())

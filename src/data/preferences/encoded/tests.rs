@@ -40,7 +40,7 @@ fn pairs_are_cut_at_their_ends_and_left_out_where_nothing_differs() {
     assert_eq!(cut.better.ids, [1, 2, 3, 4]);
     assert_eq!(both().cut(3), None, "both are 1, 2, 3");
     assert_eq!(both().cut(2), None, "both are the prompt");
-    // Texts that are read alone are left out in place of cut.
+    // Texts that are encoded separately are left out instead of cut.
     assert_eq!(both().whole(4), None);
     let item = both().whole(5).unwrap().alone();
     assert_eq!(item.inputs, [1, 2, 3, 4, 5, 1, 2, 3, 6]);

@@ -1,4 +1,4 @@
-//! Tests of rows as pairs.
+//! Tests of reading rows as pairs.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn texts_that_begin_alike_have_their_beginning_as_prompt() {
     assert_eq!(given.unwrap(), texts("1+1=", "2", "3"));
     let found = pair(json!({ "chosen": "Q: é? A: yes", "rejected": "Q: é? A: no" }));
     assert_eq!(found.unwrap(), texts("Q: é? A:", " yes", " no"));
-    // One begins with the other.
+    // One text begins with the other.
     let found = pair(json!({ "chosen": "ab", "rejected": "abc" }));
     assert_eq!(found.unwrap(), texts("ab", "", "c"));
 }
@@ -52,7 +52,7 @@ fn messages_have_their_prompt_before_them_or_within() {
     ] {
         assert_eq!(pair(row.clone()).unwrap(), wanted, "{row}");
     }
-    // A question behind what the system says.
+    // The question after a system message.
     let system = json!({ "role": "system", "content": "brief" });
     let [one, two] = ["2", "3"].map(|said| json!([system, user("1+1?"), answer(said)]));
     let found = pair(json!({ "prompt": "1+1?", "chosen": one, "rejected": two }));
@@ -121,7 +121,7 @@ fn rows_that_are_no_pairs_say_why() {
     }
 }
 
-/// Fields of conversations that say whether a message is learnt make no other prompt, and no template sees them.
+/// Fields that mark messages as trained on do not change the prompt, and no template sees them.
 #[test]
 fn fields_of_what_is_learnt_are_left_out() {
     let with = |mut message: Value, name: &str, value: Value| {

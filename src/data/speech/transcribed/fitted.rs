@@ -1,4 +1,4 @@
-//! Recordings that are longer than `seconds`: left out of training, cut in evaluations.
+//! Handles recordings that are longer than `seconds`: they are left out of training and cut in evaluations.
 
 use super::TranscribedSpeechConfig;
 use crate::data::described::Example;
@@ -10,17 +10,18 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 impl TranscribedSpeechConfig {
-    /// Leaves out training recordings that are longer than `seconds`, and says so; of other splits says how many are cut.
+    /// Leaves out training recordings that are longer than `seconds`; returns notes about them, and about
+    /// recordings of other splits that will be cut.
     ///
     /// # Errors
-    /// A recording that is damaged; a new run with nothing to train on.
+    /// If a recording is damaged, or a new run has nothing left to train on.
     pub(super) fn fitted(
         &self,
         examples: &mut PerSplit<Vec<Example>>,
         request: &Request,
     ) -> Result<Vec<String>> {
         let longer = self.longer(examples)?;
-        // Nothing trains on files that are evaluated.
+        // Files given for an evaluation are not trained on.
         let evaluated = request.run.is_some() && self.valid_path.as_ref() == Some(&self.path);
         let longer_than = format!("longer than [data] seconds = {:?}", self.seconds);
         let mut notes = Vec::new();
@@ -56,8 +57,8 @@ impl TranscribedSpeechConfig {
         Ok(notes)
     }
 
-    /// The recordings that are longer than `seconds`. Each file is looked at once, whichever splits have it; one that does not
-    /// say its length is read.
+    /// Returns the recordings that are longer than `seconds`. Each file is measured once, even if several
+    /// splits have it; a file that does not state its length is read.
     fn longer(&self, examples: &PerSplit<Vec<Example>>) -> Result<HashSet<PathBuf>> {
         let mut seen = HashSet::new();
         let all = Split::ALL.into_iter().flat_map(|split| examples.get(split));

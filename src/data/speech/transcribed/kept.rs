@@ -1,4 +1,4 @@
-//! The features of files, made as they are first asked for and kept while there is room.
+//! Inputs of recordings, computed at first use and cached while there is room.
 
 use crate::data::batch::{SpeechItem, SpeechShape};
 use crate::data::speech::{HOP, Heard, Hearing, decode};
@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Bytes of features that the recordings of a split keep at most: some 20 h of speech with 80 bands.
+/// Maximum size in bytes of the inputs that a split caches: about 20 h of speech with 80 bands.
 const ROOM: usize = 2 << 30;
 
-/// Recordings of one split. What one is does not depend on what is kept.
+/// The recordings of a split. The result does not depend on what is cached.
 pub(super) struct Kept {
     recordings: Vec<(PathBuf, OnceLock<Arc<Heard>>)>,
     hearing: Hearing,
@@ -26,12 +26,12 @@ impl Kept {
         }
     }
 
-    /// The input for what was heard of a recording.
+    /// Returns the input for a converted recording.
     pub(super) fn input(&self, heard: &Heard) -> SpeechItem {
         self.hearing.input(heard)
     }
 
-    /// What a network hears of a recording, without the silence behind it.
+    /// Returns a converted recording, without the silence after it.
     pub(super) fn get(&self, number: usize) -> Result<Arc<Heard>> {
         let (path, place) = &self.recordings[number];
         if let Some(kept) = place.get() {
@@ -41,7 +41,7 @@ impl Kept {
         let made = Arc::new(self.hearing.heard(&decode::begun(path, most)?));
         let bytes = made.bytes();
         let fits = self.taken.fetch_add(bytes, Ordering::Relaxed) + bytes <= ROOM;
-        // Another thread may have made the same.
+        // Another thread may have cached the same recording.
         if !fits || place.set(Arc::clone(&made)).is_err() {
             self.taken.fetch_sub(bytes, Ordering::Relaxed);
         }

@@ -1,9 +1,10 @@
 //! `kind = "transcribed_speech"`: WAV and FLAC files with a transcript for each.
 //!
-//! A table names the files, as the `metadata.csv` or `metadata.jsonl` of Hugging Face's audiofolder does, or transcripts lie beside them
-//! as in LibriSpeech (Panayotov et al. 2015): `84-121123.trans.txt` with lines like `84-121123-0000 GO DO YOU HEAR`, beside
-//! `84-121123-0000.flac`. A recording becomes features as it is first asked for, which stay in memory while there is room. Training leaves out recordings
-//! longer than `seconds`, of which it would hear less than is written; evaluations cut them.
+//! A table names the files, like the `metadata.csv` or `metadata.jsonl` of Hugging Face's audiofolder, or
+//! transcripts lie beside them as in LibriSpeech (Panayotov et al. 2015): `84-121123.trans.txt` with lines
+//! like `84-121123-0000 GO DO YOU HEAR`, beside `84-121123-0000.flac`. The features of a recording are
+//! computed at first use and stay in memory while there is room. Training leaves out recordings longer than
+//! `seconds`, since the cut audio would not cover the transcript; evaluations cut them.
 
 mod fitted;
 mod kept;
@@ -37,7 +38,8 @@ pub struct TranscribedSpeechConfig {
     pub valid_path: Option<Paths>,
     /// Test files.
     pub test_path: Option<Paths>,
-    /// Share of the recordings of `path` to validate on, drawn at random but always alike. Default 0.1 without `valid_path`.
+    /// Share of the recordings of `path` to validate on, drawn at random but always the same. Default 0.1
+    /// without `valid_path`.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub valid_fraction: Option<f64>,
     /// Share of the recordings of `path` to test on.
@@ -45,25 +47,28 @@ pub struct TranscribedSpeechConfig {
     pub test_fraction: Option<f64>,
     /// Recordings to train on, drawn at random and the same for every seed. Default: all.
     pub train_items: Option<usize>,
-    /// The folder in which the recordings lie. Default: that of the file which names them.
+    /// The folder that holds the recordings. Default: that of the file which names them.
     pub recordings: Option<PathBuf>,
-    /// How tables are written; makes a table of a file that `path` names and whose ending says nothing. Default: what their names say.
+    /// Format of the tables; also makes a file that `path` names a table if its ending tells nothing.
+    /// Default: according to their file names.
     pub format: Option<Format>,
-    /// Whether quotes around a column are marks. Default: in CSV.
+    /// Whether quotes around a column enclose it or belong to its text. Default: they enclose it in CSV.
     pub quoting: Option<Quoting>,
     /// The column with the names of recordings. Default: `file_name`, or `audio_filepath` or `path`.
     pub recording: Option<Column>,
     /// The column of transcripts. Default: `transcription`, or `text`, `sentence` or `transcript`.
     pub transcript: Option<Column>,
-    /// Tokens of a transcript with its marks at most.
+    /// Maximum length of a transcript in tokens, including its special tokens.
     pub context: usize,
-    /// Bands of the features: 80 in Whisper, 128 since its version large-v3; 0 for the samples themselves, as wav2vec 2.0 reads them.
+    /// Number of mel bands: 80 in Whisper, 128 since its version large-v3; 0 for the raw samples, as wav2vec
+    /// 2.0 reads them.
     #[schemars(range(max = 128))]
     pub n_mels: usize,
-    /// Whether the samples of a recording are brought to mean 0 and variance 1, with `n_mels = 0`. Default: they are.
+    /// Whether the samples of a recording are normalised to mean 0 and variance 1, with `n_mels = 0`.
+    /// Default: they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub normalize: Option<bool>,
-    /// Length that recordings are padded or cut to; samples are cut alone.
+    /// Length in seconds that recordings are padded or cut to; with `n_mels = 0` they are only cut.
     #[schemars(range(min = 0.1, max = 600))]
     pub seconds: f64,
     /// How training recordings are masked.
@@ -84,7 +89,7 @@ impl Default for TranscribedSpeechConfig {
             quoting: None,
             recording: None,
             transcript: None,
-            // Of Whisper's decoder.
+            // As in Whisper's decoder.
             context: 448,
             n_mels: 80,
             normalize: None,
@@ -97,7 +102,7 @@ impl Default for TranscribedSpeechConfig {
 parted!(TranscribedSpeechConfig);
 
 impl TranscribedSpeechConfig {
-    /// The same with every path as `place` gives it.
+    /// Returns the same configuration with every path replaced by `place(path)`.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Tables and LibriSpeech's lines as recordings with their transcripts.
+//! Reads tables and LibriSpeech's lines as recordings with their transcripts.
 
 use super::TranscribedSpeechConfig;
 use crate::data::described::{Described, Example};
@@ -11,14 +11,14 @@ use crate::error::{Error, Result};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// The usual names of a column of recordings, and of one of transcripts.
+/// Usual names of a column of recordings, and of one of transcripts.
 const RECORDING: [&str; 3] = ["file_name", "audio_filepath", "path"];
 const TRANSCRIPT: [&str; 4] = ["transcription", "text", "sentence", "transcript"];
-/// How LibriSpeech's files of transcripts end, and its recordings.
+/// Endings of LibriSpeech's files of transcripts, and of its recordings.
 const LINES: &str = ".trans.txt";
 const BESIDE: [&str; 2] = ["flac", "wav"];
 
-/// A recording with its transcript, as a file has them.
+/// A recording with its transcript, as read from a file.
 struct Row {
     recording: PathBuf,
     place: String,
@@ -26,7 +26,7 @@ struct Row {
 }
 
 impl TranscribedSpeechConfig {
-    /// An error for a key of tables where there are none.
+    /// Returns an error if a key for tables is set, since there are none.
     fn no_table(&self) -> Result<()> {
         let given = [
             ("format", self.format.is_some()),
@@ -43,8 +43,8 @@ impl TranscribedSpeechConfig {
         }
     }
 
-    /// Whether a file holds transcripts by its name; in a folder recordings and other texts lie beside it. One that the path names
-    /// itself does where `format` says how it is written.
+    /// Whether a file holds transcripts, judged by its name; a folder may also hold recordings and other
+    /// texts. A file that the path itself names (`named`) holds them if `format` tells its format.
     pub(super) fn is_table(&self, file: &Path, named: bool) -> bool {
         match Format::of(file) {
             Some(Format::Csv | Format::Jsonl) => true,
@@ -154,18 +154,18 @@ impl Described for TranscribedSpeechConfig {
     }
 }
 
-/// Whether a file holds LibriSpeech's lines by its name.
+/// Whether a file holds LibriSpeech's lines, judged by its name.
 fn is_lines(file: &Path) -> bool {
     packed::plain_name(file).ends_with(LINES)
 }
 
-/// The names of the columns of a table, of JSON lines those of the first.
+/// Returns the names of the columns of a table; of JSON lines, the fields of the first line.
 fn names(path: &Path, format: Format) -> Result<Vec<String>> {
     let text = packed::text(path)?;
     let first = text.lines().next().unwrap_or_default();
     Ok(match format {
         Format::Jsonl => {
-            // What is wrong with it is said where all lines are read.
+            // Its faults are reported when all lines are read.
             let object = json_line::object(first).unwrap_or_default();
             object.keys().cloned().collect()
         }
@@ -182,7 +182,7 @@ fn names(path: &Path, format: Format) -> Result<Vec<String>> {
     })
 }
 
-/// The recordings of a file of LibriSpeech: `ID TRANSCRIPT` a line, beside `ID.flac`.
+/// Reads the recordings of a LibriSpeech file: lines of `ID TRANSCRIPT`, beside `ID.flac`.
 fn of_lines(path: &Path, folder: &Path) -> Result<Vec<Row>> {
     let text = packed::text(path)?;
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Recordings with their transcripts as examples.
+//! The source of recordings with their transcripts.
 
 use super::TranscribedSpeechConfig;
 use super::kept::Kept;
@@ -11,7 +11,7 @@ use crate::tokenizer::Tokenizer;
 use std::sync::Arc;
 
 impl TranscribedSpeechConfig {
-    /// The examples of a split, masked in training.
+    /// Builds the source of a split; features are masked in training.
     pub(super) fn source(
         &self,
         examples: &[Example],

@@ -1,10 +1,11 @@
-//! `kind = "captioned_shapes"`: drawn shapes with a caption, `a red circle left of a blue square`, for networks that compare
-//! images with texts. No file is needed.
+//! `kind = "captioned_shapes"`: generated shapes with a caption, `a red circle left of a blue square`, for
+//! networks that compare images with texts. No file is needed.
 //!
-//! A picture has two shapes of any two colours, side by side or one above the other, or one shape alone; size, place and a
-//! small turn of each are drawn, with a grey background and normal noise on every pixel. A caption belongs to training or is held
-//! out by a hash of itself, so that a held-out picture shows colours and shapes that training knows in a combination that it never
-//! saw. The captions of a held-out set are all different, and the same for every seed.
+//! A picture has two shapes of any two colours, side by side or one above the other, or only one shape. Size,
+//! position and a small rotation of each are random, on a grey background with normal noise on every pixel. A
+//! caption belongs to training or is held out according to its hash, so that a held-out picture shows colours
+//! and shapes that training knows in a combination that it never saw. The captions of a held-out set are all
+//! different, and the same for every seed.
 
 mod scene;
 
@@ -25,16 +26,16 @@ use scene::{COLOURS, MEAN, STD, Scene, words};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CaptionedShapesConfig {
-    /// Rows and columns of an image, which has three channels.
+    /// Height and width of an image in pixels; it has three channels.
     #[schemars(range(min = 16, max = 1024))]
     pub size: usize,
-    /// How many of the colours: red, green, blue, yellow, purple, cyan, white, pink.
+    /// Number of the colours in use: red, green, blue, yellow, purple, cyan, white, pink.
     #[schemars(range(min = 2, max = 8))]
     pub colours: usize,
-    /// How many of the shapes: circle, square, triangle, cross, star, ring, crescent, bar.
+    /// Number of the shapes in use: circle, square, triangle, cross, star, ring, crescent, bar.
     #[schemars(range(min = 2, max = 8))]
     pub shapes: usize,
-    /// Share of the pictures that show one shape alone.
+    /// Share of the pictures that show only one shape.
     #[schemars(range(min = 0, max = 1))]
     pub alone: f64,
     /// Standard deviation of the noise, of values from 0 to 1.
@@ -44,7 +45,7 @@ pub struct CaptionedShapesConfig {
     pub held_out: f64,
     /// Pictures in the validation split, at most one for each caption that is held out for it; 0 for none.
     pub valid_items: usize,
-    /// Pictures in the test split, likewise.
+    /// Pictures in the test split, at most one for each caption that is held out for it; 0 for none.
     pub test_items: usize,
 }
 
@@ -63,7 +64,7 @@ impl Default for CaptionedShapesConfig {
     }
 }
 
-/// Words of the longest caption, and the marks around them.
+/// Number of words in the longest caption, and of special tokens around it.
 const LONGEST: usize = 8;
 const MARKS: usize = 2;
 
@@ -154,11 +155,11 @@ impl DataSet for CaptionedShapesConfig {
     }
 }
 
-/// Pictures with their captions in the frame of a vocabulary.
+/// Generator of pictures with their captions in the frame of a vocabulary.
 struct Pictures {
     config: CaptionedShapesConfig,
     frame: Frame,
-    /// Whether captions are to be written, and are not read.
+    /// Whether captions are to be generated rather than read.
     written: bool,
 }
 

@@ -1,11 +1,11 @@
-//! What a picture of shapes shows, its caption, and its pixels.
+//! The content of a picture of shapes, its caption, and its pixels.
 
 use super::CaptionedShapesConfig;
 use crate::data::batch::ImageItem;
 use crate::data::synthetic::shapes::{self, NAMES, Placed};
 use crate::rng::Stream;
 
-/// The colours, in the order in which they are taken: a name, and red, green and blue.
+/// Names of the colours, in the order in which they are used, with red, green and blue values.
 pub(super) const COLOURS: [(&str, [f32; 3]); 8] = [
     ("red", [0.9, 0.1, 0.1]),
     ("green", [0.1, 0.75, 0.15]),
@@ -16,30 +16,30 @@ pub(super) const COLOURS: [(&str, [f32; 3]); 8] = [
     ("white", [1.0, 1.0, 1.0]),
     ("pink", [1.0, 0.55, 0.75]),
 ];
-/// How the first shape stands to the second.
+/// Relations of the first shape to the second.
 const RELATIONS: [&str; 2] = ["left of", "above"];
-/// The background's grey.
+/// Range of the background's grey value.
 const GREY: (f32, f32) = (0.2, 0.4);
-/// Radius of a shape, of the side of the image.
+/// Range of the radius of a shape, as a share of the image's side.
 const RADIUS: (f32, f32) = (0.15, 0.22);
-/// A shape's turn to either side at most, in radians.
+/// Maximum rotation of a shape to either side, in radians.
 const TURN: f32 = 0.3;
-/// Values from 0 to 1 are normalised by these.
+/// Mean and standard deviation by which values from 0 to 1 are normalised.
 pub(super) const MEAN: f32 = 0.5;
 pub(super) const STD: f32 = 0.25;
-/// A colour and a shape by their places.
+/// Indices of a colour and a shape.
 type Thing = [usize; 2];
 
-/// What a picture shows.
+/// The content of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Scene {
     first: Thing,
-    /// The relation by its place, and the second thing.
+    /// Index of the relation, and the second thing.
     second: Option<(usize, Thing)>,
 }
 
 impl Scene {
-    /// The next scene of a stream.
+    /// Draws a scene.
     pub(super) fn draw(config: &CaptionedShapesConfig, stream: &mut Stream) -> Self {
         let thing = |stream: &mut Stream| {
             [config.colours, config.shapes].map(|n| stream.below(n as u64) as usize)
@@ -53,7 +53,7 @@ impl Scene {
         Self { first, second }
     }
 
-    /// `a red circle left of a blue square`.
+    /// Returns the caption, such as `a red circle left of a blue square`.
     pub(super) fn caption(&self) -> String {
         let named = |[colour, shape]: Thing| format!("a {} {}", COLOURS[colour].0, NAMES[shape]);
         match self.second {
@@ -65,7 +65,7 @@ impl Scene {
         }
     }
 
-    /// The middle of each thing's part of the picture and half of its extent, in shares of the side.
+    /// Returns the centre of each thing's part of the picture and half of its extent, as shares of the side.
     fn parts(&self) -> Vec<(Thing, [f32; 2], [f32; 2])> {
         let Some((relation, second)) = self.second else {
             return vec![(self.first, [0.5, 0.5], [0.5, 0.5])];
@@ -77,7 +77,7 @@ impl Scene {
         vec![part(self.first, 0.25), part(second, 0.75)]
     }
 
-    /// The picture, its places and sizes from these random numbers.
+    /// Draws the picture; positions and sizes are random.
     pub(super) fn image(&self, config: &CaptionedShapesConfig, stream: &mut Stream) -> ImageItem {
         let (size, side) = (config.size, config.size as f32);
         let between =
@@ -118,7 +118,7 @@ impl Scene {
     }
 }
 
-/// Every word of captions.
+/// Returns every word that captions can contain.
 pub(super) fn words() -> Vec<&'static str> {
     let relations = RELATIONS.iter().flat_map(|relation| relation.split(' '));
     let named = COLOURS.iter().map(|(name, _)| *name).chain(NAMES);

@@ -9,10 +9,11 @@
 //! 941 Hz               0
 //! ```
 //!
-//! ITU-T Recommendation Q.23 has the frequencies; ITU-T Q.24 is what receivers bear: tones of 40 ms and longer, and levels of the two that differ by
-//! some dB. How many digits there are, the lengths of tones and pauses, the beginning, the levels and the noise are drawn. A number belongs to training or
-//! is held out by a hash of its digits, so that training never hears a number that is held out. The numbers of a held-out set are all
-//! different, and it is the same for every seed.
+//! The frequencies are from ITU-T Recommendation Q.23. ITU-T Q.24 states what receivers tolerate: tones of 40
+//! ms and longer, and a level difference of some dB between the two frequencies. The number of digits, the
+//! lengths of tones and pauses, the start, the levels and the noise are random. A number belongs to training
+//! or is held out according to a hash of its digits, so that training never contains a held-out number. The
+//! numbers of a held-out set are all different, and the set is the same for every seed.
 
 mod tones;
 
@@ -27,38 +28,39 @@ use crate::tokenizer::{Around, Tokenizer, TokenizerConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Marks around a number.
+/// Number of special tokens around a number.
 const MARKS: usize = 2;
-/// Digits of a number at most.
+/// Maximum number of digits.
 const MOST_DIGITS: usize = 32;
 
 /// `kind = "dialled_digits"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DialledDigitsConfig {
-    /// The fewest and the most digits of a number.
+    /// Minimum and maximum number of digits.
     pub digits: [usize; 2],
-    /// The shortest and the longest tone in seconds.
+    /// Minimum and maximum length of a tone in seconds.
     pub tone: [f64; 2],
-    /// The shortest and the longest pause after a tone in seconds.
+    /// Minimum and maximum length of the pause after a tone in seconds.
     pub pause: [f64; 2],
     /// Standard deviation of the noise; tones have levels of 0.05 to 0.4.
     #[schemars(range(min = 0, max = 1))]
     pub noise: f64,
-    /// Length of a recording.
+    /// Length of a recording in seconds.
     #[schemars(range(min = 0.1, max = 600))]
     pub seconds: f64,
-    /// Bands of the features; 0 for the samples themselves.
+    /// Number of mel bands; 0 for the raw samples.
     #[schemars(range(max = 128))]
     pub n_mels: usize,
-    /// Whether the samples of a recording are brought to mean 0 and variance 1, with `n_mels = 0`. Default: they are.
+    /// Whether the samples of a recording are normalised to mean 0 and variance 1, with `n_mels = 0`.
+    /// Default: they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub normalize: Option<bool>,
-    /// Share of all numbers that training never hears, for each held-out set.
+    /// Share of all numbers that training never contains, for each held-out set.
     pub held_out: f64,
     /// Recordings in the validation split, at most one for each number that is held out for it; 0 for none.
     pub valid_items: usize,
-    /// Recordings in the test split, likewise.
+    /// Recordings in the test split, at most one for each number that is held out for it; 0 for none.
     pub test_items: usize,
     /// How training recordings are masked.
     pub augment: SpeechAugmentConfig,
@@ -103,7 +105,7 @@ impl DialledDigitsConfig {
     }
 }
 
-/// The ten digits, and marks around a number.
+/// Returns the tokenizer of the ten digits, with special tokens around a number.
 fn tokenizer() -> Result<Tokenizer> {
     let digits = TokenizerConfig::characters().with_frame(false);
     Tokenizer::build(&digits, &["0123456789"])
@@ -197,7 +199,7 @@ impl DataSet for DialledDigitsConfig {
     }
 }
 
-/// Recordings with their numbers.
+/// A generator of recordings with their numbers.
 struct Recordings {
     config: DialledDigitsConfig,
     hearing: Hearing,

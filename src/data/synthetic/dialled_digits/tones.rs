@@ -1,29 +1,29 @@
-//! The sound of a number that is dialled.
+//! The sound of a dialled number.
 
 use super::DialledDigitsConfig;
 use crate::data::speech::{HOP, RATE};
 use crate::rng::Stream;
 use std::f32::consts::TAU;
 
-/// Rows and columns of the keys, in Hz.
+/// Frequencies of the rows and columns of the keys, in Hz.
 const ROWS: [f32; 4] = [697.0, 770.0, 852.0, 941.0];
 const COLUMNS: [f32; 3] = [1209.0, 1336.0, 1477.0];
-/// The least and the greatest level of a tone, and of its column beside its row.
+/// Range of the level of a tone, and of the level of its column relative to its row.
 const LEVEL: [f32; 2] = [0.05, 0.4];
 const TWIST: [f32; 2] = [0.6, 1.6];
 
-/// Uniform between two bounds.
+/// Draws uniformly between two bounds.
 fn uniform([least, most]: [f32; 2], stream: &mut Stream) -> f32 {
     least + (most - least) * stream.uniform()
 }
 
-/// A length in samples, uniform between two in seconds.
+/// Draws a length in samples, uniformly between two bounds in seconds.
 fn length(seconds: [f64; 2], stream: &mut Stream) -> usize {
     let seconds = uniform(seconds.map(|x| x as f32), stream);
     (f64::from(seconds) * RATE as f64) as usize
 }
 
-/// The two frequencies of a digit's key.
+/// Returns the two frequencies of a digit's key.
 fn frequencies(digit: u8) -> [f32; 2] {
     match digit {
         b'1'..=b'9' => {
@@ -35,7 +35,7 @@ fn frequencies(digit: u8) -> [f32; 2] {
 }
 
 impl DialledDigitsConfig {
-    /// The samples of a number that is dialled, at 16 kHz.
+    /// Returns the samples of a dialled number, at 16 kHz.
     pub(super) fn dialled(&self, number: &str, stream: &mut Stream) -> Vec<f32> {
         let level = uniform(LEVEL, stream);
         let lengths = |digit: u8| {
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use crate::rng::Purpose;
 
-    /// The share of a wave's energy at one frequency (Goertzel).
+    /// Returns the energy of a wave at one frequency (Goertzel).
     fn energy(wave: &[f32], hertz: f32) -> f32 {
         let step = TAU * hertz / RATE as f32;
         let both = wave.iter().enumerate().fold([0.0f32; 2], |sums, (n, x)| {

@@ -1,56 +1,57 @@
-//! The drawing of a problem of `kind = "pathfinder"`: paths that keep away from each other, dashes, circles.
+//! Draws a problem of `kind = "pathfinder"`: paths that keep away from each other, dashes, circles.
 //!
-//! A path is a line of dashes: each continues the one before after a gap, turned by an angle of at most [`TURN`]. Lines of
-//! different paths, and parts of one path that do not follow each other, stay [`APART`] pixels from each other, an end that
-//! may get a circle [`REACH`] further. So lit pixels of one path never come as near to those of another one as
-//! two dashes of a path are.
+//! A path is a line of dashes: each continues the previous one after a gap, at an angle of at most [`TURN`]
+//! to it. Lines of different paths, and parts of one path that do not follow each other, stay at least
+//! [`APART`] pixels apart; an end that may get a circle keeps [`REACH`] more. Lit pixels of different paths
+//! therefore never come as near to each other as two dashes of a path are.
 
 use std::f32::consts::TAU;
 
 use super::PathfinderConfig;
 use crate::rng::Stream;
 
-/// Pixels from a dash to the next one.
+/// Distance from a dash to the next one, in pixels.
 const GAP: f32 = 1.6;
-/// Length of a dash.
+/// Length of a dash in pixels.
 const DASH: f32 = 2.6;
-/// Thickness of a dash.
+/// Thickness of a dash in pixels.
 const THICK: f32 = 1.0;
-/// Angle between two dashes at most.
+/// Maximum angle between two dashes, in radians.
 const TURN: f32 = 0.6;
-/// Distance of lines that do not belong to each other.
+/// Minimum distance in pixels of lines that do not belong together.
 const APART: f32 = 4.65;
-/// Radius of a circle.
+/// Radius of a circle in pixels.
 const RADIUS: f32 = 1.5;
-/// What an end that may get a circle keeps clear beyond [`APART`].
+/// Distance that an end that may get a circle keeps clear beyond [`APART`].
 const REACH: f32 = 1.0;
-/// Distance of a line from the edge of the image.
+/// Minimum distance of a line from the edge of the image.
 const EDGE: f32 = 2.0;
-/// Directions that are tried for a dash, beginnings for a path.
+/// Number of directions that are tried for a dash, and of starts for a path.
 const TURNS: usize = 10;
 const BEGINNINGS: usize = 100;
 
-/// A place in the image, in pixels.
+/// A point in the image, in pixels.
 pub type Place = (f32, f32);
 
-/// A problem.
+/// A drawn problem.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drawing {
     /// Grey values, row by row.
     pub pixels: Vec<u8>,
     /// Whether a path joins the circles.
     pub joined: bool,
-    /// The middles of the circles.
+    /// Centres of the circles.
     pub circles: [Place; 2],
 }
 
-/// A line between two places.
+/// A line between two points.
 type Line = (Place, Place);
 
-/// Lines with a gap between each and the next one.
+/// Lines with a gap between each one and the next.
 type Path = Vec<Line>;
 
-/// A drawing in which a path joins the circles, or none; `None` when these random numbers leave no room for its paths.
+/// Draws an image in which a path joins the circles if `joined`; `None` if these random numbers leave no room
+/// for its paths.
 pub fn draw(config: &PathfinderConfig, joined: bool, stream: &mut Stream) -> Option<Drawing> {
     let mut paths: Vec<Path> = Vec::new();
     for number in 0..2 + config.distractors {
@@ -70,13 +71,14 @@ pub fn draw(config: &PathfinderConfig, joined: bool, stream: &mut Stream) -> Opt
     })
 }
 
-/// The two ends of a path.
+/// Returns the two ends of a path.
 fn ends(path: &Path) -> [Place; 2] {
     [path[0].0, path[path.len() - 1].1]
 }
 
-/// Both ends of a path; or an end of each. Of the pairs of ends those are taken whose distance is nearest to the mean
-/// distance of the other class's pairs: how far the circles are from each other shall not say whether they are joined.
+/// Chooses the circles: both ends of one path, or one end of each. The pair of ends is taken whose distance
+/// is nearest to the mean distance of the other class's pairs, so that the distance of the circles does not
+/// tell whether they are joined.
 fn circles(paths: &[Path], joined: bool) -> [Place; 2] {
     let (first, second) = (ends(&paths[0]), ends(&paths[1]));
     let across = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(a, b)| [first[a], second[b]]);
@@ -92,7 +94,7 @@ fn circles(paths: &[Path], joined: bool) -> [Place; 2] {
     *nearest.unwrap_or(&first)
 }
 
-/// A path of so many dashes that keeps its distance to others; its ends keep `reach` more.
+/// Draws a path of `dashes` dashes that keeps its distance from others; its ends keep `reach` more.
 fn grow(
     config: &PathfinderConfig,
     others: &[Path],
@@ -119,7 +121,7 @@ fn grow(
             let (sin, cos) = turned.sin_cos();
             let step = |length: f32| (at.0 + length * cos, at.1 + length * sin);
             let line = (at, step(DASH));
-            // The gap behind a dash is kept clear, too.
+            // The gap after a dash is kept clear, too.
             let clear = match dash + 1 == dashes {
                 true => line,
                 false => (at, step(DASH + GAP)),
@@ -137,7 +139,7 @@ fn grow(
                 };
                 !other.iter().enumerate().all(far)
             });
-            // The dash before touches this one, and the one before that may come nearer in a bend.
+            // The previous dash touches this one, and the one before it may come nearer in a bend.
             let own = path.len().saturating_sub(2);
             let folded = path[..own]
                 .iter()
@@ -152,7 +154,7 @@ fn grow(
     Some(path)
 }
 
-/// A dash with the gap behind it.
+/// Returns a dash extended by the gap after it.
 fn whole((from, to): Line) -> Line {
     let longer = (DASH + GAP) / DASH;
     let end = |a: f32, b: f32| a + (b - a) * longer;
@@ -163,7 +165,7 @@ fn distance(a: Place, b: Place) -> f32 {
     (a.0 - b.0).hypot(a.1 - b.1)
 }
 
-/// The distance of a place from a line.
+/// Returns the distance of a point from a line.
 fn from_line(place: Place, (a, b): Line) -> f32 {
     let (dx, dy) = (b.0 - a.0, b.1 - a.1);
     let length = dx * dx + dy * dy;
@@ -172,8 +174,8 @@ fn from_line(place: Place, (a, b): Line) -> f32 {
     distance(place, (a.0 + along * dx, a.1 + along * dy))
 }
 
-/// The distance between two lines of at most [`DASH`] + [`GAP`]. Lines that cross have an end within half of that of the
-/// other line, which is less than [`APART`].
+/// Returns the distance between two lines of at most [`DASH`] + [`GAP`]. For lines that cross it is the
+/// distance of an end, which is at most half of that length and so less than [`APART`].
 fn between(one: Line, other: Line) -> f32 {
     let ends = [
         from_line(one.0, other),
@@ -184,7 +186,7 @@ fn between(one: Line, other: Line) -> f32 {
     ends.into_iter().fold(f32::INFINITY, f32::min)
 }
 
-/// The image: a pixel is as bright as the nearest dash or circle covers it.
+/// Paints the image: a pixel is as bright as the nearest dash or circle covers it.
 fn painted(size: usize, paths: &[Path], circles: [Place; 2]) -> Vec<u8> {
     let mut pixels = vec![0; size * size];
     let mut light = |around: Line, reach: f32| {

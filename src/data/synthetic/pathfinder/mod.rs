@@ -1,13 +1,14 @@
-//! `kind = "pathfinder"`: does a dashed path join the two circles? Needs no file.
+//! `kind = "pathfinder"`: does a dashed path join the two circles? No file is needed.
 //!
-//! Linsley et al., "Learning long-range spatial dependencies with horizontal gated recurrent units", arXiv:1805.08315:
-//! an image has two long curved paths of dashes, shorter ones that distract, and two circles, at both ends of one
-//! long path or at an end of each. To tell which, a path has to be followed dash by dash. Tay et al., "Long Range Arena",
-//! arXiv:2011.04006, section 2.2, read 32 × 32 such pixels as a text of 1,024 values: `sequence = true`; otherwise they
-//! are images for vision models. Both classes have the same paths, dashes and circles.
+//! Linsley et al., "Learning long-range spatial dependencies with horizontal gated recurrent units",
+//! arXiv:1805.08315: an image has two long curved paths of dashes, shorter ones as distractors, and two
+//! circles, at both ends of one long path or at one end of each. To tell which, a path has to be followed
+//! dash by dash. Tay et al., "Long Range Arena", arXiv:2011.04006, section 2.2, read 32 × 32 such pixels as a
+//! text of 1,024 values: `sequence = true`. Otherwise they are images for vision models. Both classes have
+//! the same paths, dashes and circles.
 //!
-//! An image is drawn from (seed, split, number): training has no end, held-out images are the same for every seed and as
-//! often joined as not.
+//! An image is drawn from (seed, split, number). Training has no end; held-out images are the same for every
+//! seed, and half of them are joined.
 
 pub mod drawing;
 
@@ -28,15 +29,15 @@ use drawing::Drawing;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PathfinderConfig {
-    /// Rows and columns of an image.
+    /// Height and width of an image in pixels.
     pub size: usize,
-    /// Dashes of each of the two long paths: 6, 9 and 14 in the paper.
+    /// Number of dashes of each of the two long paths: 6, 9 and 14 in the paper.
     /// Source: Linsley et al. 2018; Tay et al. 2021, section 2.2.5.
     pub length: usize,
-    /// Short paths.
+    /// Number of short paths.
     #[schemars(range(max = MOST_DISTRACTORS))]
     pub distractors: usize,
-    /// Dashes of a short path.
+    /// Number of dashes of a short path.
     pub distractor_length: usize,
     /// Whether an image is read as a text, one token for each grey value, row by row.
     pub sequence: bool,
@@ -60,27 +61,28 @@ impl Default for PathfinderConfig {
     }
 }
 
-/// The classes, in the order of their labels.
+/// Names of the classes, in the order of their labels.
 const CLASSES: [&str; 2] = ["apart", "joined"];
-/// Drawings that are begun before an image is taken to have no room for its paths, when a run begins.
+/// Number of drawings that are tried for an image when a run begins, before its paths are assumed to have no
+/// room.
 const PATIENCE: usize = 1000;
-/// Images of which each has room after so many, when a run begins.
+/// Number of images that must each be drawn within [`PATIENCE`] when a run begins.
 const TRIED: u64 = 64;
-/// How many times as many are begun later, so that no image of a run that has begun lacks room.
+/// Factor by which more drawings are tried later, so that no image of a run fails.
 const LATER: usize = 100;
-/// Images are small enough to be read as texts.
+/// Upper bounds, so that images are small enough to be read as texts.
 const LARGEST: usize = 256;
 const LONGEST: usize = 64;
 const MOST_DISTRACTORS: usize = 64;
-/// Values from 0 to 1 are normalised by these, about those of the default's pixels.
+/// Mean and standard deviation by which values from 0 to 1 are normalised, about those of default images.
 const MEAN: f32 = 0.1;
 const STD: f32 = 0.25;
 
 impl PathfinderConfig {
-    /// Number `sample` of the images of a split that is drawn from `seed`.
+    /// Returns image number `sample` of a split, drawn from `seed`.
     ///
     /// # Errors
-    /// Paths for which there is no room.
+    /// If there is no room for its paths.
     pub fn drawing(&self, seed: u64, split: Split, sample: u64) -> Result<Drawing> {
         self.drawing_within(PATIENCE * LATER, [seed, sample], split)
     }
@@ -95,7 +97,7 @@ impl PathfinderConfig {
         let mut stream = Stream::new(seed, Purpose::Synthetic, at);
         let joined = match split {
             Split::Train => stream.below(2) == 1,
-            // As many of each class as can be.
+            // The classes are as balanced as possible.
             Split::Valid | Split::Test => sample % 2 == 1,
         };
         let drawn = (0..patience).find_map(|_| drawing::draw(self, joined, &mut stream));

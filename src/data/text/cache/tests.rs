@@ -1,4 +1,4 @@
-//! Caches that change under their readers, and several makers of one.
+//! Tests of caches that change while they are read, and of several processes that make one.
 
 use super::*;
 use std::io::{Seek, SeekFrom, Write};
@@ -14,7 +14,7 @@ fn cache(folder: &Path) -> PathBuf {
     path
 }
 
-/// The same file: neither replaced nor made anew.
+/// Changes the same file, which is neither replaced nor made again.
 fn in_place(path: &Path, change: impl FnOnce(&mut File)) {
     // Clocks of file systems tick in milliseconds.
     std::thread::sleep(Duration::from_millis(30));
@@ -28,13 +28,13 @@ fn a_cache_that_changes_while_it_is_read_is_an_error() {
     let tokens = Tokens::open(&path).unwrap();
     assert_eq!(tokens.window(1, 4).unwrap(), [2, 3, 0, 1]);
     assert_eq!((tokens.span(1), tokens.document(3)), (3..903, 1));
-    // Replaced by another file: this one stays.
+    // Replaced by another file: the open one stays readable.
     let bytes = std::fs::read(&path).unwrap();
     files::write(&path, b"another").unwrap();
     assert_eq!(tokens.window(900, 3).unwrap(), [897, 898, 899]);
     std::fs::write(&path, bytes).unwrap();
     let tokens = Tokens::open(&path).unwrap();
-    // Touched alone.
+    // Only its modification time changes.
     in_place(&path, |file| file.set_modified(SystemTime::now()).unwrap());
     assert_eq!(tokens.window(0, 2).unwrap(), [1, 2]);
     in_place(&path, |file| {
@@ -65,7 +65,7 @@ fn one_of_several_makes_a_cache() {
         }
     });
     assert_eq!(made.into_inner(), 1);
-    // A cache with ids that the vocabulary lacks is none of it.
+    // A cache with ids that the vocabulary lacks is not used.
     let mut again = false;
     let made = Tokens::open_or_make(&path, 100, || {
         again = true;

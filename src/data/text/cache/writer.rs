@@ -1,4 +1,4 @@
-//! A token cache on its way to its place.
+//! Writes a token cache.
 
 use std::io::{BufWriter, IntoInnerError, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::{HEADER, MAGIC};
 use crate::error::{Error, Result};
 use crate::files::Partial;
 
-/// Writes a cache, part by part. Several may write the same one at once.
+/// Writes a cache part by part. Several writers may write the same cache at once.
 pub struct Writer {
     path: PathBuf,
     file: BufWriter<Partial>,
@@ -24,7 +24,7 @@ impl Writer {
     /// Begins a file for ids below `vocab_size`.
     ///
     /// # Errors
-    /// A folder or file that cannot be made.
+    /// If the folder or the file cannot be created.
     pub fn new(path: &Path, vocab_size: usize) -> Result<Self> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(unwritable(folder))?;
@@ -43,10 +43,10 @@ impl Writer {
         })
     }
 
-    /// Adds a document of so many bytes of text.
+    /// Adds a document of `text_bytes` bytes of text.
     ///
     /// # Errors
-    /// The disk's.
+    /// If the disk cannot be written to.
     pub fn document(&mut self, ids: &[u32], text_bytes: usize) -> Result<()> {
         self.starts.push(self.len);
         self.go_on(ids, text_bytes)
@@ -55,7 +55,7 @@ impl Writer {
     /// Adds to the last document.
     ///
     /// # Errors
-    /// The disk's.
+    /// If the disk cannot be written to.
     pub fn go_on(&mut self, ids: &[u32], text_bytes: usize) -> Result<()> {
         self.len += ids.len() as u64;
         self.text_bytes += text_bytes as u64;
@@ -74,10 +74,10 @@ impl Writer {
         self.file.write_all(bytes).map_err(unwritable(&self.path))
     }
 
-    /// Completes the file and puts it into place.
+    /// Completes the file and moves it into place.
     ///
     /// # Errors
-    /// The disk's.
+    /// If the disk cannot be written to.
     pub fn finish(mut self) -> Result<()> {
         let starts: Vec<u8> = self.starts.iter().flat_map(|s| s.to_le_bytes()).collect();
         self.put(&starts)?;

@@ -1,4 +1,4 @@
-//! The names of the parameters of Idefics, with our paths.
+//! The table between HF's names and our paths of the parameters of Idefics.
 
 use super::parts;
 use crate::interop::families::{HfShape, clip, llama};
@@ -6,7 +6,7 @@ use crate::interop::rename::Table;
 use crate::model::vision::StemConfig;
 use crate::model::{ModelConfig, VisionConfig};
 
-/// All names of a model of this shape.
+/// The table of a model of this shape.
 pub(super) fn table(of: &HfShape) -> Table {
     let Some((model, image, text)) = parts(of) else {
         unreachable!("the family reads a vision transformer and a decoder that looks at it")
@@ -65,7 +65,7 @@ pub(super) fn table(of: &HfShape) -> Table {
     table
 }
 
-/// The network of images.
+/// Adds the image network.
 fn add_image(table: &mut Table, image: &VisionConfig, of: &HfShape) {
     let size = match &image.stem {
         StemConfig::Patches(patches) => patches.size,
@@ -92,7 +92,7 @@ fn add_image(table: &mut Table, image: &VisionConfig, of: &HfShape) {
         &format!("{ours}.embedding_norm"),
     );
     clip::add_blocks(table, [theirs, ours], image.depth().blocks());
-    // Of the vector of the whole image, which no class reads.
+    // The norm of the whole image's vector, which no class uses.
     for (name, value) in [("weight", 1.0), ("bias", 0.0)] {
         let name = format!("{theirs}.post_layernorm.{name}");
         table.constant(name, vec![width], true, move || vec![value; width]);
@@ -104,7 +104,7 @@ fn add_image(table: &mut Table, image: &VisionConfig, of: &HfShape) {
     ]);
 }
 
-/// A block that looks at the image.
+/// Adds a gated cross-attention block.
 fn add_cross(table: &mut Table, number: usize) {
     let theirs = format!("model.gated_cross_attn_layers.{number}");
     let ours = format!("model.cross.{number}");

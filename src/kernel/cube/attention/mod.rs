@@ -1,5 +1,6 @@
-//! Softmax attention, in one of two ways: by products of whole blocks of queries ([`products`]), which knows everything, or in
-//! tiles within one kernel ([`tiles`]), where a device has tensor cores for what a run multiplies ([`choice`]).
+//! Softmax attention, in one of two ways: by matrix products of whole blocks of queries ([`products`]), which
+//! supports every feature, or in tiles within one kernel ([`tiles`]), if the device has tensor cores for the number
+//! format of the run ([`choice`]).
 
 mod choice;
 mod products;
@@ -20,18 +21,18 @@ use super::softmax::Softmax;
 use crate::kernel::extension::{AttentionGradients, AttentionSaved, AttentionSettings, Maybe};
 use crate::kernel::relative::extension::{RelativeGradients, Wanted};
 
-/// Sizes of a call.
+/// Sizes of an attention call.
 #[derive(Clone, Copy, Debug)]
 pub struct Dims {
-    /// Rows of the batch.
+    /// Number of rows of the batch.
     pub batch: usize,
-    /// Query heads.
+    /// Number of query heads.
     pub heads: usize,
-    /// Key-value heads.
+    /// Number of key-value heads.
     pub kv_heads: usize,
-    /// Queries of a head.
+    /// Number of queries of a head.
     pub queries: usize,
-    /// Keys of a head.
+    /// Number of keys of a head.
     pub keys: usize,
     /// Width of a head.
     pub d_head: usize,
@@ -51,18 +52,18 @@ impl Dims {
         }
     }
 
-    /// Query heads that share a key-value head.
+    /// Returns the number of query heads that share a key-value head.
     fn group(self) -> u32 {
         (self.heads / self.kv_heads) as u32
     }
 
-    /// Rows, heads, queries, keys.
+    /// Returns rows, heads, queries and keys.
     fn of_scores(self) -> [usize; 4] {
         [self.batch, self.heads, self.queries, self.keys]
     }
 }
 
-/// What a pass reads, and all that it does between its products.
+/// The inputs of a pass, and the steps between its matrix products.
 #[derive(Clone)]
 pub struct Pass {
     q: CubeTensor,
@@ -92,15 +93,15 @@ impl Pass {
     }
 }
 
-/// What a backward pass reads.
+/// The inputs of a backward pass.
 #[derive(Clone)]
 pub struct Backward {
     pass: Pass,
-    /// Of the results.
+    /// Gradient of the output.
     grad: CubeTensor,
     /// Log-sum-exps of the scores.
     lse: CubeTensor,
-    /// Products of results with their gradients.
+    /// Dot products of outputs with their gradients.
     products: CubeTensor,
 }
 
@@ -127,7 +128,7 @@ fn softmax(
     }
 }
 
-/// Attention, and what its backward pass needs.
+/// Runs attention and keeps what its backward pass needs.
 pub fn saving(
     inputs: [CubeTensor; 3],
     bias: Maybe<CubeBackend>,
@@ -150,7 +151,7 @@ pub fn saving(
     }
 }
 
-/// The gradients of attention.
+/// Returns the gradients of attention.
 pub fn backward(
     saved: AttentionSaved<CubeBackend>,
     grad: CubeTensor,

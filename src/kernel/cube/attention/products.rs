@@ -1,8 +1,9 @@
-//! Attention as product, [`super::super::softmax`], product, by blocks of queries. Forward and backward hold the scores of
-//! one block; nothing of their size is kept between them: the backward pass multiplies queries and keys again.
+//! Attention as matrix product, [`super::super::softmax`], matrix product, by blocks of queries. Forward and backward
+//! hold the scores of one block. Nothing of that size is kept between them: the backward pass multiplies queries and
+//! keys again.
 //!
-//! Query heads that share keys and values are taken as more queries of one head, so that nothing is repeated. Vectors of
-//! distances ([`super::super::relative`]) add to the scores before softmax and to the result after it.
+//! Query heads that share keys and values are treated as additional queries of one head, so nothing is repeated.
+//! Vectors by distance ([`super::super::relative`]) add to the scores before softmax and to the output after it.
 
 use burn::backend::ops::FloatTensorOps;
 use burn::tensor::Shape;
@@ -19,12 +20,12 @@ use crate::kernel::extension::AttentionGradients;
 use crate::kernel::relative::extension::{RelativeGradients, Wanted};
 
 impl Dims {
-    /// A sum over blocks of gradients of keys or values.
+    /// Starts a sum over blocks of the gradients of keys or values.
     fn key_sum(self) -> PartSum {
         PartSum::new([self.batch, self.kv_heads, self.keys, self.d_head])
     }
 
-    /// The queries of a block by key-value heads, each head's behind the one before it.
+    /// Groups a block's queries by key-value head: the query heads of a group are concatenated.
     fn grouped(self, x: &CubeTensor, block: &Block) -> CubeTensor {
         let x = part(x, block.queries.clone());
         if self.heads == self.kv_heads {
@@ -34,7 +35,7 @@ impl Dims {
         reshaped(x, [self.batch, self.kv_heads, rows, self.d_head])
     }
 
-    /// The opposite.
+    /// The inverse of [`Self::grouped`].
     fn by_head(self, x: CubeTensor, block: &Block) -> CubeTensor {
         if self.heads == self.kv_heads {
             return x;
@@ -52,12 +53,13 @@ fn transposed(x: CubeTensor) -> CubeTensor {
     CubeBackend::float_swap_dims(x, 2, 3)
 }
 
-/// Raw scores, the distance between their rows included; by key-value heads, which is the order of query heads.
+/// Returns the raw scores and the distance between their rows, by key-value head, which keeps the order of query
+/// heads.
 fn scores(q: CubeTensor, k: CubeTensor) -> InRows {
     in_rows(product(q, transposed(k)))
 }
 
-/// The results `[B, H, Q, D]` and the log-sum-exps of the scores `[B, H, Q]`.
+/// Returns the outputs `[B, H, Q, D]` and the log-sum-exps of the scores `[B, H, Q]`.
 pub fn forward(pass: &Pass, distances: Option<&Distances>) -> [CubeTensor; 2] {
     let Pass {
         q,
@@ -95,7 +97,7 @@ impl Pass {
     }
 }
 
-/// Queries as they meet keys.
+/// Returns the queries in the form in which they are multiplied with keys.
 fn content_queries(q: &CubeTensor, distances: Option<&Distances>) -> CubeTensor {
     match distances {
         Some(distances) => distances.content_queries(q),
@@ -103,7 +105,7 @@ fn content_queries(q: &CubeTensor, distances: Option<&Distances>) -> CubeTensor 
     }
 }
 
-/// The gradients.
+/// Returns the gradients of attention.
 pub fn backward(
     backward: &Backward,
     distances: Option<&Distances>,

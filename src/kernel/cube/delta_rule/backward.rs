@@ -1,4 +1,5 @@
-//! The way back: the gradients of values and of states from chunk to chunk, then those of queries, keys, β and decays.
+//! The backward pass: the gradients of values and of states from chunk to chunk, then those of queries, keys, β and
+//! decays.
 
 use burn::backend::ops::FloatTensorOps;
 use burn_cubecl::CubeBackend;
@@ -11,7 +12,7 @@ use crate::kernel::cube::ssd::Reading;
 use crate::kernel::delta_rule::extension::DeltaRuleInputs;
 use crate::kernel::ssd::Sizes;
 
-/// The gradients of all inputs; `states` are those before each chunk.
+/// Returns the gradients of all inputs; `states` are those before each chunk.
 pub fn backward(
     problem: &Problem,
     states: CubeTensor,

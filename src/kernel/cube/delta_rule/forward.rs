@@ -1,4 +1,4 @@
-//! The way forward.
+//! The forward pass.
 
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
@@ -12,8 +12,8 @@ use crate::kernel::cube::square::SIDE;
 use crate::kernel::extension::Maybe;
 use crate::kernel::ssd::Sizes;
 
-/// The result, with the last states behind it where they are asked for, and the states before each chunk. The corrections go to their
-/// places beside keys and queries.
+/// Returns the output, followed by the last states if they are requested, and the states before each chunk. The
+/// corrections are written to their places beside keys and queries.
 pub fn forward(
     problem: &Problem,
     state: Maybe<CubeBackend>,
@@ -40,8 +40,10 @@ pub fn forward(
 }
 
 impl Problem {
-    /// What does not hang on states and the maps of states, of corrections from `values`, queries, keys and values, or with `back` of the
-    /// gradients of values from what arrives; of the products k·k, and with `back` k·q, of each chunk.
+    /// Returns the part that does not depend on states, and the maps applied to the states. Forward these give the
+    /// corrections, and `values` holds queries, keys and values. With `back` they give the gradients of values, and
+    /// `values` is the output gradient. `of_keys` are the products k·k of each chunk; `of_queries`, used with `back`,
+    /// are the products k·q.
     pub fn solve(
         &self,
         values: &CubeTensor,
@@ -86,7 +88,8 @@ impl Problem {
         [given, maps]
     }
 
-    /// Walks along all rows, from a first state and with what chunks give to the gradient of states, into states, changes and results.
+    /// Scans along all rows, given a first state and each chunk's share of the state gradients, and writes states,
+    /// changes and outputs.
     pub fn walk(
         &self,
         [given, maps]: &[CubeTensor; 2],

@@ -1,9 +1,10 @@
-//! The delta rule of [`crate::kernel::delta_rule`]. Its corrections w are what a state space by heads writes, with keys and queries of
-//! length 1 for b and c and β for steps, so that all but the corrections is the state space's ([`super::ssd`]). What of them
-//! does not hang on states is made for all chunks at once (`solve.rs`), and a walk from chunk to chunk has the rest (`walk.rs`).
+//! The delta rule of [`crate::kernel::delta_rule`]. Its corrections w are the values that a state space by heads
+//! writes, with unit-length keys and queries for b and c, and β for steps. So everything except the corrections is
+//! computed by the state space ([`super::ssd`]). The part of the corrections that does not depend on states is
+//! computed for all chunks at once (`solve.rs`); a scan from chunk to chunk computes the rest (`walk.rs`).
 //!
-//! On the way back a correction is a result, too: of a query k, less the value, over the earlier positions alone. Its gradients
-//! are those of such a state space once more, at which −y arrives.
+//! In the backward pass a correction is an output as well: that of a query k, minus the value, over the earlier
+//! positions only. Its gradients are those of one more such state space, whose output gradient is −y.
 
 mod backward;
 mod forward;
@@ -26,16 +27,16 @@ use crate::kernel::ssd::extension::SsdInputs;
 
 pub use super::ssd::takes;
 
-/// Everything that both passes read.
+/// The inputs of both passes.
 struct Problem {
-    /// Queries, keys and values.
+    /// Queries, keys and values of all positions.
     mixed: CubeTensor,
-    /// The state space of corrections, keys and queries.
+    /// The state space over corrections, keys and queries.
     space: Space,
 }
 
 impl Problem {
-    /// Of these inputs; `inner` are corrections, keys and queries, if they are made already.
+    /// Prepares the inputs; `inner` holds corrections, keys and queries if they are already computed.
     fn new(
         inputs: DeltaRuleInputs<CubeTensor>,
         inner: Option<CubeTensor>,
@@ -64,17 +65,17 @@ impl Problem {
         self.space.form()
     }
 
-    /// Numbers of a position before its values.
+    /// Returns the number of elements of a position before its values.
     fn before_values(&self) -> usize {
         2 * self.space.sizes.groups * self.space.sizes.n
     }
 
-    /// What a query is shorter than 1: the factor of scores.
+    /// Returns the length of queries relative to 1: the scale factor of scores.
     fn shorter(&self) -> f32 {
         (self.space.sizes.n as f32).sqrt().recip()
     }
 
-    /// Queries and keys of all positions.
+    /// Returns the number of queries and keys of all positions.
     fn vectors(&self) -> usize {
         let Sizes {
             batch, seq, groups, ..
@@ -98,7 +99,8 @@ impl Problem {
         );
     }
 
-    /// The gradients of queries and keys from those of the units, into those of queries, keys and values.
+    /// Writes the gradients of queries and keys, given those of the unit vectors, into the gradients of queries, keys
+    /// and values.
     fn write_of_units(&self, of_inner: &CubeTensor, of_mixed: &CubeTensor) {
         let work = self.vectors();
         let (count, dim, units) = cubes(&self.mixed, work, self.space.sizes.n);

@@ -1,6 +1,7 @@
-//! The triangular systems of all chunks at once. With B_ts = (k_t·k_s)·M_ts for s before t, T = (I + B diag(β))⁻¹, e and f the decays since a
-//! chunk's beginning and up to its end, S the state before a chunk and D the gradient of the one after it, the corrections w and the
-//! gradients y of values are affine in what is carried (Yang et al. 2024, arXiv:2406.06484, section 3):
+//! The triangular systems of all chunks, solved at once. Let B_ts = (k_t·k_s)·M_ts for s before t, T = (I + B
+//! diag(β))⁻¹, e and f the decays since a chunk's beginning and up to its end, S the state before a chunk and D the
+//! gradient of the state after it. Then the corrections w and the gradients y of values are affine in the carried
+//! states (Yang et al. 2024, arXiv:2406.06484, section 3):
 //!
 //! ```text
 //! w = T V − T diag(e) K S          y = Tᵀ diag(β) G + Tᵀ diag(β f) K D,   G_s = Σ_{t≥s} (q_t·k_s)·M_ts·g_t
@@ -18,7 +19,7 @@ use crate::kernel::cube::ssd::chunk::{
 };
 use crate::kernel::cube::ssd::states::factors;
 
-/// A square of a chunk's map from states to positions in `[batch, chunks, heads, 32, n]`.
+/// Returns a square of a chunk's map from states to positions in `[batch, chunks, heads, 32, n]`.
 #[cube]
 pub fn map_at(place: &Place, slice: u32, extent: &Extent, #[comptime] form: Form) -> Part {
     let head = number_of(place, extent) * form.heads + place.head;
@@ -30,7 +31,7 @@ pub fn map_at(place: &Place, slice: u32, extent: &Extent, #[comptime] form: Form
     }
 }
 
-/// The inverse of I + B diag(β), of which `system` has B below the diagonal, by substitution: a unit for each column.
+/// Computes the inverse of I + B diag(β) by substitution, one unit per column; `system` holds B below the diagonal.
 #[cube]
 fn invert(inverse: &mut Shared<[f32]>, system: &Shared<[f32]>, steps: &Shared<[f32]>) {
     let own = UNIT_POS;
@@ -45,8 +46,9 @@ fn invert(inverse: &mut Shared<[f32]>, system: &Shared<[f32]>, steps: &Shared<[f
     }
 }
 
-/// What does not hang on states, `given` `[batch·seq, channels]`, and the maps of states, of a chunk of a head: of w from `values` v, which
-/// have `width` numbers a position and lie behind `behind` others, or with `back` of y from what arrives.
+/// Computes the state-independent part `given` `[batch·seq, channels]` and the state maps `maps` of one chunk of a
+/// head. Forward this is for w, from values v with `width` elements per position after `behind` others; with `back`
+/// it is for y, from the output gradient.
 #[cube(launch)]
 pub fn solved(
     inner: &[f32],

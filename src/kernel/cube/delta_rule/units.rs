@@ -1,4 +1,4 @@
-//! Queries and keys at length 1, and the gradients of what they were made of.
+//! Normalises queries and keys to length 1, and computes the gradients of the originals.
 
 use cubecl::prelude::*;
 
@@ -7,8 +7,8 @@ use crate::kernel::cube::launch::cube_sum;
 use crate::kernel::cube::ssd::chunk::Form;
 use crate::kernel::delta_rule::EPS;
 
-/// A query or a key: where it begins among queries, keys and values, where the unit vector does among corrections, keys and queries, and
-/// how long that is.
+/// A query or a key: the offset of the original in queries, keys and values, the offset of the normalised vector in
+/// corrections, keys and queries, and the target length.
 #[derive(CubeType, Clone, Copy)]
 struct Directed {
     line: u32,
@@ -17,7 +17,7 @@ struct Directed {
     length: f32,
 }
 
-/// The vector of a cube; queries are `shorter` than 1.
+/// Returns the vector of a cube; queries get length `shorter`, keys length 1.
 #[cube]
 fn vector_of(cube: u32, shorter: f32, #[comptime] form: Form) -> Directed {
     let count = comptime!(2 * form.groups);
@@ -33,7 +33,7 @@ fn vector_of(cube: u32, shorter: f32, #[comptime] form: Form) -> Directed {
     }
 }
 
-/// One over the length of a query or a key, for all units of a cube.
+/// Returns the inverse length of a query or key, for all units of a cube.
 #[cube]
 fn inverse_of(
     mixed: &[f32],
@@ -52,7 +52,7 @@ fn inverse_of(
     1.0f32 / (cube_sum(sum, shared, units) + f32::new(EPS as f32)).sqrt()
 }
 
-/// Keys, then queries, behind the places of corrections: a cube for each.
+/// Writes keys, then queries, after the places of the corrections: one cube per vector.
 #[cube(launch)]
 pub fn units_of(
     mixed: &[f32],
@@ -76,7 +76,7 @@ pub fn units_of(
     }
 }
 
-/// The gradients of queries and keys from those of the units: zeros behind a row's end.
+/// Computes the gradients of queries and keys from those of the normalised vectors; zeros past a row's end.
 #[cube(launch)]
 pub fn of_units(
     mixed: &[f32],

@@ -1,5 +1,6 @@
-//! States along a row, chunk by chunk: the corrections of a chunk hang on the state before it, and the gradients of its values on that of
-//! the state after it. A cube has a square of a head's channels; a unit reads no number of a state but those that it wrote itself.
+//! States along a row, chunk by chunk. The corrections of a chunk depend on the state before it, and the gradients of
+//! its values on that of the state after it. A cube handles one square of a head's channels; a unit reads only those
+//! state elements that it wrote itself.
 
 use cubecl::prelude::*;
 
@@ -15,7 +16,7 @@ use crate::kernel::cube::ssd::chunk::{
 };
 use crate::kernel::cube::ssd::states::factors;
 
-/// This unit's numbers of a part of a matrix.
+/// Returns this unit's elements of a part of a matrix.
 #[cube]
 fn own_of(from: &[f32], part: &Part) -> Array<f32> {
     let mut own = zeros();
@@ -29,7 +30,7 @@ fn own_of(from: &[f32], part: &Part) -> Array<f32> {
     own
 }
 
-/// Writes this unit's numbers of a part of a matrix.
+/// Writes this unit's elements of a part of a matrix.
 #[cube]
 fn write_own(to: &mut [f32], part: &Part, own: &Array<f32>) {
     #[unroll]
@@ -44,9 +45,10 @@ fn write_own(to: &mut [f32], part: &Part, own: &Array<f32>) {
     }
 }
 
-/// Walks along the chunks of a row. Forward, `states` gets those before each chunk, the corrections go to their places in `inner`, and the last
-/// state behind the results in `out`. With `back`, `states` gets the gradients of those after each chunk, of which `ends` has what a chunk's
-/// results give; −y goes to `changes`, and y to the values' places in `out`, gradients of queries, keys and values.
+/// Scans along the chunks of a row. Forward, `states` receives the state before each chunk, the corrections go to
+/// their places in `inner`, and the last state follows the outputs in `out`. With `back`, `states` receives the
+/// gradient of the state after each chunk, to which `ends` contributes each chunk's own share; −y goes to `changes`,
+/// and y to the places of values in `out`, the gradients of queries, keys and values.
 #[cube(launch)]
 pub fn walked(
     given: &[f32],

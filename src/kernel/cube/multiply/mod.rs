@@ -1,10 +1,10 @@
-//! Products of matrices: which of CubeK's forms are tried for them. The fastest is measured for a size and kept with the other tuned
-//! kernels.
+//! Matrix products: chooses which of CubeK's kernels are tried for a size. The fastest is measured once per size and
+//! cached with the other tuned kernels.
 //!
-//! Burn tries up to 33 forms, and NVIDIA's compiler takes half a minute for some of them; it takes tensor cores for 32-bit numbers wherever
-//! these are the fastest. Here a product on tensor cores has seven forms at most, one of which
-//! is our own ([`pipelined`]), and one whose operands nothing may round
-//! ([`crate::kernel::precision`]) the ones that multiply single numbers. Devices without tensor cores have Burn's choice.
+//! Burn tries up to 33 kernels, some of which take NVIDIA's compiler half a minute, and it uses tensor cores for
+//! 32-bit numbers wherever they are fastest. Here a product on tensor cores has at most seven candidates, one of
+//! which is our own ([`pipelined`]). A product whose operands must not be rounded ([`crate::kernel::precision`]) has
+//! only the kernels without tensor cores. Devices without tensor cores use Burn's choice.
 
 use std::sync::OnceLock;
 
@@ -35,7 +35,7 @@ use crate::kernel::allows_tf32;
 
 mod pipelined;
 
-/// Both operands, and the place of the result.
+/// Both operands, and the tensor for the result.
 type Problem = [CubeTensor; 3];
 
 type Forms = TunableSet<MatmulAutotuneKey, Problem, CubeTensor>;
@@ -44,7 +44,7 @@ type Tuner = LocalTuner<MatmulAutotuneKey, CubeTuneId>;
 
 const HALF: ElemType = ElemType::Float(FloatKind::BF16);
 
-/// The product of two matrices, or of two batches of them, of one format; the result has 32 bits.
+/// Multiplies two matrices, or two batches of them, of one format; the result has 32 bits.
 pub fn product(x: CubeTensor, y: CubeTensor) -> CubeTensor {
     static CORES: Tuner = local_tuner!("cores");
     static SINGLE: Tuner = local_tuner!("single");
@@ -71,10 +71,10 @@ pub fn product(x: CubeTensor, y: CubeTensor) -> CubeTensor {
     }
 }
 
-/// The variable that settles how matrices in bfloat16 are multiplied.
+/// Environment variable that chooses how bfloat16 matrices are multiplied.
 pub const SWITCH: &str = "FORMWORK_PRODUCTS";
 
-/// Its values: the fastest form of each size, and our own wherever it can.
+/// Its values: `fastest` measures every size, `pipelined` uses our own kernel wherever it applies.
 pub const SWITCHES: &[&str] = &["fastest", "pipelined"];
 
 fn is_own() -> bool {
@@ -82,14 +82,14 @@ fn is_own() -> bool {
     *OWN.get_or_init(|| std::env::var(SWITCH).as_deref() == Ok("pipelined"))
 }
 
-/// Whether a device has tensor cores that multiply this.
+/// Returns whether a device has tensor cores for this format.
 fn has_cores(x: &CubeTensor, multiplied: FloatKind) -> bool {
     let multiplied = ElemType::Float(multiplied);
     let all = &x.client.properties().features.matmul;
     all.mma.iter().any(|form| form.a_type == multiplied)
 }
 
-/// Whether a product is one for them. Burn has forms of its own for a matrix and a vector.
+/// Returns whether a product should run on tensor cores. Products with a vector are left to Burn's own kernels.
 fn on_cores(x: &CubeTensor, out: &CubeTensor, multiplied: FloatKind) -> bool {
     let is_vector = out.shape().iter().rev().take(2).any(|size| *size == 1);
     !is_vector && has_cores(x, multiplied)
@@ -104,8 +104,8 @@ fn fastest(tuner: &'static Tuner, forms: fn() -> Forms, [x, y, out]: Problem) ->
     out
 }
 
-/// A tensor whose dimensions of one have the step to where the next one would begin: of one head, a split of heads leaves another
-/// step, which CubeK's TMA takes for the one between batches.
+/// Replaces the strides of dimensions of size one by the distance to where a next element would begin. Splitting off
+/// a single head leaves another stride there, which CubeK's TMA would take for the distance between batches.
 fn with_steps(mut x: CubeTensor) -> CubeTensor {
     let shape = x.shape();
     let mut strides = x.meta.strides().to_vec();
@@ -120,24 +120,24 @@ fn with_steps(mut x: CubeTensor) -> CubeTensor {
     x
 }
 
-/// Which of the forms of a set a size tries.
+/// The sizes for which a candidate kernel is tried.
 #[derive(Clone, Copy)]
 enum Tried {
     Always,
-    /// Sizes that keep few processors busy.
+    /// Small sizes, which keep few processors busy.
     Small,
-    /// The others.
+    /// Large sizes.
     Large,
-    /// The others, of operands in bfloat16.
+    /// Large sizes with bfloat16 operands.
     LargeHalves,
-    /// Where no other form does a problem. There is such a form in each set.
+    /// Only if no other kernel supports a problem. Each set contains one such kernel.
     AtLast,
-    /// Small sizes too.
+    /// Small sizes, and otherwise only if no other kernel supports a problem.
     SmallOrAtLast,
 }
 
 impl Tried {
-    /// Forms of the highest number are tried; those below zero never are.
+    /// Returns the priority of a kernel: those with the highest one are tried, those below zero never.
     fn priority(self, key: &MatmulAutotuneKey) -> i8 {
         let small = matches!(key.analysis.scale_global, MatmulGlobalScale::Small);
         match self {
@@ -151,9 +151,9 @@ impl Tried {
     }
 }
 
-/// The forms of Burn's that were the fastest for 49 of 51 sizes of GPT-2, BERT-base, ViT-B and a small decoder on an NVIDIA
-/// H200, 2026-11-27 (for the other two, of 21 and 29 microseconds, they are 16 % slower at most): that with TMA for 41, and
-/// for all of the largest; GPUs without it have the others.
+/// The Burn kernels that were the fastest for 49 of 51 sizes of GPT-2, BERT-base, ViT-B and a small decoder on an
+/// NVIDIA H200, 2026-11-27. For the other two, of 21 and 29 microseconds, they are at most 16 % slower. The one with
+/// TMA won for 41 sizes, including all of the largest; GPUs without TMA use the others.
 fn forms_on_cores() -> Forms {
     let simple = |tile_matmul, multi_rows| SimpleArgs {
         multi_rows,
@@ -172,7 +172,7 @@ fn forms_on_cores() -> Forms {
     let specialized = Strategy::SpecializedCyclicMma(Inferred(().into()));
     let with_tma = Strategy::SpecializedTmaMma(Inferred(().into()));
     let plain = Strategy::SimpleCyclicCmma(Inferred(simple(Cmma, false)));
-    // The first one is what CubeCL falls back on.
+    // CubeCL falls back on the first one.
     let set = set([
         (Strategy::Naive, Tried::AtLast),
         (plain, Tried::Small),
@@ -193,7 +193,7 @@ fn forms_on_cores() -> Forms {
     set.with(own.group(&group(), |key| Tried::LargeHalves.priority(key)))
 }
 
-/// Our own form, and one of CubeK's for a problem of a tuned size that lies otherwise than the one that was measured.
+/// Runs our own kernel, or one of CubeK's if the strides of this problem differ from those of the measured one.
 fn own_or_simple(problem: Problem) -> Result<CubeTensor, String> {
     pipelined::launched(problem.clone()).or_else(|_| {
         let simple = SimpleArgs {
@@ -260,7 +260,7 @@ fn launched(strategy: &Strategy, [x, y, out]: Problem) -> Result<CubeTensor, Str
     }
 }
 
-/// What the choice depends on.
+/// Returns the properties that the choice depends on.
 fn key([x, y, out]: &Problem) -> MatmulAutotuneKey {
     MatmulAutotuneKey::generate(
         &x.client,

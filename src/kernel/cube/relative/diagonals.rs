@@ -1,6 +1,7 @@
-//! Products with vectors of distances on their way to scores and back. A block's queries, or its keys, are multiplied with
-//! the rows of a table that the block reaches; a score takes the product of its diagonal's row. The other way the scores of
-//! a query, or of a key, whose diagonals read one row are added up, in their order.
+//! Products with vectors by distance, spread to scores and gathered back. A block's queries, or its keys, are
+//! multiplied with the rows of a table that the block reaches; a score takes the product with its diagonal's row. In
+//! the other direction, the scores of a query, or of a key, whose diagonals read the same row are summed, in their
+//! order.
 
 use std::ops::Range;
 
@@ -13,21 +14,21 @@ use crate::kernel::cube::launch::{InRows, empty, units};
 /// A block of attention and the rows of a table that it reaches.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 struct Reach {
-    /// Queries of a head in the block.
+    /// Number of queries of a head in the block.
     queries: u32,
-    /// Its keys.
+    /// Number of keys in the block.
     keys: u32,
-    /// The diagonal of its first key and its query 0, counted from the first of the pass; a query further is a diagonal less.
+    /// The diagonal of its first key and first query, among all of the pass. It decreases by one per query.
     diagonal: u32,
     /// Distance between rows of scores.
     distance: u32,
     /// First row that the block reaches.
     first_row: u32,
-    /// How many there are.
+    /// Number of rows that the block reaches.
     rows: u32,
-    /// Distance between the products of two queries or keys.
+    /// Distance between the products of successive queries or keys.
     product_distance: u32,
-    /// Where the diagonals of each row begin in the numbers.
+    /// Offset of the rows' ranges of diagonals in the numbers.
     ranges_at: u32,
 }
 
@@ -57,7 +58,7 @@ fn spread(
     scores[at] += products[(from * reach.product_distance + row) as usize];
 }
 
-/// Adds up, for each query or each key and each row, the scores whose diagonals read the row.
+/// Sums, for each query or key and each row, the scores whose diagonals read the row.
 #[cube(launch)]
 fn gathered(
     scores: &Tensor<f32>,
@@ -97,20 +98,20 @@ fn gathered(
     out[unit as usize] = sum;
 }
 
-/// The queries of a head, and where the numbers of a table's rows are.
+/// The device data that maps diagonals to table rows, with the sizes of the pass.
 pub struct Numbers {
-    /// The row of each diagonal, then the first diagonal of each row and the one behind its last.
+    /// The row of each diagonal, then for each row its first diagonal and the one after its last.
     pub numbers: CubeTensor,
-    /// Diagonals.
+    /// Number of diagonals.
     pub diagonals: usize,
-    /// Queries of a head in the pass.
+    /// Number of queries of a head in the pass.
     pub queries: usize,
 }
 
 /// The side of the scores that is multiplied with a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Queries, and results.
+    /// Queries, or outputs.
     Queries,
     /// Keys.
     Keys,
@@ -137,7 +138,7 @@ impl Numbers {
         )
     }
 
-    /// Adds to the scores of a block their products with these rows of a table, of each of its queries or keys.
+    /// Adds to a block's scores the products of its queries or keys with these rows of a table.
     pub fn spread(
         &self,
         block: &Block,
@@ -163,7 +164,7 @@ impl Numbers {
         );
     }
 
-    /// The sums of a block's scores by queries or keys and rows, `[B, H, queries or keys, rows]`.
+    /// Returns the sums of a block's scores by query or key and table row, `[B, H, queries or keys, rows]`.
     pub fn gathered(
         &self,
         block: &Block,

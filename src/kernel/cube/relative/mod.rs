@@ -1,6 +1,6 @@
-//! Vectors of distances in attention (Shaw et al. 2018; Transformer-XL, Dai et al. 2019; DeBERTa, He et al. 2021), whose
-//! formula stands in [`crate::kernel::relative`]: a block's queries and keys are multiplied with the rows of a table that the
-//! block reaches, and nothing is made for each pair but the scores of the block.
+//! Attention with vectors by distance (Shaw et al. 2018; Transformer-XL, Dai et al. 2019; DeBERTa, He et al. 2021),
+//! as defined in [`crate::kernel::relative`]. A block's queries and keys are multiplied with those rows of a table
+//! that the block reaches; apart from the block's scores, nothing is computed per query-key pair.
 
 mod diagonals;
 mod table;
@@ -25,11 +25,11 @@ use crate::kernel::relative::extension::{
 use diagonals::Side;
 use table::Table;
 
-/// The share of distances in a pass of attention.
+/// The tensors by distance of an attention pass.
 pub struct Distances {
-    /// u and v, `[H, D]`.
+    /// The query shifts u and v, `[H, D]`.
     shifts: [Option<CubeTensor>; 2],
-    /// Of queries, keys and values.
+    /// Tables of queries, keys and values.
     tables: [Option<Table>; 3],
 }
 
@@ -44,18 +44,18 @@ impl Distances {
         Self { shifts, tables }
     }
 
-    /// Queries as they meet keys.
+    /// Returns the queries in the form in which they are multiplied with keys.
     pub fn content_queries(&self, q: &CubeTensor) -> CubeTensor {
         shifted(q, self.shifts[0].as_ref())
     }
 
-    /// A block's queries as they meet vectors of distances.
+    /// Returns a block's queries in the form in which they are multiplied with vectors by distance.
     fn distance_queries(&self, q: &CubeTensor, block: &Block) -> CubeTensor {
         let q = part(q, block.queries.clone());
         shifted(&q, self.shifts[1].as_ref())
     }
 
-    /// Adds the terms of distances to the raw scores of a block.
+    /// Adds the distance terms to the raw scores of a block.
     pub fn add_to_scores(&self, block: &Block, [q, k]: [&CubeTensor; 2], scores: &InRows) {
         let [queries, keys, _] = &self.tables;
         if let Some(table) = queries {
@@ -68,7 +68,8 @@ impl Distances {
         }
     }
 
-    /// Adds the share of the vectors that are added to values to the gradients of a block's weights; `grad` is the result's.
+    /// Adds the contribution of the value vectors by distance to the gradients of a block's weights; `grad` is the
+    /// output gradient.
     pub fn add_to_weights(&self, block: &Block, grad: &CubeTensor, d_weights: &InRows) {
         if let [_, _, Some(table)] = &self.tables {
             let grad = part(grad, block.queries.clone());
@@ -76,7 +77,7 @@ impl Distances {
         }
     }
 
-    /// What vectors add to the results of a block, `[B, H, queries, D]`, from its weights.
+    /// Returns what the value vectors by distance add to a block's output, `[B, H, queries, D]`, given its weights.
     pub fn weighted_values(
         &self,
         block: &Block,
@@ -91,7 +92,7 @@ impl Distances {
         Some(table.spread(&sums, &rows))
     }
 
-    /// Nothing so far of the gradients of shifts and tables, where they are wanted.
+    /// Starts the gradients of those shifts and tables that are wanted.
     pub fn gradients(&self, wanted: [bool; 5], dims: [usize; 4]) -> Gradients<'_> {
         let sums = self.tables.each_ref();
         let sums = sums.map(|table| table.as_ref().map(|table| PartSum::new(table.dims())));
@@ -105,14 +106,14 @@ impl Distances {
     }
 }
 
-/// Adds to scores the products of queries, keys or gradients of results with a table's rows.
+/// Adds the products of queries, keys or output gradients with a table's rows to scores.
 fn add(table: &Table, block: &Block, x: &CubeTensor, scores: &InRows, side: Side) {
     let rows = table.reached(block);
     let products = table.products(x, &rows);
     table.numbers.spread(block, &rows, products, scores, side);
 }
 
-/// `q + shift`, `[B, H, n, D]` and `[H, D]`.
+/// Returns `q + shift`, for `[B, H, n, D]` and `[H, D]`.
 fn shifted(q: &CubeTensor, shift: Option<&CubeTensor>) -> CubeTensor {
     let Some(shift) = shift else { return q.clone() };
     let [heads, width] = shift.shape().dims();
@@ -120,7 +121,7 @@ fn shifted(q: &CubeTensor, shift: Option<&CubeTensor>) -> CubeTensor {
     CubeBackend::float_add(q.clone(), shift)
 }
 
-/// The keys of a block once for every query head that reads them.
+/// Repeats the keys of a block for every query head that reads them.
 fn keys_by_head(k: &CubeTensor, block: &Block, heads: usize) -> CubeTensor {
     let k = part(k, block.keys.clone());
     let [batch, kv_heads, keys, width] = k.shape().dims();
@@ -134,22 +135,22 @@ fn keys_by_head(k: &CubeTensor, block: &Block, heads: usize) -> CubeTensor {
     CubeBackend::float_reshape(all, Shape::from([batch, heads, keys, width]))
 }
 
-/// The gradients of shifts and tables, block by block.
+/// The gradients of shifts and tables, accumulated block by block.
 pub struct Gradients<'a> {
     distances: &'a Distances,
-    /// Of shifts and tables.
+    /// Which gradients of shifts and tables are wanted.
     wanted: [bool; 5],
-    /// Rows, heads, queries and keys.
+    /// Numbers of rows, heads, queries and keys.
     dims: [usize; 4],
-    /// Of the queries that meet vectors of distances, by block.
+    /// Gradients of the queries that are multiplied with vectors by distance, by block.
     queries: Vec<CubeTensor>,
-    /// Of the tables.
+    /// Gradients of the tables.
     tables: [Option<PartSum>; 3],
 }
 
 impl Gradients<'_> {
-    /// Takes a block: queries, keys and the result's gradient, dropped weights and the gradient of raw scores. `d_k` takes
-    /// the share of keys.
+    /// Adds a block: its queries, keys and output gradient, its dropped weights, and the gradient of its raw scores.
+    /// `d_k` receives the contribution to the keys' gradient.
     pub fn take(
         &mut self,
         block: &Block,
@@ -178,7 +179,8 @@ impl Gradients<'_> {
         }
     }
 
-    /// Adds to the gradient of table `number` from the scores, or weights, that it was part of; gives these by row.
+    /// Adds to the gradient of table `number` from the scores, or weights, that it contributed to. Returns their sums
+    /// by table row.
     fn of_rows(
         &mut self,
         number: usize,
@@ -202,7 +204,7 @@ impl Gradients<'_> {
         sums
     }
 
-    /// The same, and the gradient of the side that was multiplied with the table.
+    /// Like [`Self::of_rows`], but returns the gradient of the queries or keys that were multiplied with the table.
     fn of_table(
         &mut self,
         number: usize,
@@ -215,7 +217,8 @@ impl Gradients<'_> {
         table.spread(&sums, &table.reached(block))
     }
 
-    /// The gradient of all queries, given that of those that met keys; and those of shifts and tables.
+    /// Returns the gradient of all queries, given that of the queries multiplied with keys, and the gradients of
+    /// shifts and tables.
     pub fn total(self, d_content: CubeTensor) -> (CubeTensor, [Option<CubeTensor>; 5]) {
         let d_distance = (!self.queries.is_empty()).then(|| joined(self.queries));
         let [content, distance, tables @ ..] = self.wanted;
@@ -238,13 +241,13 @@ impl Gradients<'_> {
     }
 }
 
-/// `[1, H, rows, D]` without its first dimension.
+/// Reshapes `[1, H, rows, D]` to `[H, rows, D]`.
 fn of_three(x: CubeTensor) -> CubeTensor {
     let [_, heads, rows, width] = x.shape().dims();
     CubeBackend::float_reshape(x, Shape::from([heads, rows, width]))
 }
 
-/// The sum over rows and queries: `[B, H, Q, D]` to `[H, D]`.
+/// Sums over rows and queries: `[B, H, Q, D]` to `[H, D]`.
 fn over_queries(d: &CubeTensor) -> CubeTensor {
     let [batch, heads, queries, width] = d.shape().dims();
     let by_query = CubeBackend::float_swap_dims(d.clone(), 1, 2);
@@ -253,7 +256,7 @@ fn over_queries(d: &CubeTensor) -> CubeTensor {
     CubeBackend::float_reshape(sum, Shape::from([heads, width]))
 }
 
-/// The sum over the query heads that share a key-value head.
+/// Sums over the query heads that share a key-value head.
 fn over_groups(d: CubeTensor, kv_heads: usize) -> CubeTensor {
     let [batch, heads, keys, width] = d.shape().dims();
     if heads == kv_heads {

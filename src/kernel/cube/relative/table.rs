@@ -1,5 +1,5 @@
-//! A table of vectors of distances on the device: products of queries, keys or results with its rows, and its gradient. Its
-//! products have 32 bits whatever the run's format is.
+//! A table of vectors by distance on the device: products of queries, keys or outputs with its rows, and its
+//! gradient. Its products use 32 bits unless TF32 is allowed, even in runs that round to bfloat16.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -19,9 +19,9 @@ use crate::kernel::cube::multiply;
 use crate::kernel::cube::numbers::uploaded;
 use crate::kernel::cube::parts::part;
 
-/// A table and how it is read.
+/// A table and the rows it is read by.
 pub struct Table {
-    /// `[1, 1 or H, rows, D]`.
+    /// The table, `[1, 1 or H, rows, D]`.
     table: CubeTensor,
     rows: DistanceRows,
     /// The row of each diagonal, and the diagonals of each row.
@@ -29,7 +29,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Of a table `[1 or H, rows, D]` in a pass of so many queries.
+    /// Wraps a table `[1 or H, rows, D]` for a pass of this many queries.
     pub fn new(table: CubeTensor, rows: DistanceRows, queries: usize) -> Self {
         let [heads, count, width] = table.shape().dims();
         let numbers = Numbers {
@@ -44,12 +44,12 @@ impl Table {
         }
     }
 
-    /// The sizes of its gradient.
+    /// Returns the sizes of the table's gradient.
     pub fn dims(&self) -> [usize; 4] {
         self.table.shape().dims()
     }
 
-    /// The rows that a block reaches.
+    /// Returns the range of rows that a block reaches.
     pub fn reached(&self, block: &Block) -> Range<usize> {
         let last_query = self.numbers.queries - block.queries.end;
         let first_query = self.numbers.queries - 1 - block.queries.start;
@@ -62,14 +62,14 @@ impl Table {
         self.dims()[1] == 1
     }
 
-    /// `[B, H, n, D]` times some rows: `[B, H, n, rows]`.
+    /// Multiplies `[B, H, n, D]` with a range of rows: `[B, H, n, rows]`.
     pub fn products(&self, x: &CubeTensor, rows: &Range<usize>) -> InRows {
         let table = CubeBackend::float_swap_dims(part(&self.table, rows.clone()), 2, 3);
         let x = if self.is_shared() { flat(x) } else { x.clone() };
         in_rows(multiply::product(x, table))
     }
 
-    /// `[B, H, n, rows]` times these rows: `[B, H, n, D]`.
+    /// Multiplies `[B, H, n, rows]` with these rows: `[B, H, n, D]`.
     pub fn spread(&self, x: &CubeTensor, rows: &Range<usize>) -> CubeTensor {
         let table = part(&self.table, rows.clone());
         if !self.is_shared() {
@@ -81,7 +81,7 @@ impl Table {
         reshaped(product, [batch, heads, each, width])
     }
 
-    /// The gradient of these rows from that of the products, `[B, H, n, rows]`, with `x`, `[B, H, n, D]`.
+    /// Returns the gradient of these rows, given that of their products, `[B, H, n, rows]`, with `x`, `[B, H, n, D]`.
     pub fn gradient(&self, d: &CubeTensor, x: &CubeTensor) -> CubeTensor {
         let transposed = |d| CubeBackend::float_swap_dims(d, 2, 3);
         if self.is_shared() {
@@ -95,7 +95,7 @@ impl Table {
     }
 }
 
-/// All vectors of a tensor of four dimensions as rows of one matrix.
+/// Reshapes all vectors of a tensor of four dimensions to rows of one matrix.
 fn flat(x: &CubeTensor) -> CubeTensor {
     let [batch, heads, each, width] = x.shape().dims();
     reshaped(x.clone(), [1, 1, batch * heads * each, width])
@@ -105,13 +105,13 @@ fn reshaped(x: CubeTensor, dims: [usize; 4]) -> CubeTensor {
     CubeBackend::float_reshape(x, Shape::from(dims))
 }
 
-/// Numbers of a table of so many rows that were asked for lately, with those that they are of.
+/// The most recently requested device data of tables, with the row mapping and row count they are for.
 static KNOWN: Mutex<Vec<(DistanceRows, usize, CubeTensor)>> = Mutex::new(Vec::new());
 
-/// How many of them are kept.
+/// Maximum number of cached entries.
 const KEPT: usize = 12;
 
-/// The numbers of [`Numbers`] on the device.
+/// Returns the data of [`Numbers`] on the device, from the cache if possible.
 fn known(rows: &DistanceRows, count: usize, device: &CubeDevice) -> CubeTensor {
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let same = |(own, of, numbers): &(DistanceRows, usize, CubeTensor)| {
@@ -132,7 +132,7 @@ fn known(rows: &DistanceRows, count: usize, device: &CubeDevice) -> CubeTensor {
     numbers
 }
 
-/// The row of each diagonal, then for each row its first diagonal and the one behind its last.
+/// Returns the row of each diagonal, then for each row its first diagonal and the one after its last.
 fn numbers_of(by_diagonal: &[u32], count: usize) -> Vec<i32> {
     let mut ranges = vec![[0i32; 2]; count];
     for (diagonal, row) in by_diagonal.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The way back.
+//! The backward pass.
 
 use burn::backend::ops::FloatTensorOps;
 use burn::tensor::Shape;
@@ -16,8 +16,8 @@ use crate::kernel::cube::columns;
 use crate::kernel::cube::launch::{contiguous, cubes, empty, empty_like, units};
 use crate::kernel::selective_scan::extension::Scanned;
 
-/// The gradient of the states before each chunk that comes from the chunk alone, and the time that passes in it: −1 where nothing from
-/// before reaches its end.
+/// Computes each chunk's own contribution to the gradient of the state before it, and the time that passes in the
+/// chunk: −1 if no earlier state reaches its end.
 #[cube(launch)]
 fn ends(
     raw: &[f32],
@@ -69,7 +69,7 @@ fn ends(
     passed[unit as usize] = time;
 }
 
-/// The states before each position of a chunk, `n` numbers each; zeros where a sequence begins.
+/// Returns the states before each position of a chunk, `n` elements each; zeros where a sequence begins.
 #[cube]
 fn before_each(
     u: &[f32],
@@ -110,9 +110,9 @@ fn before_each(
     all
 }
 
-/// The gradients of a chunk's positions, a cube for [`TILE`] channels. `of_directions` gets their sums over these channels,
-/// `[tiles, batch, seq, 2n]`, and `of_parameters` those over the chunk's positions: `[batch, chunks, channels·n]` of decay with `[.., channels]`
-/// of the skip behind them.
+/// Computes the gradients of a chunk's positions, one cube for [`TILE`] channels. `of_directions` receives their sums
+/// over these channels, `[tiles, batch, seq, 2n]`. `of_parameters` receives the sums over the chunk's positions,
+/// `[batch, chunks, ..]`: `channels·n` elements of decay, then `channels` of the skip.
 #[cube(launch)]
 fn gradients(
     u: &[f32],
@@ -141,7 +141,7 @@ fn gradients(
     }
     let mut shared = Shared::<[f32]>::new_slice(comptime!((2 * form.n * (TILE + 1)) as usize));
     let wanted = place_in_tile(cube, tiles, &extent);
-    // A unit behind the last channel reads the first one's numbers and writes none.
+    // A unit past the last channel reads the first one's numbers and writes none.
     let is_there = wanted.channel < extent.channels;
     let place = Place {
         row: wanted.row,
@@ -232,7 +232,7 @@ fn gradients(
     }
 }
 
-/// The gradients of all inputs; `states` are those before each chunk.
+/// Returns the gradients of all inputs; `states` are those before each chunk.
 pub fn backward(problem: &Problem, states: CubeTensor, grad: CubeTensor) -> Scanned<CubeTensor> {
     let Problem {
         sizes,
@@ -294,7 +294,7 @@ pub fn backward(problem: &Problem, states: CubeTensor, grad: CubeTensor) -> Scan
     }
 }
 
-/// The gradient of the states behind each chunk.
+/// Returns the gradient of the states after each chunk.
 fn later(problem: &Problem, grad: &CubeTensor) -> CubeTensor {
     let Problem {
         sizes,

@@ -1,4 +1,4 @@
-//! The way forward.
+//! The forward pass.
 
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
@@ -11,7 +11,7 @@ use crate::kernel::cube::chunks::{
 use crate::kernel::cube::launch::{contiguous, empty, units};
 use crate::kernel::extension::Maybe;
 
-/// A channel's decay.
+/// Returns a channel's decay.
 #[cube]
 pub fn decay_of(decay: &[f32], channel: u32, #[comptime] n: u32) -> Array<f32> {
     let mut own = Array::<f32>::new(comptime!(n as usize));
@@ -22,14 +22,14 @@ pub fn decay_of(decay: &[f32], channel: u32, #[comptime] n: u32) -> Array<f32> {
     own
 }
 
-/// Where the numbers of a channel begin in `[batch, chunks, n, channels]`; they are `channels` apart.
+/// Returns the offset of a channel's state in `[batch, chunks, n, channels]`; its elements are `channels` apart.
 #[cube]
 pub fn states_at(place: &Place, extent: &Extent, #[comptime] n: u32) -> u32 {
     (place.row * extent.chunks + place.chunk) * n * extent.channels + place.channel
 }
 
-/// The states that each chunk ends with when it begins with zeros, and the time that passes in it: −1 where nothing from before reaches
-/// its end.
+/// Computes the state that each chunk ends with when it begins with zeros, and the time that passes in the chunk: −1
+/// if no earlier state reaches its end.
 #[cube(launch)]
 fn ends(
     u: &[f32],
@@ -80,7 +80,7 @@ fn ends(
     passed[unit as usize] = time;
 }
 
-/// A number of a channel's state, from chunk to chunk.
+/// Carries one element of a channel's state from chunk to chunk.
 #[cube(launch)]
 pub fn carried(
     states: &mut [f32],
@@ -122,7 +122,7 @@ pub fn carried(
     }
 }
 
-/// The results of all positions of a chunk.
+/// Computes the outputs of all positions of a chunk.
 #[cube(launch)]
 fn outputs(
     u: &[f32],
@@ -175,7 +175,7 @@ fn outputs(
     }
 }
 
-/// The result, with the last states behind it where they are asked for, and the states before each chunk.
+/// Returns the output, followed by the last states if they are requested, and the states before each chunk.
 pub fn forward(
     problem: &Problem,
     state: Maybe<CubeBackend>,

@@ -1,6 +1,6 @@
-//! The selective scan of [`crate::kernel::selective_scan`]: chunks of positions at once, and the states from chunk to chunk. The backward
-//! pass has the states before each chunk and walks a chunk's positions forward once more; the states' gradient is carried in the same
-//! way, from later chunks to earlier ones.
+//! The selective scan of [`crate::kernel::selective_scan`]: all chunks of positions at once, and the states from
+//! chunk to chunk. The backward pass keeps the states before each chunk and scans a chunk's positions forward once
+//! more; the gradient of the states is carried in the same way, from later chunks to earlier ones.
 
 mod backward;
 mod forward;
@@ -16,24 +16,25 @@ use crate::kernel::selective_scan::extension::{
     ScanSaved, ScanSettings, Scanned, SelectiveScanBackwardOps, SelectiveScanOps,
 };
 
-/// Numbers of a channel's state that a unit keeps at most.
+/// Maximum number of elements of a channel's state that a unit holds.
 const STATE: usize = 64;
 
-/// Whether the kernels take a scan of so many rows, positions, channels and numbers of a state: they count all states in 32 bits.
+/// Returns whether the kernels support a scan of this many rows, positions, channels and state elements: all states
+/// must fit 32-bit indices.
 pub fn takes([batch, seq, channels, n]: [usize; 4]) -> bool {
     n <= STATE && are_counted([batch, seq, channels], n + 1)
 }
 
-/// What a kernel is compiled for.
+/// Compile-time parameters of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Form {
-    /// Numbers of a channel's state.
+    /// Number of elements of a channel's state.
     n: u32,
-    /// Whether steps are read.
+    /// Whether step codes are read.
     coded: bool,
 }
 
-/// Everything that both passes read.
+/// The inputs of both passes.
 struct Problem {
     sizes: Sizes,
     n: usize,
@@ -73,8 +74,9 @@ impl Problem {
         }
     }
 
-    /// Carries states, or with `back` their gradients, along the chunks: `states` has what each chunk ends with on its own, and gets what
-    /// it begins with. What is behind the last one goes into `out`, behind the results, if that is asked for.
+    /// Carries states, or with a backward `how` their gradients, along the chunks. On entry, `states` holds the state
+    /// that each chunk ends with on its own; on return, the state it begins with. The state after the last chunk goes
+    /// into `out`, after the outputs, if requested.
     fn carry(
         &self,
         states: &CubeTensor,

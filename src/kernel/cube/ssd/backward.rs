@@ -1,4 +1,4 @@
-//! The way back: the gradient of states from chunk to chunk, then those of a chunk's positions.
+//! The backward pass: the gradient of states from chunk to chunk, then those of a chunk's positions.
 
 use burn::backend::ops::FloatTensorOps;
 use burn_cubecl::CubeBackend;
@@ -14,20 +14,20 @@ use crate::kernel::cube::square::SIDE;
 use crate::kernel::ssd::Sizes;
 use crate::kernel::ssd::extension::SsdInputs;
 
-/// What a backward pass reads of results, and of what they were read with.
+/// What a backward pass reads about outputs and the tensors they were computed from.
 pub struct Reading {
-    /// What arrives at the results.
+    /// Gradient of the outputs.
     pub grad: CubeTensor,
     /// The states before each chunk.
     pub states: CubeTensor,
-    /// The gradient of those after each chunk; without it the results are those of corrections: of b in the place of c, and of earlier
-    /// positions alone.
+    /// Gradient of the states after each chunk. If absent, the outputs are those of corrections: they use b in place
+    /// of c, and earlier positions only.
     pub later: Option<CubeTensor>,
-    /// The products of the positions of each chunk, c·b or b·b.
+    /// Products of the positions of each chunk, c·b or b·b.
     pub scores: CubeTensor,
 }
 
-/// The gradients of all inputs; `states` are those before each chunk.
+/// Returns the gradients of all inputs; `states` are those before each chunk.
 pub fn backward(problem: &Problem, states: CubeTensor, grad: CubeTensor) -> SsdInputs<CubeTensor> {
     let Sizes { heads, .. } = problem.sizes;
     let grad = contiguous(grad);
@@ -55,8 +55,9 @@ pub fn backward(problem: &Problem, states: CubeTensor, grad: CubeTensor) -> SsdI
 }
 
 impl Problem {
-    /// Writes the gradients of x, b and c. Gives those of steps, of which the ones of decays are beside the ones of steps where both are given,
-    /// `[batch, seq, 2, heads]`, and those of decay and skip of each chunk. Of corrections, the gradient is added to that of b.
+    /// Writes the gradients of x, b and c. Returns the gradients of the steps, and each chunk's gradients of decay
+    /// and skip. If steps and decays are given per position, the gradients of decays follow those of steps,
+    /// `[batch, seq, 2, heads]`. For corrections, the gradient is added to that of b.
     pub fn gradients(&self, reading: Reading, of_mixed: &CubeTensor) -> (CubeTensor, CubeTensor) {
         let Sizes {
             batch, seq, heads, ..
@@ -107,7 +108,8 @@ impl Problem {
         (of_raw, of_parameters)
     }
 
-    /// The gradient of b, or with `of_c` of c, into that of what holds them: from values of `width` numbers a position, states, and pairs.
+    /// Writes the gradient of b, or with `of_c` of c, into `of_mixed`, given values of `width` elements per position,
+    /// states and pairs.
     fn directions(&self, tensors: [&CubeTensor; 4], width: u32, [of_c, of_keys]: [bool; 2]) {
         let (inputs, form) = (&self.inputs, self.form());
         let work = self.all_chunks() * self.sizes.groups * form.slices() as usize;

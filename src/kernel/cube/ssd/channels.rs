@@ -1,15 +1,16 @@
-//! The gradients of x, steps, decay and skip: a cube for a chunk of a head.
+//! The gradients of x, steps, decay and skip: one cube per chunk of a head.
 //!
-//! With g what arrives at y, S the state before the chunk, K the gradient of the one after it, M the decays between positions and e and f
-//! those since the chunk's beginning and up to its end, as on the CPU:
+//! Let g be the gradient of y, S the state before the chunk, K the gradient of the state after it, M the decays
+//! between positions, and e and f the decays since the chunk's beginning and up to its end. As on the CPU:
 //!
 //! ```text
 //! P_ts = g_t·x_s                v_s = Σ_t (c_t·b_s)·M_ts·g_t + f_s·Kᵀ b_s
 //! dx = Δ·v + skip·g             dΔ_s = x_s·v_s + a·d(Δa)_s
 //! ```
 //!
-//! d(Δa) at r is what passes over r, a sum of its own for each r, so that where little is left no large sums cancel: Σ_{s<r≤t} of
-//! P_ts·Δ_s·M_ts·(c_t·b_s), and Σ_{t≥r} of e_t·g_t·Sᵀc_t, and Σ_{s<r} of f_s·Δ_s x_s·Kᵀb_s, and e_end·⟨K, S⟩.
+//! d(Δa) at r collects everything that passes over r. It is a separate sum for each r, so that no large sums cancel
+//! if little remains: Σ_{s<r≤t} of P_ts·Δ_s·M_ts·(c_t·b_s), and Σ_{t≥r} of e_t·g_t·Sᵀc_t, and Σ_{s<r} of f_s·Δ_s
+//! x_s·Kᵀb_s, and e_end·⟨K, S⟩.
 
 use cubecl::prelude::*;
 
@@ -24,7 +25,7 @@ use crate::kernel::cube::square::{
     own_row, own_share, shares, value_at, zeros,
 };
 
-/// Adds the products of this unit's sums with a part of a matrix to those of its rows.
+/// Adds the elementwise products of this unit's sums with a part of a matrix to its row sums.
 #[cube]
 fn add_rows(rows: &mut Array<f32>, sums: &Array<f32>, from: &[f32], part: &Part) {
     #[unroll]
@@ -37,7 +38,7 @@ fn add_rows(rows: &mut Array<f32>, sums: &Array<f32>, from: &[f32], part: &Part)
     }
 }
 
-/// Zeros for this unit's rows.
+/// Returns zeros for this unit's rows.
 #[cube]
 fn no_rows() -> Array<f32> {
     let mut rows = Array::<f32>::new(comptime!(OWN as usize));
@@ -48,8 +49,9 @@ fn no_rows() -> Array<f32> {
     rows
 }
 
-/// The gradients of a chunk of a head. `of_pairs` gets P_ts·Δ_s·M_ts, `[batch, chunks, heads, 32, 32]`, and `of_parameters` the sums over
-/// the chunk's positions: `[batch, chunks, heads]` of decay with as many of the skip behind them.
+/// Computes the gradients of a chunk of a head. `of_pairs` receives P_ts·Δ_s·M_ts, `[batch, chunks, heads, 32, 32]`.
+/// `of_parameters` receives the sums over the chunk's positions: `[batch, chunks, heads]` of decay, followed by as
+/// many of the skip.
 #[cube(launch)]
 pub fn of_channels(
     mixed: &[f32],
@@ -99,7 +101,7 @@ pub fn of_channels(
     let reads = comptime!(if of_keys { 0u32 } else { 1u32 });
     let group = own.head / comptime!(form.per());
     let pairs = pairs_at(&own, group, &extent, form.groups);
-    // P, and over the channels so far g_t·Sᵀc_t, f_s·x_s·Kᵀb_s and x_s·v_s of this unit's columns, and ⟨K, S⟩.
+    // P; g_t·Sᵀc_t, f_s·x_s·Kᵀb_s and x_s·v_s summed over this unit's channels so far; and ⟨K, S⟩.
     let mut products = zeros();
     let mut read = no_rows();
     let mut written = no_rows();
@@ -205,11 +207,11 @@ pub fn of_channels(
     let mut room = Shared::<[f32]>::new_slice(UNITS);
     let ends = cube_sum(of_end, &mut room, comptime!(UNITS as u32)) * since(&logarithms, SIDE - 1);
     let unit = UNIT_POS;
-    // Of e_t·g_t·Sᵀc_t and f_s·Δ_s x_s·Kᵀb_s, one a unit.
+    // e_t·g_t·Sᵀc_t and f_s·Δ_s x_s·Kᵀb_s, one position per unit.
     if unit < SIDE {
         room[unit as usize] = shares(&right, unit, 0u32) * since(&logarithms, unit);
         room[(unit + SIDE) as usize] = shares(&right, unit, 8u32) * steps[unit as usize];
-        // What later positions and this one see of what position `unit` has written.
+        // What this and later positions read of what position `unit` has written.
         let mut sum = 0.0f32;
         for back in 0..SIDE {
             let t = SIDE - 1 - back;

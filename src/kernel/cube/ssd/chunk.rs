@@ -1,103 +1,103 @@
-//! A chunk of positions of a head: where its numbers lie, its steps, and how far states decay within it.
+//! A chunk of positions of a head: the layout of its elements, its steps, and how far states decay within it.
 //!
-//! Logarithms of decays are added, never taken from each other: no long sum cancels. Where a sequence begins, the logarithm is [`BEGUN`],
-//! so that nothing from before is left.
+//! Logarithms of decays are added, never subtracted, so no long sum cancels. Where a sequence begins, the logarithm
+//! is [`BEGUN`], so that nothing of earlier positions remains.
 
 use cubecl::prelude::*;
 
 use crate::kernel::cube::chunks::{begins, is_taken, softplus, step_of};
 use crate::kernel::cube::square::{Part, SIDE, UNITS, at};
 
-/// A logarithm of which nothing is left. So many can be added as a chunk has positions.
+/// In effect the logarithm of zero. As many of them as a chunk has positions can be added without overflow.
 const BEGUN: f32 = -1e30;
 
-/// Where steps and decays come from.
+/// The source of steps and decays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Gates {
-    /// Steps are made of what is before their softplus, and a head has one decay.
+    /// Steps are the softplus of the raw inputs, and each head has one decay.
     Softplus,
-    /// Each position has a step and the logarithm of a decay; nothing passes by the states.
+    /// Each position is given a step and the logarithm of a decay; there is no skip past the states.
     Given,
 }
 
-/// What a kernel is compiled for.
+/// Compile-time parameters of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Form {
-    /// Heads.
+    /// Number of heads.
     pub heads: u32,
-    /// Channels of a head.
+    /// Number of channels of a head.
     pub d_head: u32,
-    /// Groups of heads.
+    /// Number of groups of heads.
     pub groups: u32,
-    /// Rows of a head's state.
+    /// Number of rows of a head's state.
     pub n: u32,
-    /// Whether it is read where sequences begin and end.
+    /// Whether step codes are read, which tell where sequences begin and end.
     pub coded: bool,
-    /// Where steps and decays come from.
+    /// Source of steps and decays.
     pub gates: Gates,
 }
 
 impl Form {
-    /// Channels of all heads.
+    /// Returns the number of channels of all heads.
     pub fn channels(self) -> u32 {
         self.heads * self.d_head
     }
 
-    /// Numbers of a position: x, b and c.
+    /// Returns the number of elements of a position: x, b and c.
     pub fn mixed(self) -> u32 {
         self.channels() + 2 * self.groups * self.n
     }
 
-    /// Squares beside each other in the channels of a head.
+    /// Returns the number of squares next to each other in the channels of a head.
     pub fn tiles(self) -> u32 {
         self.d_head.div_ceil(SIDE)
     }
 
-    /// Squares below each other in a head's state.
+    /// Returns the number of squares below each other in a head's state.
     pub fn slices(self) -> u32 {
         self.n.div_ceil(SIDE)
     }
 
-    /// Whether positions have their steps and decays.
+    /// Returns whether steps and decays are given for each position.
     pub fn is_given(self) -> bool {
         self.gates == Gates::Given
     }
 
-    /// Heads of a group.
+    /// Returns the number of heads of a group.
     pub fn per(self) -> u32 {
         self.heads / self.groups
     }
 }
 
-/// Sizes that kernels are not compiled for.
+/// Sizes that are known only at run time.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub struct Extent {
-    /// Positions of a row.
+    /// Number of positions of a row.
     pub seq: u32,
-    /// Chunks of a row.
+    /// Number of chunks of a row.
     pub chunks: u32,
-    /// Cubes, or units, that compute; those beyond return at once.
+    /// Number of working cubes, or units; those beyond return at once.
     pub work: u32,
-    /// The least step.
+    /// Minimum step.
     pub least: f32,
-    /// The largest step.
+    /// Maximum step.
     pub most: f32,
 }
 
-/// What a cube works on.
+/// The part of the work that a cube does.
 #[derive(CubeType, Clone, Copy)]
 pub struct Place {
-    /// Row of the batch.
+    /// Index of the row in the batch.
     pub row: u32,
-    /// Chunk of the row.
+    /// Index of the chunk in the row.
     pub chunk: u32,
     /// The head.
     pub head: u32,
-    /// Square of the head's channels.
+    /// Index of the square of the head's channels.
     pub tile: u32,
 }
 
-/// The place of a cube, of so many heads with so many squares each.
+/// Returns the place of a cube, for `heads` heads of `tiles` squares each.
 #[cube]
 pub fn place_of(
     cube: u32,
@@ -114,7 +114,7 @@ pub fn place_of(
     }
 }
 
-/// The place of a cube of a group, of so many squares: the group's first head.
+/// Returns the place of a cube that works on a group, of `tiles` squares: the group's first head.
 #[cube]
 pub fn place_of_group(
     cube: u32,
@@ -131,19 +131,19 @@ pub fn place_of_group(
     }
 }
 
-/// The number of a chunk among those of all rows.
+/// Returns the index of a chunk among those of all rows.
 #[cube]
 pub fn number_of(place: &Place, extent: &Extent) -> u32 {
     place.row * extent.chunks + place.chunk
 }
 
-/// The first position of a chunk among those of all rows.
+/// Returns the index of a chunk's first position among those of all rows.
 #[cube]
 pub fn line_of(place: &Place, extent: &Extent) -> u32 {
     place.row * extent.seq + place.chunk * SIDE
 }
 
-/// How many positions of a chunk are up to the row's end; they are the first ones.
+/// Returns how many positions of a chunk, always the first ones, are before the row's end.
 #[cube]
 pub fn taken_of(codes: &[i32], place: &Place, extent: &Extent, #[comptime] form: Form) -> u32 {
     let mut taken = 0u32;
@@ -155,7 +155,7 @@ pub fn taken_of(codes: &[i32], place: &Place, extent: &Extent, #[comptime] form:
     taken
 }
 
-/// A square of the channels of a head at a chunk's positions, of which each has `width` numbers.
+/// Returns a square of a head's channels at a chunk's positions, in a tensor of `width` elements per position.
 #[cube]
 pub fn channels_at(
     place: &Place,
@@ -173,7 +173,7 @@ pub fn channels_at(
     }
 }
 
-/// A square of b, or with `part` 1 of c, of a group at a chunk's positions.
+/// Returns a square of b, or with `part` 1 of c, of a group at a chunk's positions.
 #[cube]
 pub fn directions_at(
     place: &Place,
@@ -194,13 +194,13 @@ pub fn directions_at(
     }
 }
 
-/// A square of a head's state before a chunk in `[batch, chunks, n, channels]`.
+/// Returns a square of a head's state before a chunk in `[batch, chunks, n, channels]`.
 #[cube]
 pub fn states_at(place: &Place, slice: u32, extent: &Extent, #[comptime] form: Form) -> Part {
     state_at(number_of(place, extent), place, slice, form)
 }
 
-/// A square of a head's state in the matrix of so many before it, each `[n, channels]`.
+/// Returns a square of a head's state in matrix `number` of a sequence of matrices `[n, channels]`.
 #[cube]
 pub fn state_at(number: u32, place: &Place, slice: u32, #[comptime] form: Form) -> Part {
     let line = number * form.n + slice * SIDE;
@@ -213,7 +213,7 @@ pub fn state_at(number: u32, place: &Place, slice: u32, #[comptime] form: Form) 
     }
 }
 
-/// A square of its own among those of all chunks, of so many a chunk.
+/// Returns square `own` of a chunk in a tensor with `each` squares per chunk.
 #[cube]
 pub fn pairs_at(place: &Place, own: u32, extent: &Extent, #[comptime] each: u32) -> Part {
     let number = number_of(place, extent) * each + own;
@@ -225,21 +225,22 @@ pub fn pairs_at(place: &Place, own: u32, extent: &Extent, #[comptime] each: u32)
     }
 }
 
-/// A step between its limits. No number stays none.
+/// Clamps a step to its limits. NaN stays NaN.
 #[cube]
 fn limited(free: f32, extent: &Extent) -> f32 {
     let above = select(free < extent.least, extent.least, free);
     select(above > extent.most, extent.most, above)
 }
 
-/// Whether a step is neither below nor above its limits.
+/// Returns whether a step is within its limits, so that a gradient passes.
 #[cube]
 pub fn is_free(raw: f32, extent: &Extent) -> bool {
     let free = softplus(raw);
     free >= extent.least && free <= extent.most
 }
 
-/// Brings the steps of a chunk's positions and the logarithms of their decays into shared memory: zeros behind the row's end.
+/// Loads the steps of a chunk's positions and the logarithms of their decays into shared memory: zeros past the row's
+/// end.
 #[cube]
 pub fn bring_steps(
     steps: &mut Shared<[f32]>,
@@ -274,7 +275,7 @@ pub fn bring_steps(
     }
 }
 
-/// What is left of the state before the chunk at position `t` of it.
+/// Returns the fraction of the state before the chunk that remains at its position `t`.
 #[cube]
 pub fn since(logarithms: &Shared<[f32]>, t: u32) -> f32 {
     let mut sum = 0.0f32;
@@ -284,7 +285,7 @@ pub fn since(logarithms: &Shared<[f32]>, t: u32) -> f32 {
     sum.exp()
 }
 
-/// What is left at the chunk's end of what position `s` of it writes.
+/// Returns the fraction of what position `s` writes that remains at the chunk's end.
 #[cube]
 pub fn left_of(logarithms: &Shared<[f32]>, s: u32) -> f32 {
     let mut sum = 0.0f32;
@@ -294,8 +295,8 @@ pub fn left_of(logarithms: &Shared<[f32]>, s: u32) -> f32 {
     sum.exp()
 }
 
-/// Brings into shared memory what position t, the row, sees of what position s has written; zeros for later ones, and if `strictly` for s
-/// itself.
+/// Stores in shared memory the fraction of what position s (the column) wrote that remains at position t (the row).
+/// It is zero for later s, and if `strictly` also for s = t.
 #[cube]
 pub fn bring_decays(
     to: &mut Shared<[f32]>,

@@ -1,4 +1,5 @@
-//! The gradients of b and c, as sums over the heads of a group in their order: a cube for a chunk and a square of directions.
+//! The gradients of b and c, as sums over the heads of a group in their order: one cube per chunk and square of
+//! directions.
 //!
 //! ```text
 //! W_ts = Σ_heads P_ts·Δ_s·M_ts      dc_t = Σ_s W_ts b_s + Σ_heads e_t·S g_t
@@ -17,8 +18,9 @@ use crate::kernel::cube::square::{
     zeros,
 };
 
-/// The gradient of b, or with `of_c` of c. `values` are x or what arrives, of `width` numbers a position, and `states` the gradient of states
-/// after chunks or the states before them; `of_pairs` are those of each head.
+/// Computes the gradient of b, or with `of_c` of c. `values` are x or the output gradient, with `width` elements per
+/// position. `states` are the gradients of the states after chunks, or the states before them; `of_pairs` are those
+/// of each head.
 #[cube(launch)]
 pub fn of_directions(
     mixed: &[f32],

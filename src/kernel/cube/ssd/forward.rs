@@ -1,4 +1,4 @@
-//! The way forward.
+//! The forward pass.
 
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
@@ -18,7 +18,7 @@ use crate::kernel::cube::square::{
 use crate::kernel::extension::Maybe;
 use crate::kernel::ssd::Sizes;
 
-/// c·b of the positions of each chunk, or b·b if `of_keys`, `[batch, chunks, groups, 32, 32]`.
+/// Computes c·b of the positions of each chunk, or b·b if `of_keys`, `[batch, chunks, groups, 32, 32]`.
 #[cube(launch)]
 fn scores(
     mixed: &[f32],
@@ -59,7 +59,7 @@ fn scores(
     }
 }
 
-/// The results of a chunk in a square of channels.
+/// Computes the outputs of a chunk in a square of channels.
 #[cube(launch)]
 fn outputs(
     mixed: &[f32],
@@ -146,7 +146,7 @@ fn outputs(
 }
 
 impl Problem {
-    /// c·b of the positions of each chunk, or b·b if `of_keys`, which the heads of a group have in common.
+    /// Returns c·b of the positions of each chunk, or b·b if `of_keys`, shared by the heads of a group.
     pub fn scores(&self, of_keys: bool) -> CubeTensor {
         let (groups, side) = (self.sizes.groups, SIDE as usize);
         let work = self.all_chunks() * groups;
@@ -166,7 +166,7 @@ impl Problem {
         out
     }
 
-    /// Writes the results of all positions, with the states before each chunk.
+    /// Writes the outputs of all positions, given the states before each chunk.
     pub fn outputs(&self, states: &CubeTensor, out: &CubeTensor) {
         let (inputs, form) = (&self.inputs, self.form());
         let work = self.all_chunks() * self.sizes.heads * form.tiles() as usize;
@@ -189,7 +189,7 @@ impl Problem {
     }
 }
 
-/// The result, with the last states behind it where they are asked for, and the states before each chunk.
+/// Returns the output, followed by the last states if they are requested, and the states before each chunk.
 pub fn forward(
     problem: &Problem,
     state: Maybe<CubeBackend>,

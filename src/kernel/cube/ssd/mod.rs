@@ -1,6 +1,7 @@
-//! The state space by heads of [`crate::kernel::ssd`]: chunks of [`SIDE`] positions at once, within which all is products of matrices, and
-//! the states from chunk to chunk (Dao and Gu 2024, arXiv:2405.21060, section 6). The work is cut by rows, chunks, heads and squares of
-//! their channels. The backward pass has the states before each chunk, and carries their gradient from later chunks to earlier ones.
+//! The state space by heads of [`crate::kernel::ssd`]: all chunks of [`SIDE`] positions at once, within which
+//! everything is a matrix product, and the states from chunk to chunk (Dao and Gu 2024, arXiv:2405.21060, section 6).
+//! The work is divided by rows, chunks, heads and squares of their channels. The backward pass keeps the states
+//! before each chunk, and carries their gradient from later chunks to earlier ones.
 
 mod backward;
 mod channels;
@@ -26,7 +27,8 @@ use cubecl::prelude::*;
 pub use backward::Reading;
 pub use chunk::{Form, Gates};
 
-/// Whether the kernels take a state space of these sizes: they count all its numbers in 32 bits, states and pairs of positions too.
+/// Returns whether the kernels support a state space of these sizes: all of its elements, including states and pairs
+/// of positions, must fit 32-bit indices.
 pub fn takes(sizes: &Sizes) -> bool {
     let Sizes {
         batch,
@@ -47,20 +49,20 @@ pub fn takes(sizes: &Sizes) -> bool {
     most.saturating_mul(chunks) <= u32::MAX as usize
 }
 
-/// Everything that both passes read.
+/// The inputs of both passes.
 pub struct Problem {
     /// The sizes.
     pub sizes: Sizes,
     /// The inputs.
     pub inputs: SsdInputs<CubeTensor>,
-    /// The steps of all positions.
+    /// The step codes of all positions.
     pub codes: Codes,
     limits: [f32; 2],
     gates: Gates,
 }
 
 impl Problem {
-    /// Of inputs in the order of their elements, with steps that nothing limits.
+    /// Wraps contiguous inputs, with steps without limits.
     pub fn new(
         sizes: Sizes,
         inputs: SsdInputs<CubeTensor>,
@@ -92,7 +94,7 @@ impl Problem {
         Self { limits, ..own }
     }
 
-    /// What kernels are compiled for.
+    /// Returns the compile-time parameters of the kernels.
     pub fn form(&self) -> Form {
         let Sizes {
             heads,
@@ -112,24 +114,24 @@ impl Problem {
         }
     }
 
-    /// Chunks of a row.
+    /// Returns the number of chunks of a row.
     fn chunks(&self) -> usize {
         self.sizes.seq.div_ceil(SIDE as usize)
     }
 
-    /// Chunks of all rows.
+    /// Returns the number of chunks of all rows.
     pub fn all_chunks(&self) -> usize {
         self.sizes.batch * self.chunks()
     }
 
-    /// The sizes as an argument of a kernel in which so many cubes, or units, compute.
+    /// Converts the sizes to a kernel argument for a launch of `work` working cubes or units.
     fn extent(&self, work: usize) -> ExtentLaunch {
         let [seq, chunks, work] = [self.sizes.seq, self.chunks(), work].map(|x| x as u32);
         let [least, most] = self.limits;
         ExtentLaunch::new(seq, chunks, work, least, most)
     }
 
-    /// Cubes for so many squares, and the sizes as an argument.
+    /// Returns the cube count and size for `work` squares, and the sizes as a kernel argument.
     pub fn squares(&self, work: usize) -> (CubeCount, CubeDim, ExtentLaunch) {
         let (count, dim, _) = cubes(&self.inputs.mixed, work, UNITS);
         (count, dim, self.extent(work))

@@ -1,4 +1,4 @@
-//! States from chunk to chunk: what each chunk leaves on its own, and what reaches it.
+//! States from chunk to chunk: each chunk's own contribution, and the state that reaches it.
 
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
@@ -15,9 +15,10 @@ use crate::kernel::cube::square::{
 };
 use crate::kernel::ssd::Sizes;
 
-/// What each chunk leaves on its own, `[batch, chunks, n, channels]`, of a square of channels: the states that it ends with when it begins
-/// with zeros, of b and x; with `back` the gradient of the states before it, of c and what arrives. `passed` gets how far states decay in it,
-/// `[batch, chunks, heads]`. `values` have `width` numbers a position.
+/// Computes a chunk's own contribution to a square of channels, `[batch, chunks, n, channels]`. Forward this is the
+/// state that it ends with when it begins with zeros, from b and x; with `back`, the gradient of the state before it,
+/// from c and the output gradient. `passed` receives how far states decay in it, `[batch, chunks, heads]`. `values`
+/// has `width` elements per position.
 #[cube(launch)]
 fn ends(
     mixed: &[f32],
@@ -87,8 +88,8 @@ fn ends(
     }
 }
 
-/// Puts in the place of steps what is left at the chunk's end of what they write; with `back` what is left at a position of the state
-/// before the chunk.
+/// Replaces each step by `step·decay`, with the decay up to the chunk's end; with `back`, by the decay since the
+/// chunk's beginning.
 #[cube]
 pub fn factors(steps: &mut Shared<[f32]>, logarithms: &Shared<[f32]>, #[comptime] back: bool) {
     if UNIT_POS < SIDE {
@@ -101,7 +102,7 @@ pub fn factors(steps: &mut Shared<[f32]>, logarithms: &Shared<[f32]>, #[comptime
     }
 }
 
-/// A number of a channel's state, from chunk to chunk.
+/// Carries one element of a channel's state from chunk to chunk.
 #[cube(launch)]
 fn carried(
     states: &mut [f32],
@@ -143,8 +144,8 @@ fn carried(
 }
 
 impl Problem {
-    /// What each chunk leaves on its own, and how far states decay in it: the states that it writes, or the gradient that arrives through
-    /// `grad` at the one before it.
+    /// Returns each chunk's own contribution, and how far states decay in it. The contribution is the state that the
+    /// chunk writes, or with `grad` the gradient of the state before it.
     pub fn ends(&self, grad: Option<&CubeTensor>) -> [CubeTensor; 2] {
         let Sizes { heads, n, .. } = self.sizes;
         let (inputs, form) = (&self.inputs, self.form());
@@ -175,8 +176,9 @@ impl Problem {
         [states, passed]
     }
 
-    /// Carries states, or with `back` their gradients, along the chunks: `states` has what each chunk ends with on its own, and gets what
-    /// reaches it. What is behind the last one goes into `out`, behind the results, if that is asked for.
+    /// Carries states, or with a backward `how` their gradients, along the chunks. On entry, `states` holds each
+    /// chunk's own contribution; on return, the state that reaches it. The state after the last chunk goes into
+    /// `out`, after the outputs, if requested.
     pub fn carry(
         &self,
         states: &CubeTensor,

@@ -5,7 +5,7 @@ use cubecl::prelude::*;
 use super::{Formula, Launched, Numbers, Weights};
 use crate::kernel::AdamwArgs;
 
-/// Along the mean of gradients, over the root of the mean of their squares.
+/// AdamW's formula: a step along the mean of gradients, divided by the root of the mean of their squares.
 pub struct Adamw;
 
 impl Launched<2> for AdamwArgs {

@@ -1,4 +1,4 @@
-//! AdEMAMix: `s ← β₃s + (1 − β₃)g` beside Adam's means, and a step along both means of gradients.
+//! AdEMAMix: a slow mean `s ← β₃s + (1 − β₃)g` in addition to Adam's means, and a step along both means of gradients.
 
 use cubecl::prelude::*;
 
@@ -6,7 +6,7 @@ use super::rooted::along;
 use super::{Formula, Launched, Numbers, Weights};
 use crate::kernel::SlowedArgs;
 
-/// `θ ← keep·θ − lr·(first·m + other·s)/(root·√v + eps)`.
+/// AdEMAMix's formula: `θ ← keep·θ − lr·(first·m + other·s)/(root·√v + eps)`.
 pub struct Ademamix;
 
 impl Launched<3> for SlowedArgs {

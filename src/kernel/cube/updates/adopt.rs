@@ -5,7 +5,7 @@ use cubecl::prelude::*;
 use super::{Formula, Launched, Numbers, Weights};
 use crate::kernel::NormedArgs;
 
-/// Along the mean of gradients that were divided by the root of the mean of the squares before them.
+/// ADOPT's formula: a step along the mean of gradients, each divided by the root of the mean of the earlier squares.
 pub struct Adopt;
 
 impl Launched<2> for NormedArgs {
@@ -13,7 +13,7 @@ impl Launched<2> for NormedArgs {
 
     fn numbers(&self) -> Numbers {
         let [beta_1, beta_2] = self.betas;
-        // The first step has another β₂.
+        // β₂ differs at the first step.
         Numbers {
             now: vec![self.keep, self.lr, self.limit, beta_2, 1.0 - beta_2],
             always: vec![beta_1, 1.0 - beta_1, self.eps],
@@ -28,7 +28,7 @@ impl Formula for Adopt {
         let second = weights.moments.index_mut(1usize);
         let v = second.values[at];
         second.values[at] = v * now[3] + g * g * now[4];
-        // What is no number stays none.
+        // NaN stays NaN.
         let mut root = v.sqrt();
         if root < weights.always[2] {
             root = weights.always[2];

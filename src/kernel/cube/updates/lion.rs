@@ -5,7 +5,7 @@ use cubecl::prelude::*;
 use super::{Formula, Launched, Numbers, Weights};
 use crate::kernel::SignedArgs;
 
-/// By the sign of a mean of gradients with the new one in it.
+/// Lion's formula: a step by the sign of a mean of gradients that includes the new one.
 pub struct Lion;
 
 impl Launched<1> for SignedArgs {

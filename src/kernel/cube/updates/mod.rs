@@ -1,8 +1,8 @@
-//! Steps of optimizers that move each element by itself: one kernel around the formulas of all, a file each. It works in place
-//! where nothing else holds a tensor, and reads what was decided about the step where it is used, `[taken, factor]`.
+//! Elementwise optimizer steps: one kernel around the formulas of all optimizers, one file per formula. It works in
+//! place if nothing else refers to a tensor, and reads the decision about the step, `[taken, factor]`, on the device.
 //!
-//! A formula's file says its numbers beside it: those of this step, which a replay reads from a table, and those that are the same at
-//! every step.
+//! Each formula's file also lists its coefficients: those of this step, which a replay reads from a table, and those
+//! that are the same at every step.
 
 mod adamw;
 mod ademamix;
@@ -22,55 +22,56 @@ use super::noted::{self, Later};
 use super::together::{Joint, Waiting, largest};
 use crate::kernel::elementwise::{ElementwiseStep, Timed};
 
-/// What an optimizer keeps of a parameter, such as a mean of its gradients.
+/// A value that an optimizer keeps for each element, such as a mean of gradients.
 #[derive(CubeType, CubeLaunch)]
 pub struct Moment {
-    /// A value for each element.
+    /// One value per element.
     pub values: Box<[f32]>,
 }
 
-/// A parameter with its gradient and its moments.
+/// A parameter with its gradient, its moments and its coefficients.
 #[derive(CubeType, CubeLaunch)]
 pub struct Weights {
-    /// θ.
+    /// The parameter θ.
     pub param: Box<[f32]>,
-    /// The gradient, which the decision has not scaled.
+    /// The gradient, not yet scaled by the decision.
     pub grad: Box<[f32]>,
-    /// What the optimizer keeps.
+    /// The optimizer's moments.
     pub moments: Sequence<Moment>,
-    /// The numbers that are the same at every step.
+    /// Coefficients that are the same at every step.
     pub always: Sequence<f32>,
-    /// Those of this step.
+    /// Coefficients of this step.
     now: Sequence<f32>,
-    /// Where they are in the table of a step that is replayed.
+    /// Offset of this step's coefficients in the table of a replayed step.
     now_at: u32,
 }
 
 /// The step of one kind of optimizer.
 #[cube]
 pub trait Formula: 'static + Send + Sync {
-    /// Moves one element, whose gradient the factor scales, by the numbers of this step and those of every step.
+    /// Updates one element, with its gradient multiplied by `factor`, using the coefficients `now` of this step and
+    /// those of every step.
     fn step(weights: &mut Weights, at: usize, factor: f32, now: &Sequence<f32>);
 }
 
-/// The numbers of a formula, in the order in which it reads them.
+/// The coefficients of a formula, in the order in which it reads them.
 pub struct Numbers {
-    /// Those of this step: as many for every step of the formula.
+    /// Coefficients of this step; every step of the formula has the same number of them.
     pub now: Vec<f64>,
-    /// Those of every step.
+    /// Coefficients that are the same at every step.
     pub always: Vec<f64>,
 }
 
-/// A step that a kernel takes, with N values beside each element.
+/// A step that the kernel can take, with `N` values beside each element.
 pub trait Launched<const N: usize> {
-    /// Its formula.
+    /// The formula of the step.
     type Formula: Formula;
 
-    /// The numbers of the formula.
+    /// Returns the coefficients of the formula.
     fn numbers(&self) -> Numbers;
 }
 
-/// The steps of so many parameters; a unit works on the same place of each.
+/// Takes the steps of `count` parameters; a unit updates the same element of each.
 #[cube(launch)]
 fn stepped<F: Formula>(
     all: &mut Sequence<Weights>,
@@ -109,13 +110,13 @@ fn stepped<F: Formula>(
     }
 }
 
-/// [`owned`] of a tensor that stays from step to step.
+/// Like [`owned`], for a tensor that persists from step to step.
 pub fn updated(x: CubeTensor) -> CubeTensor {
     noted::stays(&x);
     owned(x)
 }
 
-/// A step that has not been launched.
+/// A step that has not been launched yet.
 pub struct Update {
     formula: TypeId,
     launch: fn(Vec<Self>),
@@ -123,15 +124,15 @@ pub struct Update {
     grad: CubeTensor,
     moments: Vec<CubeTensor>,
     numbers: Numbers,
-    /// What was decided about the step, `[2]`: the same for all updates of a launch.
+    /// Decision about the step, `[2]`: the same for all updates of a launch.
     decision: Option<CubeTensor>,
-    /// Where a step that is replayed finds its numbers.
+    /// Table and offset of the coefficients of a replayed step.
     table: Option<(CubeTensor, u32)>,
 }
 
 impl Update {
-    /// With a decision, `[2]`, the gradient is scaled first, and a step that is not taken leaves everything as it was. The param and
-    /// the values beside it are behind the update: the launch writes them.
+    /// Creates an update, and returns the parameter and values that its launch will write. With a decision, `[2]`,
+    /// the gradient is scaled first, and a step that is not taken leaves everything unchanged.
     pub fn new<A: ElementwiseStep<N>, const N: usize>(
         param: CubeTensor,
         grad: CubeTensor,
@@ -168,7 +169,7 @@ impl Update {
     }
 }
 
-/// The numbers of a step as a replay's table has them, at any rate and number.
+/// Returns the coefficients of a step in the form of a replay's table, for any learning rate and step number.
 fn later<A: ElementwiseStep<N>, const N: usize>(step: &Timed<A>) -> Later {
     let args = step.args.clone();
     Later {
@@ -182,14 +183,14 @@ fn later<A: ElementwiseStep<N>, const N: usize>(step: &Timed<A>) -> Later {
     }
 }
 
-/// Updates by one formula, in one launch.
+/// Launches updates of the same formula at once.
 fn launched<F: Formula>(updates: Vec<Update>) {
     let Some(first) = updates.first() else { return };
     let client = first.param.client.clone();
     let (cubes, dim) = units(&first.param, largest(&updates));
     let (decided, replayed) = (first.decision.is_some(), first.table.is_some());
     let numbers = first.numbers.now.len() as u32;
-    // What is not there is not read.
+    // The kernel does not read absent tensors.
     let nothing = || empty(&first.param, [1]);
     let decision = first.decision.clone().unwrap_or_else(nothing);
     let table = first.table.clone();

@@ -1,12 +1,12 @@
-//! NAdam and RAdam: `m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g²`, then along m and g over the root of v, by numbers that each of the two
-//! makes for its step.
+//! NAdam and RAdam: `m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g²`, then a step along m and g divided by the root of v,
+//! with coefficients that each of the two computes for its step.
 
 use cubecl::prelude::*;
 
 use super::{Formula, Launched, Numbers, Weights};
 use crate::kernel::AdaptiveArgs;
 
-/// `θ ← keep·θ − lr·(first·m + other·g)/(root·√v + eps)`.
+/// The formula of NAdam and RAdam: `θ ← keep·θ − lr·(first·m + other·g)/(root·√v + eps)`.
 pub struct Rooted;
 
 impl Launched<2> for AdaptiveArgs {
@@ -22,7 +22,8 @@ impl Launched<2> for AdaptiveArgs {
 }
 
 impl AdaptiveArgs {
-    /// keep, first, other, root, eps and lr, which [`along`] reads.
+    /// Returns the coefficients of this step in the order in which [`along`] reads them: keep, first, other, root,
+    /// eps and lr.
     pub(super) fn of_step(&self) -> Vec<f64> {
         vec![
             self.keep, self.first, self.other, self.root, self.eps, self.lr,
@@ -30,7 +31,7 @@ impl AdaptiveArgs {
     }
 }
 
-/// Where a parameter gets along a mean and something more, over the root of another mean.
+/// Returns the parameter after one step: `keep·θ − lr·(first·m + other·x)/(root·√v + eps)`.
 #[cube]
 pub fn along(param: f32, m: f32, other: f32, v: f32, now: &Sequence<f32>) -> f32 {
     let along = m * now[1] + other * now[2];

@@ -5,10 +5,10 @@ use cubecl::prelude::*;
 use super::{Formula, Launched, Numbers, Weights};
 use crate::kernel::{DescentArgs, MomentumArgs};
 
-/// Along the gradient.
+/// The formula of gradient descent.
 pub struct Descent;
 
-/// Along a momentum of gradients, or further along it and the gradient.
+/// The formula of gradient descent with momentum, plain or Nesterov's.
 pub struct Momentum;
 
 impl Launched<0> for DescentArgs {

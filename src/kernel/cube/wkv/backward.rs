@@ -1,5 +1,5 @@
-//! The way back. With A and B the sums before a position and D the denominator at it, g = dy·σ(r)/D; the sums' gradients are
-//! ∂A = Σ e^{..} g and ∂B = −Σ e^{..} g·wkv over the later positions.
+//! The backward pass. With A and B the sums before a position and D the denominator at it, g = dy·σ(r)/D. The
+//! gradients of the sums are ∂A = Σ e^{..} g and ∂B = −Σ e^{..} g·wkv over the later positions.
 
 use burn::backend::ops::FloatTensorOps;
 use burn_cubecl::CubeBackend;
@@ -15,7 +15,7 @@ use crate::kernel::cube::columns;
 use crate::kernel::cube::launch::{contiguous, empty, empty_like, units};
 use crate::kernel::wkv::extension::Averaged;
 
-/// The sums before each position of a chunk, three numbers each.
+/// Returns the sums before each position of a chunk, three numbers each.
 #[cube]
 fn before_each(
     k: &[f32],
@@ -49,18 +49,18 @@ fn before_each(
     all
 }
 
-/// What a position makes of the sums before it.
+/// A position's output computation, recomputed from the sums before it.
 #[derive(CubeType, Clone, Copy)]
 struct Reading {
-    /// The larger exponent: of the sums, or the position's own.
+    /// The larger exponent: that of the sums, or the position's own.
     largest: f32,
-    /// The position's weight by it.
+    /// The position's own weight relative to `largest`.
     own: f32,
     /// σ(r).
     opened: f32,
-    /// The average.
+    /// The weighted average.
     mean: f32,
-    /// g.
+    /// g, the output gradient times σ(r)/D.
     over: f32,
 }
 
@@ -80,7 +80,7 @@ fn reading(before: &Sums, r: f32, p: f32, v: f32, grad: f32) -> Reading {
     }
 }
 
-/// The gradients of the sums before a position from those of the sums behind it.
+/// Returns the gradients of the sums before a position, given those of the sums after it.
 #[cube]
 fn earlier(later: &Sums, read: &Reading, decay: f32, step: u32) -> Sums {
     let carried = Sums {
@@ -96,8 +96,8 @@ fn earlier(later: &Sums, read: &Reading, decay: f32, step: u32) -> Sums {
     begun(&joined(&carried, &own), step)
 }
 
-/// The gradients of the sums before each chunk that come from the chunk alone, and the exponent by which those behind it decay: [`BEGUN`]
-/// where they do not pass.
+/// Computes each chunk's own contribution to the gradients of the sums before it, and the exponent by which the
+/// gradients after it decay: [`BEGUN`] if they do not pass.
 #[cube(launch)]
 fn ends(
     r: &[f32],
@@ -149,8 +149,8 @@ fn ends(
     passed[unit as usize] = time;
 }
 
-/// The gradients of a chunk's positions. `of_parameters` gets their sums over the chunk: `[batch, chunks, channels]` of decay with as many
-/// of the bonus behind them.
+/// Computes the gradients of a chunk's positions. `of_parameters` receives their sums over the chunk:
+/// `[batch, chunks, channels]` of decay, followed by as many of the bonus.
 #[cube(launch)]
 fn gradients(
     r: &[f32],
@@ -220,7 +220,7 @@ fn gradients(
     of_parameters[(to + extent.channels) as usize] = of_first;
 }
 
-/// The gradients of all inputs; `sums` are those before each chunk.
+/// Returns the gradients of all inputs; `sums` are those before each chunk.
 pub fn backward(problem: &Problem, sums: CubeTensor, grad: CubeTensor) -> Averaged<CubeTensor> {
     let Problem {
         sizes,
@@ -269,7 +269,7 @@ pub fn backward(problem: &Problem, sums: CubeTensor, grad: CubeTensor) -> Averag
     }
 }
 
-/// The gradients of the sums behind each chunk.
+/// Returns the gradients of the sums after each chunk.
 fn later(problem: &Problem, sums: &CubeTensor, grad: &CubeTensor) -> CubeTensor {
     let Problem {
         sizes,

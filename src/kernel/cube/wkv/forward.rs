@@ -1,4 +1,4 @@
-//! The way forward.
+//! The forward pass.
 
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
@@ -11,7 +11,8 @@ use crate::kernel::cube::chunks::{
 use crate::kernel::cube::launch::{contiguous, empty, units};
 use crate::kernel::extension::Maybe;
 
-/// The sums of each chunk alone, and the exponent by which those before it decay up to its end: [`BEGUN`] where they do not reach it.
+/// Computes the sums of each chunk on its own, and the exponent by which earlier sums decay up to its end: [`BEGUN`]
+/// if they do not reach it.
 #[cube(launch)]
 fn ends(
     k: &[f32],
@@ -50,7 +51,7 @@ fn ends(
     passed[unit as usize] = time;
 }
 
-/// Sums as a step finds them: of nothing where a sequence begins.
+/// Returns the sums as a step starts from them: empty if a sequence begins.
 #[cube]
 pub fn begun(sums: &Sums, step: u32) -> Sums {
     let anew = begins(step);
@@ -61,7 +62,7 @@ pub fn begun(sums: &Sums, step: u32) -> Sums {
     }
 }
 
-/// The sums of a channel, from chunk to chunk.
+/// Carries the sums of a channel from chunk to chunk.
 #[cube(launch)]
 pub fn carried(
     sums: &mut [f32],
@@ -119,7 +120,7 @@ pub fn carried(
     }
 }
 
-/// The results of all positions of a chunk.
+/// Computes the outputs of all positions of a chunk.
 #[cube(launch)]
 fn outputs(
     r: &[f32],
@@ -165,7 +166,7 @@ fn outputs(
     }
 }
 
-/// The result, with the last states behind it where they are asked for, and the states before each chunk.
+/// Returns the output, followed by the last states if they are requested, and the states before each chunk.
 pub fn forward(
     problem: &Problem,
     state: Maybe<CubeBackend>,

@@ -1,5 +1,5 @@
-//! RWKV's average of [`crate::kernel::wkv`]: chunks of positions at once, and the sums from chunk to chunk. Sums are carried by their
-//! exponent, and so are their gradients, from later chunks to earlier ones.
+//! RWKV's weighted average of [`crate::kernel::wkv`]: all chunks of positions at once, and the sums from chunk to
+//! chunk. Sums are carried together with their exponent. So are their gradients, from later chunks to earlier ones.
 
 mod backward;
 mod forward;
@@ -15,15 +15,16 @@ use crate::kernel::extension::Maybe;
 use crate::kernel::wkv::extension::{Averaged, WkvBackwardOps, WkvOps, WkvSaved, WkvSettings};
 use crate::kernel::wkv::{NOTHING, PARTS};
 
-/// Stands for a time in which nothing from before reaches the end of a chunk. Times are negative.
+/// Marks a time in which nothing of earlier positions reaches the end of a chunk. Real times are negative.
 const BEGUN: f32 = 1.0;
 
-/// Whether the kernels take an average over so many rows, positions and channels: they count all sums in 32 bits.
+/// Returns whether the kernels support an average over this many rows, positions and channels: all sums must fit
+/// 32-bit indices.
 pub fn takes(dims: [usize; 3]) -> bool {
     are_counted(dims, PARTS)
 }
 
-/// Two sums by their exponent: a·eᵖ and b·eᵖ.
+/// Two sums with a common exponent: a·eᵖ and b·eᵖ.
 #[derive(CubeType, Clone, Copy)]
 struct Sums {
     a: f32,
@@ -31,7 +32,7 @@ struct Sums {
     p: f32,
 }
 
-/// Sums of nothing.
+/// Returns empty sums.
 #[cube]
 fn nothing() -> Sums {
     Sums {
@@ -41,7 +42,7 @@ fn nothing() -> Sums {
     }
 }
 
-/// Sums, and others that are added to them.
+/// Adds two pairs of sums.
 #[cube]
 fn joined(x: &Sums, y: &Sums) -> Sums {
     let p = max(x.p, y.p);
@@ -53,7 +54,7 @@ fn joined(x: &Sums, y: &Sums) -> Sums {
     }
 }
 
-/// The sums before a position, a time later, with the position's own.
+/// Returns the sums before a position, decayed by one step, plus the position's own contribution.
 #[cube]
 fn advanced(x: &Sums, decay: f32, k: f32, v: f32) -> Sums {
     let later = Sums {
@@ -71,14 +72,14 @@ fn advanced(x: &Sums, decay: f32, k: f32, v: f32) -> Sums {
     )
 }
 
-/// The number of a part of a chunk's sums in `[batch, chunks, 3, channels]`.
+/// Returns the index of a part of a chunk's sums in `[batch, chunks, 3, channels]`.
 #[cube]
 fn kept_at(place: &Place, part: u32, extent: &Extent) -> usize {
     let line = (place.row * extent.chunks + place.chunk) * 3 + part;
     (line * extent.channels + place.channel) as usize
 }
 
-/// A chunk's sums.
+/// Loads a chunk's sums.
 #[cube]
 fn load(from: &[f32], place: &Place, extent: &Extent) -> Sums {
     Sums {
@@ -88,7 +89,7 @@ fn load(from: &[f32], place: &Place, extent: &Extent) -> Sums {
     }
 }
 
-/// Keeps a chunk's sums.
+/// Stores a chunk's sums.
 #[cube]
 fn store(sums: &Sums, to: &mut [f32], place: &Place, extent: &Extent) {
     to[kept_at(place, 0u32, extent)] = sums.a;
@@ -96,7 +97,7 @@ fn store(sums: &Sums, to: &mut [f32], place: &Place, extent: &Extent) {
     to[kept_at(place, 2u32, extent)] = sums.p;
 }
 
-/// Everything that both passes read.
+/// The inputs of both passes.
 struct Problem {
     sizes: Sizes,
     inputs: Averaged<CubeTensor>,
@@ -125,8 +126,9 @@ impl Problem {
         }
     }
 
-    /// Carries sums, or with `back` their gradients, along the chunks: `sums` has those of each chunk alone, and gets those that reach it.
-    /// What is behind the last one goes into `out`, behind the results, if that is asked for.
+    /// Carries sums, or with a backward `how` their gradients, along the chunks. On entry, `sums` holds those of each
+    /// chunk on its own; on return, those that reach it. The sums after the last chunk go into `out`, after the
+    /// outputs, if requested.
     fn carry(
         &self,
         sums: &CubeTensor,

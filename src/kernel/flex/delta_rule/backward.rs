@@ -1,7 +1,8 @@
-//! The way back, chunk by chunk from the last.
+//! The backward pass, chunk by chunk from the last.
 //!
-//! With g what arrives at o, S the state before a chunk as a matrix from keys to values, D the gradient of the one after it, M the
-//! decays between positions, e and f those since the chunk's beginning and up to its end, u the corrections and w = u/β:
+//! Let g be the gradient of the output o, S the state before a chunk as a matrix from keys to values, D the gradient
+//! of the state after it, M the decays between positions, e and f the decays since the chunk's beginning and up to
+//! its end, u the corrections, and w = u/β:
 //!
 //! ```text
 //! z_s = Σ_{t≥s} (q_t·k_s)·M_ts·g_t + f_s·Dᵀ k_s − Σ_{t>s} (k_t·k_s)·M_ts·y_t,   y = β·z
@@ -10,8 +11,9 @@
 //! dv = y,  dβ = z·w                                dS = e_end·D + Σ_t e_t·(q_t g_tᵀ − k_t y_tᵀ)
 //! ```
 //!
-//! d(ln α) at r are sums from r to the chunk's end, Σ_{t≥r} (g_t·o_t − y_t·v_t), and the product of D with the state after the chunk:
-//! what a position sees of earlier ones less what it gives to later ones, in which the terms of corrections cancel.
+//! d(ln α) at r is the sum from r to the chunk's end, Σ_{t≥r} (g_t·o_t − y_t·v_t), plus the dot product of D with the
+//! state after the chunk: what a position reads of earlier ones minus what it gives to later ones, in which the terms
+//! of corrections cancel.
 
 use burn_flex::FlexTensor;
 
@@ -24,12 +26,12 @@ use crate::kernel::flex::chunks::Chunk;
 use crate::kernel::flex::product::{Matrix, Put, product};
 use crate::kernel::flex::walk::{Later, Task, found};
 
-/// Everything that the pass reads and writes.
+/// The inputs and outputs of the pass.
 pub struct Work<'a> {
     pub problem: &'a Problem<'a>,
-    /// The states before chunks.
+    /// The states before the chunks.
     states: &'a [f32],
-    /// The result, and what arrives at it.
+    /// The output, and its gradient.
     pub out: &'a [f32],
     pub grad: &'a [f32],
     pub mixed: Shared,
@@ -37,7 +39,7 @@ pub struct Work<'a> {
     pub decay: Shared,
 }
 
-/// The gradients of all inputs; `states` are those before chunks.
+/// Returns the gradients of all inputs; `states` are those before the chunks.
 pub fn backward(
     problem: &Problem,
     states: &[f32],
@@ -65,22 +67,22 @@ pub fn backward(
     }
 }
 
-/// A task on its way back along a row.
+/// A task during the backward scan of a row.
 pub struct Walk<'a> {
     pub work: &'a Work<'a>,
     pub task: &'a Task,
-    /// Channels of its heads.
+    /// Number of channels of the task's heads.
     pub wide: usize,
     pub later: Later,
 }
 
-/// What a chunk reads beside what its heads make.
+/// The inputs of a chunk that do not depend on its heads' own results.
 pub struct Given<'a> {
     pub chunk: &'a Chunk,
-    /// The states before and after it.
+    /// The states before and after the chunk.
     state: Option<&'a [f32]>,
     pub after: Option<&'a [f32]>,
-    /// What its keys find in the state before it, `[len, wide]`.
+    /// Products of the chunk's keys with the state before it, `[len, wide]`.
     pub known: &'a [f32],
 }
 
@@ -104,7 +106,7 @@ impl<'a> Walk<'a> {
         });
     }
 
-    /// The gradients of a chunk, with the states before and after it.
+    /// Computes the gradients of a chunk, given the states before and after it.
     fn chunk(&mut self, chunk: &Chunk, [state, after]: [Option<&[f32]>; 2]) {
         let (problem, task, wide) = (self.work.problem, self.task, self.wide);
         let Sizes { d_head, n, .. } = problem.layout.sizes;
@@ -134,7 +136,7 @@ impl<'a> Walk<'a> {
         self.pass_on(&given, [q, k], &rooms);
     }
 
-    /// The gradients of queries and keys.
+    /// Writes the gradients of queries and keys.
     fn directions(&self, given: &Given, units: &[Units; 2], rooms: &Rooms) {
         let n = self.work.problem.layout.sizes.n;
         let len = given.chunk.positions.len();
@@ -162,14 +164,14 @@ impl<'a> Walk<'a> {
             let positions = given.chunk.positions.clone();
             for (row, at) in of_units.chunks_exact(n).zip(positions) {
                 let place = self.work.problem.direction(self.task, at, part);
-                // SAFETY: this key head's numbers of this position are this task's alone.
+                // SAFETY: only this task writes this key head's elements of this position.
                 let to = unsafe { self.work.mixed.row(place.start, n) };
                 to.copy_from_slice(row);
             }
         }
     }
 
-    /// The gradient of the states before a chunk from that of those after it.
+    /// Carries the gradient of the states after a chunk to that of the states before it.
     fn pass_on(&mut self, given: &Given, [q, k]: [Matrix; 2], rooms: &Rooms) {
         let of_all = |all| Matrix::rows(all, [q.shape[0], self.wide]);
         let [arriving, changes] = [&rooms.arriving, &rooms.changes].map(|all| of_all(all));

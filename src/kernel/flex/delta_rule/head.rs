@@ -1,4 +1,4 @@
-//! The way back through a chunk of one head: all but what queries and keys have in common.
+//! The backward pass through a chunk of one head, except for the gradients of queries and keys, which heads share.
 
 use super::backward::{Given, Walk};
 use super::positions::Positions;
@@ -11,7 +11,7 @@ use crate::kernel::flex::simd::{map_in_place, run};
 use crate::kernel::ssd::CHUNK;
 
 impl Walk<'_> {
-    /// What a chunk of one head gives to everything but queries and keys.
+    /// Computes what a chunk of one head contributes to all gradients except those of queries and keys.
     pub fn head(&mut self, [number, head]: [usize; 2], given: &Given, rooms: &mut Rooms) {
         let (work, task, chunk, wide) = (self.work, self.task, given.chunk, self.wide);
         let (problem, d_head) = (work.problem, work.problem.layout.sizes.d_head);
@@ -48,7 +48,7 @@ impl Walk<'_> {
             .map(|all| columns(&all[of_head..], [len, d_head, wide]));
         let less = Put::TILE.times(-1.0);
         product(&mut rooms.products, changes, corrections.transposed(), less);
-        // No position corrects what it writes itself.
+        // A position does not correct what it writes itself.
         rooms
             .products
             .iter_mut()
@@ -73,7 +73,8 @@ impl Walk<'_> {
         self.decay([of_head, head], chunk, &decays, rooms);
     }
 
-    /// What arrives at a head's corrections from results and from the states after the chunk, and the gradients of q·k.
+    /// Computes the gradients of a head's corrections from the outputs and the states after the chunk, and the
+    /// gradients of q·k.
     fn of_results(
         &self,
         [of_head, head]: [usize; 2],
@@ -115,7 +116,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Writes the gradients of a head's β, and of its decays from the sums of each position.
+    /// Writes the gradients of a head's β, and those of its decays, given the sums of each position.
     fn write_gates(
         &self,
         [of_head, head]: [usize; 2],
@@ -127,7 +128,7 @@ impl Walk<'_> {
         for (i, at) in given.chunk.positions.clone().enumerate().rev() {
             later += f64::from(sums[i]);
             let place = problem.layout.gate(self.task, at, head);
-            // SAFETY: this head's gates of this position are this task's alone.
+            // SAFETY: only this task writes this head's gates of this position.
             let [beta, decay] =
                 [&self.work.beta, &self.work.decay].map(|to| unsafe { to.row(place, 1) });
             beta[0] = of_steps[i];
@@ -135,7 +136,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Decays a head's corrections to the chunk's end, and its changes and what arrives from the chunk's beginning.
+    /// Decays a head's corrections to the chunk's end, and its changes and output gradients from the chunk's
+    /// beginning.
     fn decay(
         &self,
         [of_head, head]: [usize; 2],
@@ -157,7 +159,7 @@ impl Walk<'_> {
     }
 }
 
-/// The first `width` columns of rows of `wide` numbers.
+/// Returns the first `width` columns of rows of `wide` elements.
 fn columns(data: &[f32], [len, width, wide]: [usize; 3]) -> Matrix<'_> {
     Matrix {
         data,

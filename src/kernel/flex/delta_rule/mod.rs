@@ -1,5 +1,5 @@
-//! The delta rule on the CPU. A task is a row with the heads of one key head; it walks chunks of positions, whose products k·k and
-//! q·k its heads have in common, and carries their states.
+//! The delta rule on the CPU. A task is a row with the heads of one key head. It scans chunks of positions, whose
+//! products k·k and q·k its heads share, and carries their states.
 
 mod backward;
 mod forward;
@@ -74,7 +74,7 @@ impl DeltaRuleBackwardOps for Flex {
     }
 }
 
-/// The inputs with their elements in order.
+/// Returns the inputs with contiguous elements.
 fn plain(inputs: DeltaRuleInputs<FlexTensor>) -> DeltaRuleInputs<FlexTensor> {
     DeltaRuleInputs {
         mixed: contiguous(inputs.mixed),
@@ -83,7 +83,7 @@ fn plain(inputs: DeltaRuleInputs<FlexTensor>) -> DeltaRuleInputs<FlexTensor> {
     }
 }
 
-/// Everything that both passes read.
+/// The inputs of both passes.
 struct Problem<'a> {
     layout: Layout,
     inputs: DeltaRuleInputs<&'a [f32]>,
@@ -110,7 +110,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// How much of a chunk's positions a head writes, and how far its state decays.
+    /// Returns the steps of a chunk's positions for a head, and how far its state decays.
     fn decays(&self, task: &Task, chunk: &Chunk, head: usize) -> Decays {
         Decays::new(chunk.positions.clone().map(|at| {
             let place = self.layout.gate(task, at, head);
@@ -119,14 +119,14 @@ impl<'a> Problem<'a> {
         }))
     }
 
-    /// Where a position's query, or with `part` 1 its key, lies in `[batch, seq, mixed]`.
+    /// Returns the range of a position's query, or with `part` 1 of its key, in `[batch, seq, mixed]`.
     fn direction(&self, task: &Task, at: usize, part: usize) -> Range<usize> {
         let Sizes { groups, n, .. } = self.layout.sizes;
         let first = self.layout.position(task.row, at) + (part * groups + task.group) * n;
         first..first + n
     }
 
-    /// Where a head's value at a position lies in `[batch, seq, mixed]`.
+    /// Returns the range of a head's value at a position in `[batch, seq, mixed]`.
     fn value(&self, task: &Task, at: usize, head: usize) -> Range<usize> {
         let sizes = self.layout.sizes;
         let first =

@@ -1,4 +1,5 @@
-//! The gradients of the values of a chunk of a head, and the sums over its channels that those of decays are made of.
+//! The gradients of the values of a chunk of a head, and the sums over its channels that form the gradients of
+//! decays.
 
 use pulp::{Simd, WithSimd};
 
@@ -9,13 +10,13 @@ use crate::kernel::flex::strips::{load, store};
 use crate::kernel::flex::walk::Task;
 use crate::kernel::ssd::CHUNK;
 
-/// The gradients of the values of a chunk of a head, which are y; gives g·o − y·v at each position.
+/// Writes the gradients of the values of a chunk of a head, which are y; returns g·o − y·v at each position.
 pub struct Positions<'a> {
     pub work: &'a Work<'a>,
     pub task: &'a Task,
     pub chunk: &'a Chunk,
     pub head: usize,
-    /// y, rows of `wide` numbers.
+    /// y, in rows of `wide` elements.
     pub changes: &'a [f32],
     pub wide: usize,
 }
@@ -33,7 +34,7 @@ impl WithSimd for Positions<'_> {
             let place = problem.layout.place(self.task, at, self.head);
             let [grad, out] = [work.grad, work.out].map(|all| &all[place.clone()]);
             let change = &self.changes[i * self.wide..i * self.wide + d_head];
-            // SAFETY: this head's numbers of this position are the calling task's alone.
+            // SAFETY: only the calling task writes this head's elements of this position.
             let to = unsafe { work.mixed.row(value.start, d_head) };
             let value = &problem.inputs.mixed[value];
             let mut all = Vector::splat(simd, 0.0);

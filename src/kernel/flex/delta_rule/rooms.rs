@@ -1,27 +1,27 @@
-//! Room for what a task makes of one chunk on the way back.
+//! Scratch memory for a task's chunk in the backward pass.
 
 use crate::kernel::flex::buffer::{Room, room};
 
-/// Room for a chunk of a task.
+/// Scratch memory for a chunk of a task.
 pub struct Rooms {
-    /// k·k and q·k, and their gradients, `[len, len]`.
+    /// The products k·k and q·k, and their gradients, `[len, len]`.
     pub of_keys: Room,
     pub of_queries: Room,
     pub to_keys: Room,
     pub to_queries: Room,
-    /// Of one head: what positions weigh for each other, and products of what arrives, `[len, len]`.
+    /// Per head: the weights of positions for each other, and the products with output gradients, `[len, len]`.
     pub weighed: Room,
     pub products: Room,
-    /// Of all heads u and y, and what arrives at results, in the end decayed to the chunk's end and from its beginning; and what
-    /// comes back through the state after it, `[len, wide]`.
+    /// For all heads: u, y and the output gradients, which are finally decayed to the chunk's end or from its
+    /// beginning, and the gradient that comes back through the state after the chunk, `[len, wide]`.
     pub corrections: Room,
     pub changes: Room,
     pub arriving: Room,
     pub from_later: Room,
-    /// Of one head w, and what arrives at u, `[len, d_head]`.
+    /// Per head: w, and the gradient of u, `[len, d_head]`.
     pub errors: Room,
     pub of_corrections: Room,
-    /// What is left of states at the chunk's end, one a head.
+    /// Fraction of the states that remains at the chunk's end, one number per head.
     pub ends: Vec<f32>,
 }
 

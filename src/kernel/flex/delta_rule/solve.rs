@@ -1,4 +1,5 @@
-//! The triangular systems of a chunk of one head, by substitution: forwards the corrections, backwards their gradients.
+//! The triangular systems of a chunk of one head, solved by substitution: forward for the corrections, backward for
+//! their gradients.
 
 use pulp::{Simd, WithSimd};
 
@@ -8,24 +9,25 @@ use crate::kernel::flex::simd::Vector;
 use crate::kernel::flex::strips::{load, registers, store};
 use crate::kernel::flex::walk::Task;
 
-/// Registers whose sums run side by side.
+/// Number of registers whose sums run side by side.
 const SIDE: usize = 4;
 
-/// u_t = β_t·w_t with w_t = v_t − e_t·S k_t − Σ_{s<t} A_ts u_s, where A_ts = (k_t·k_s) times the decay between them.
+/// Solves u_t = β_t·w_t with w_t = v_t − e_t·S k_t − Σ_{s<t} A_ts u_s, where A_ts = (k_t·k_s) times the decay between
+/// them.
 pub struct Corrections<'a> {
     pub problem: &'a Problem<'a>,
     pub task: &'a Task,
     pub chunk: &'a Chunk,
     pub head: usize,
     pub decays: &'a Decays,
-    /// A, `[len, len]`, of which what is below the diagonal is read.
+    /// A, `[len, len]`; only the part below the diagonal is read.
     pub of_keys: &'a [f32],
-    /// S k from the head's first channel on, rows of `wide` numbers.
+    /// S k from the head's first channel on, in rows of `wide` elements.
     pub known: &'a [f32],
     pub wide: usize,
-    /// To u, from the head's first channel on, rows of `wide` numbers.
+    /// Output: u from the head's first channel on, in rows of `wide` elements.
     pub corrections: &'a mut [f32],
-    /// To w, `[len, d_head]`, where it is asked for.
+    /// Output: w, `[len, d_head]`, if requested.
     pub errors: Option<&'a mut [f32]>,
 }
 
@@ -58,22 +60,22 @@ impl WithSimd for Corrections<'_> {
     }
 }
 
-/// With z what arrives at u: z_s = (what arrives from outside)_s − Σ_{t>s} A_ts y_t, y_s = β_s z_s, from the last position to the
-/// first. y is the gradient of the values.
+/// Solves for z, the gradient of u: z_s = (its part from outside the system)_s − Σ_{t>s} A_ts y_t, y_s = β_s z_s,
+/// from the last position to the first. y is the gradient of the values.
 pub struct Changes<'a> {
     pub decays: &'a Decays,
-    /// A, `[len, len]`, of which what is below the diagonal is read.
+    /// A, `[len, len]`; only the part below the diagonal is read.
     pub of_keys: &'a [f32],
-    /// What arrives from outside, `[len, d_head]`.
+    /// The part of z from outside the system, `[len, d_head]`.
     pub of_corrections: &'a [f32],
     /// w, `[len, d_head]`.
     pub errors: &'a [f32],
     pub len: usize,
     pub d_head: usize,
     pub wide: usize,
-    /// To y, from the head's first channel on, rows of `wide` numbers.
+    /// Output: y from the head's first channel on, in rows of `wide` elements.
     pub changes: &'a mut [f32],
-    /// To the gradients of β, z_s·w_s.
+    /// Output: the gradients of β, z_s·w_s.
     pub of_steps: &'a mut [f32],
 }
 
@@ -107,14 +109,15 @@ impl WithSimd for Changes<'_> {
     }
 }
 
-/// Some registers of a row, from its place `first` on. Closures would not be compiled for the machine's instructions.
+/// A few registers of a row, starting at element `first`. Closures would not be compiled for the machine's
+/// instructions.
 struct Sums<S: Simd> {
     registers: [Vector<S>; SIDE],
     first: usize,
 }
 
 impl<S: Simd> Sums<S> {
-    /// Those of `row`; zeros beyond its end.
+    /// Loads the registers from `row`; zeros past its end.
     #[inline(always)]
     fn of(simd: S, row: &[f32], first: usize) -> Self {
         let mut registers = [Vector::splat(simd, 0.0); SIDE];
@@ -124,7 +127,7 @@ impl<S: Simd> Sums<S> {
         Self { registers, first }
     }
 
-    /// Takes `factor` times a row away.
+    /// Subtracts `factor` times a row.
     #[inline(always)]
     fn subtract(&mut self, simd: S, row: &[f32], factor: f32) {
         let factor = Vector::splat(simd, -factor);
@@ -143,7 +146,7 @@ impl<S: Simd> Sums<S> {
         }
     }
 
-    /// The product with the same places of a row.
+    /// Returns the dot product with the same elements of a row.
     #[inline(always)]
     fn times(&self, simd: S, row: &[f32]) -> f32 {
         let mut all = Vector::splat(simd, 0.0);
@@ -153,7 +156,7 @@ impl<S: Simd> Sums<S> {
         all.sum()
     }
 
-    /// Writes them, times `factor`, as far as a row goes.
+    /// Stores the registers times `factor`, as far as the row goes.
     #[inline(always)]
     fn store(&self, simd: S, factor: f32, row: &mut [f32]) {
         for (i, sum) in self.registers.iter().enumerate() {

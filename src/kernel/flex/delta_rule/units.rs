@@ -1,4 +1,4 @@
-//! Queries and keys of a chunk at length 1.
+//! Queries and keys of a chunk, normalised to length 1.
 
 use pulp::Simd;
 
@@ -12,19 +12,19 @@ use crate::kernel::flex::simd::{Elementwise, Vector, map_in_place};
 use crate::kernel::flex::walk::Task;
 use crate::kernel::ssd::CHUNK;
 
-/// The queries or the keys of a chunk, each `factor` times as long as 1.
+/// The normalised queries or keys of a chunk, each multiplied by `factor`.
 pub struct Units {
-    /// `[len, n]`.
+    /// The vectors, `[len, n]`.
     rows: Room,
     len: usize,
     n: usize,
     factor: f32,
-    /// One over the length that each had.
+    /// Inverse of each vector's original length.
     inverse: [f32; CHUNK],
 }
 
 impl Units {
-    /// Queries, or with `part` 1 keys; queries bring the factor 1/√n of scores.
+    /// Normalises the queries, or with `part` 1 the keys; queries also include the factor 1/√n of scores.
     pub fn new(problem: &Problem, task: &Task, chunk: &Chunk, part: usize) -> Self {
         let (n, len) = (problem.layout.sizes.n, chunk.positions.len());
         let factor = match part {
@@ -47,12 +47,12 @@ impl Units {
         units
     }
 
-    /// `[len, n]`.
+    /// Returns the vectors as a matrix `[len, n]`.
     pub fn matrix(&self) -> Matrix<'_> {
         Matrix::rows(&self.rows, [self.len, self.n])
     }
 
-    /// The gradients of what the units were made of, from those of the units, in place.
+    /// Turns the gradients of the normalised vectors into those of the originals, in place.
     pub fn gradients(&self, of_rows: &mut [f32]) {
         let rows = of_rows.chunks_exact_mut(self.n);
         for ((of_row, row), inverse) in rows.zip(self.rows.chunks_exact(self.n)).zip(self.inverse) {
@@ -63,7 +63,7 @@ impl Units {
     }
 }
 
-/// Two numbers, each times its factor.
+/// The sum of two inputs, each times its factor.
 #[derive(Clone, Copy)]
 pub struct Mix(pub [f32; 2]);
 

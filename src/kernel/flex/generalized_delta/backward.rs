@@ -1,5 +1,5 @@
-//! The way back: chunk by chunk from the last, the states within a chunk computed once more. With D the gradient of the state behind a
-//! position, dy rᵀ added, S the state before it and s = S a:
+//! The backward pass: chunk by chunk from the last, recomputing the states within a chunk. Let D be the gradient of
+//! the state after a position, with dy rᵀ added, S the state before it, and s = S a:
 //!
 //! ```text
 //! ∂v = D k    ∂k = Dᵀ v    ∂b = Dᵀ s    ∂s = D b    ∂a = Sᵀ ∂s    ∂w = diag(Dᵀ S)    ∂S = D diag(w) + ∂s aᵀ
@@ -17,7 +17,7 @@ use crate::kernel::flex::simd::{Vector, row_sum, run};
 use crate::kernel::flex::strips::{Row, registers, registers_mut, store};
 use crate::kernel::generalized_delta::extension::GeneralizedDeltaInputs;
 
-/// The gradients of all inputs; `states` are those before each chunk.
+/// Returns the gradients of all inputs; `states` are those before each chunk.
 pub fn backward(
     problem: &Problem,
     states: &FlexTensor,
@@ -82,13 +82,13 @@ struct Steps<'a> {
     task: Task,
     times: Range<usize>,
     grad: &'a [f32],
-    /// Room for the states before all positions, `[CHUNK, n, wide]`; that before the first is there.
+    /// Scratch memory for the states before all positions, `[CHUNK, n, wide]`; that before the first one is given.
     states: &'a mut [f32],
-    /// Room for what they say of a, `[CHUNK, wide]`.
+    /// Scratch memory for their products with a, `[CHUNK, wide]`.
     answers: &'a mut [f32],
-    /// The gradient of the state behind a position, `[n, wide]`.
+    /// Gradient of the state after a position, `[n, wide]`.
     later: &'a mut [f32],
-    /// Room for the decays of a position.
+    /// Scratch memory for the decays of a position.
     w: &'a mut [f32],
     to: &'a GeneralizedDeltaInputs<Shared>,
 }
@@ -111,7 +111,8 @@ impl WithSimd for Steps<'_> {
 }
 
 impl Steps<'_> {
-    /// What the state before position `at`, the chunk's number `i`, says of a, and the state behind it.
+    /// Recomputes the product of the state before position `at`, number `i` of the chunk, with a, and the state after
+    /// it.
     #[inline(always)]
     fn again<S: Simd>(&mut self, simd: S, [i, at]: [usize; 2]) {
         let (len, wide) = (self.problem.numbers(), self.problem.wide);
@@ -134,14 +135,14 @@ impl Steps<'_> {
         ));
     }
 
-    /// The gradients of position `at`, the chunk's number `i`.
+    /// Computes the gradients of position `at`, number `i` of the chunk.
     #[inline(always)]
     fn back<S: Simd>(&mut self, simd: S, [i, at]: [usize; 2]) {
         let (n, len, wide) = (self.problem.n, self.problem.numbers(), self.problem.wide);
         let place = self.problem.place(self.task, at);
         let to = self.to;
         let rows = [&to.r, &to.decay, &to.k, &to.v, &to.a, &to.b];
-        // SAFETY: this head's numbers of this position are this task's alone.
+        // SAFETY: only this task writes this head's elements of this position.
         let [r, w, k, v, a, b] = rows.map(|to| unsafe { to.row(place.start, n) });
         let mut to = Gradients { r, w, k, v, a, b };
         let position = self.problem.position(simd, self.task, at, self.w);
@@ -159,13 +160,14 @@ impl Steps<'_> {
         let Position { w, k, b, .. } = position;
         for ((((of_r, of_w), w), k), b) in to.r.iter_mut().zip(to.w).zip(w).zip(k).zip(b) {
             *of_r = *of_r * w + of_answers * b + of_values * k;
-            // Of w's logarithm.
+            // The gradient of w's logarithm.
             *of_w *= w;
         }
     }
 }
 
-/// What a state says of a position's a, and the state behind it, if there is one, in `R` registers of a value from number `first` on.
+/// Computes the product of a state with a position's a and, if `behind` is not empty, the state after the position,
+/// in `R` registers of a value from register `first` on.
 #[inline(always)]
 fn asked<S: Simd, const R: usize>(
     simd: S,
@@ -184,19 +186,19 @@ fn asked<S: Simd, const R: usize>(
     }
 }
 
-/// What stands before a position.
+/// The values of a position that its gradients depend on.
 struct Before<'a> {
-    /// `[n, wide]`.
+    /// The state before the position, `[n, wide]`.
     state: &'a [f32],
-    /// What it says of a, `[wide]`.
+    /// The product of the state with a, `[wide]`.
     answers: &'a [f32],
-    /// The gradient of the result, `[n]`.
+    /// Gradient of the output, `[n]`.
     grad: &'a [f32],
 }
 
-/// The places that a position's gradients are written to, n numbers each; sums over the numbers of a value are added.
+/// Outputs for a position's gradients, n elements each; sums over the elements of a value are accumulated.
 struct Gradients<'a> {
-    /// Of S r alone.
+    /// Only Sᵀ dy so far.
     r: &'a mut [f32],
     w: &'a mut [f32],
     k: &'a mut [f32],
@@ -205,7 +207,8 @@ struct Gradients<'a> {
     b: &'a mut [f32],
 }
 
-/// The shares that `R` registers of a value have in the gradients of a position, from number `first` on; `later` goes before it.
+/// Adds the contribution of `R` registers of a value, from register `first` on, to the gradients of a position;
+/// `later` becomes the gradient of the state before it.
 #[inline(always)]
 fn columns<S: Simd, const R: usize>(
     simd: S,

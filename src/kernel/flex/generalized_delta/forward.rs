@@ -1,4 +1,4 @@
-//! The way forward.
+//! The forward pass.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use crate::kernel::flex::buffer::{Shared, contiguous, room, slice, tensor, zeros
 use crate::kernel::flex::simd::run;
 use crate::kernel::flex::strips::{Row, store};
 
-/// The result, with the last states behind it where they are asked for, and if `saving` the states before each chunk, which
-/// have no elements otherwise.
+/// Returns the output, followed by the last states if they are requested, and, if `saving`, the states before each
+/// chunk; otherwise that tensor is empty.
 pub fn forward(problem: &Problem, state: Maybe<Flex>, saving: bool) -> (FlexTensor, FlexTensor) {
     let Problem {
         batch,
@@ -44,7 +44,7 @@ pub fn forward(problem: &Problem, state: Maybe<Flex>, saving: bool) -> (FlexTens
         for (chunk, times) in row.chunks(CHUNK).enumerate() {
             if saving {
                 let place = problem.kept(task, chunk);
-                // SAFETY: the states of this head of this row are this task's alone.
+                // SAFETY: only this task writes the states of this head of this row.
                 let to = unsafe { kept.row(place.start, place.len()) };
                 to.copy_from_slice(&numbers);
             }
@@ -78,9 +78,9 @@ struct Steps<'a> {
     row: &'a Row<'a>,
     task: Task,
     times: Range<usize>,
-    /// `[n, wide]`.
+    /// The head's state, `[n, wide]`.
     state: &'a mut [f32],
-    /// Room for the decays of a position.
+    /// Scratch memory for the decays of a position.
     w: &'a mut [f32],
     to: &'a Shared,
 }
@@ -106,7 +106,7 @@ impl WithSimd for Steps<'_> {
             }
             let position = problem.position(simd, task, at, w);
             let place = problem.place(task, at);
-            // SAFETY: this head's numbers of this position are this task's alone.
+            // SAFETY: only this task writes this head's elements of this position.
             let y = unsafe { to.row(place.start, place.len()) };
             beside!(registers, |first, R| columns::<S, R>(
                 simd, state, position, first, y
@@ -115,7 +115,7 @@ impl WithSimd for Steps<'_> {
     }
 }
 
-/// A position in `R` registers of a value from number `first` on.
+/// Computes a position in `R` registers of a value from register `first` on.
 #[inline(always)]
 fn columns<S: Simd, const R: usize>(
     simd: S,

@@ -1,9 +1,10 @@
-//! The generalised delta rule on the CPU. A task is a head of a row, which walks its positions with the head's state in a core's cache: the
-//! numbers of a key one below the other, those of a value side by side in registers, so that each column of a register is a recurrence by
-//! itself. Work is cut by sizes alone: no number depends on the threads, nor on the other rows.
+//! The generalised delta rule on the CPU. A task is a head of a row, which scans its positions with the head's state
+//! in a core's cache. The elements of a key run along the rows of the state and those of a value along the registers,
+//! so that each lane of a register is a separate recurrence. Work is divided by sizes only: no result depends on the
+//! number of threads, nor on the other rows.
 
-/// Computes something for all registers of a value, from each `first` on for so many (`R`, a constant): [`BESIDE`] of them while there are
-/// as many, then one by one.
+/// Runs a computation over all registers of a value, for each `first` and a constant count: [`BESIDE`] registers at a
+/// time while there are as many, then one by one.
 macro_rules! beside {
     ($registers:expr, |$first:ident, $count:ident| $compute:expr) => {{
         let mut $first = 0;
@@ -41,13 +42,13 @@ use crate::kernel::generalized_delta::extension::{
 };
 use crate::kernel::profile::timed;
 
-/// Lanes of the widest registers: the numbers of a value are filled up with zeros to a multiple of it.
+/// Lanes of the widest registers: values are padded with zeros to a multiple of it.
 const LANES: usize = 16;
 
-/// Registers of a value that run side by side.
+/// Number of registers of a value that are processed side by side.
 const BESIDE: usize = 4;
 
-/// Numbers of states of all positions up to which one thread makes everything.
+/// Number of state elements of all positions up to which a single thread does all the work.
 const FEW: usize = 16 * 1024;
 
 impl GeneralizedDeltaOps for Flex {
@@ -101,7 +102,7 @@ impl GeneralizedDeltaBackwardOps for Flex {
     }
 }
 
-/// The inputs with their elements in order.
+/// Returns the inputs with contiguous elements.
 fn plain(inputs: GeneralizedDeltaInputs<FlexTensor>) -> GeneralizedDeltaInputs<FlexTensor> {
     GeneralizedDeltaInputs {
         r: contiguous(inputs.r),
@@ -120,15 +121,15 @@ struct Task {
     head: usize,
 }
 
-/// Everything that both passes read.
+/// The inputs of both passes.
 struct Problem<'a> {
     batch: usize,
     seq: usize,
     channels: usize,
     heads: usize,
-    /// Numbers of a head.
+    /// Width of a head.
     n: usize,
-    /// The same, filled up to whole registers.
+    /// Width of a head, padded to whole registers.
     wide: usize,
     inputs: GeneralizedDeltaInputs<&'a [f32]>,
     settings: &'a GeneralizedDeltaSettings,
@@ -159,17 +160,17 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Chunks of a row.
+    /// Returns the number of chunks of a row.
     fn chunks(&self) -> usize {
         self.seq.div_ceil(CHUNK)
     }
 
-    /// Numbers of a head's state as it is carried, `[n, wide]`.
+    /// Returns the number of elements of a head's padded state, `[n, wide]`.
     fn numbers(&self) -> usize {
         self.n * self.wide
     }
 
-    /// Calls `work` for each head of each row, on all threads when there is enough to do.
+    /// Calls `work` for each head of each row, on all threads if there is enough to do.
     fn each(&self, work: impl Fn(Task) + Sync) {
         let task = |number: usize| Task {
             row: number / self.heads,
@@ -187,25 +188,25 @@ impl<'a> Problem<'a> {
         Row::new(&self.settings.sequences, task.row, self.seq)
     }
 
-    /// Where a head's numbers of a position lie in `[batch, seq, channels]`.
+    /// Returns the range of a head's elements at a position in `[batch, seq, channels]`.
     #[inline(always)]
     fn place(&self, task: Task, at: usize) -> Range<usize> {
         let first = (task.row * self.seq + at) * self.channels + task.head * self.n;
         first..first + self.n
     }
 
-    /// Where the state before a chunk lies in `[batch, heads, chunks, n, wide]`.
+    /// Returns the range of the state before a chunk in `[batch, heads, chunks, n, wide]`.
     fn kept(&self, task: Task, chunk: usize) -> Range<usize> {
         let before = (task.row * self.heads + task.head) * self.chunks() + chunk;
         before * self.numbers()..(before + 1) * self.numbers()
     }
 
-    /// Where a head's state begins among those of a row, `[heads, n, n]`.
+    /// Returns the offset of a head's state within those of a row, `[heads, n, n]`.
     fn carried(&self, task: Task) -> usize {
         task.head * self.n * self.n
     }
 
-    /// The inputs of a head at a position, with its decays, for which there is room.
+    /// Returns the inputs of a head at a position; its decays are computed into the scratch memory `w`.
     #[inline(always)]
     fn position<'p, S: Simd>(
         &'p self,
@@ -230,7 +231,7 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// The inputs of a head at a position, n numbers each.
+/// The inputs of a head at a position, n elements each.
 #[derive(Clone, Copy)]
 struct Position<'a> {
     r: &'a [f32],
@@ -241,7 +242,7 @@ struct Position<'a> {
     b: &'a [f32],
 }
 
-/// What a state `[n, wide]` says of a direction, in the `R` registers of a value from number `first` on.
+/// Multiplies a direction with a state `[n, wide]`, in `R` registers of a value from register `first` on.
 #[inline(always)]
 fn found<S: Simd, const R: usize>(
     simd: S,
@@ -262,7 +263,7 @@ fn found<S: Simd, const R: usize>(
     found
 }
 
-/// The registers of a value from number `first` on, of `R`.
+/// Loads `R` registers of a value from register `first` on.
 #[inline(always)]
 fn value<S: Simd, const R: usize>(simd: S, numbers: &[f32], first: usize) -> [Vector<S>; R] {
     let mut value = [Vector::splat(simd, 0.0); R];
@@ -272,7 +273,7 @@ fn value<S: Simd, const R: usize>(simd: S, numbers: &[f32], first: usize) -> [Ve
     value
 }
 
-/// Goes from a state to the one behind a position, in `R` registers of a value, and reads it.
+/// Advances a state past a position, in `R` registers of a value, and returns what r reads from it.
 #[inline(always)]
 fn advanced<S: Simd, const R: usize>(
     simd: S,

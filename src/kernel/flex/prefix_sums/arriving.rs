@@ -1,4 +1,4 @@
-//! Queries of a chunk with the gradients that arrive at them.
+//! Queries of a chunk with their output gradients.
 
 use std::ops::Range;
 
@@ -11,22 +11,22 @@ use crate::kernel::flex::attention_rows::dot;
 use crate::kernel::flex::product::{Matrix, Put, product};
 use crate::kernel::flex::simd::map_in_place;
 
-/// Queries of a chunk and one head, with what arrives at them.
+/// Queries of a chunk and one head, with their output gradients.
 pub struct Arriving {
-    /// How many.
+    /// Number of queries.
     pub len: usize,
     features: Vec<f32>,
-    /// u of each.
+    /// u of each query.
     pub shares: [f32; CHUNK],
-    /// g', `[len, E + 1]`.
+    /// g' of each query, `[len, E + 1]`.
     grads: Vec<f32>,
-    /// γ, `[len, E + 1]`.
+    /// γ of each query, `[len, E + 1]`.
     scaled: Vec<f32>,
     width: [usize; 2],
 }
 
 impl Arriving {
-    /// Room for a chunk.
+    /// Allocates memory for a chunk.
     pub fn new(problem: &Problem) -> Self {
         let width = [problem.map.width, problem.width()];
         Self {
@@ -39,7 +39,7 @@ impl Arriving {
         }
     }
 
-    /// Reads queries of a row and head.
+    /// Reads the queries of a row and head.
     pub fn read(&mut self, work: &Work, [row, head]: [usize; 2], queries: Range<usize>) {
         let problem = work.problem;
         let [_, heads, positions, _] = problem.q.dims;
@@ -73,31 +73,31 @@ impl Arriving {
         }
     }
 
-    /// Features, `[len, features]`.
+    /// Returns the features, `[len, features]`.
     pub fn features(&self) -> Matrix<'_> {
         let [wide, _] = self.width;
         Matrix::rows(&self.features[..self.len * wide], [self.len, wide])
     }
 
-    /// γ, `[len, E + 1]`.
+    /// Returns γ, `[len, E + 1]`.
     pub fn scaled(&self) -> Matrix<'_> {
         let [_, width] = self.width;
         Matrix::rows(&self.scaled[..self.len * width], [self.len, width])
     }
 
-    /// g' of a query.
+    /// Returns g' of a query.
     pub fn grad(&self, query: usize) -> &[f32] {
         let [_, width] = self.width;
         &self.grads[query * width..][..width]
     }
 
-    /// The gradients γ·v' of weights, `[len, keys]`; 0 of a later key.
+    /// Computes the gradients γ·v' of weights, `[len, keys]`; 0 for a key later than the query.
     pub fn of_weights(&self, keys: &Keys, out: &mut [f32]) {
         product(out, self.scaled(), keys.values().transposed(), Put::TILE);
         hide_later(out, keys.len);
     }
 
-    /// Adds all of them to sums.
+    /// Adds all queries to sums.
     pub fn add_to(&self, sums: &mut Sums, exponential: bool) {
         sums.add_rows(self.scaled().data, self.features().data, self.len);
         if exponential {
@@ -109,7 +109,7 @@ impl Arriving {
     }
 }
 
-/// Zeros where a key of a chunk is later than its query.
+/// Sets the weights of keys that are later than their query to zero.
 pub fn hide_later(weights: &mut [f32], keys: usize) {
     for (query, row) in weights.chunks_exact_mut(keys).enumerate() {
         row[(query + 1).min(keys)..].fill(0.0);

@@ -1,8 +1,9 @@
-//! The way back: gradients of queries walk with the sums of keys, those of keys and values against the positions with the sums of
-//! queries and of the gradients that arrive at them.
+//! The backward pass. The gradients of queries are computed in a forward scan with the sums of keys. The gradients of
+//! keys and values are computed in a backward scan with the sums over queries and their output gradients.
 //!
-//! With g' = (g, −g·y)/total the gradient of a query's weighted sum of (v, 1), and γ = α g':
-//! dφ(q_i) = S γ_i + Σ_j (γ_i·v'_j) φ(k_j), dφ(k_j) = R v'_j with R = Σ_i φ(q_i) γ_iᵀ, dv'_j = Rᵀφ(k_j) + Σ_i u_i g'_i.
+//! With g' = (g, −g·y)/total, the gradient of a query's weighted sum of (v, 1), and γ = α g':
+//! dφ(q_i) = S γ_i + Σ_j (γ_i·v'_j) φ(k_j), dφ(k_j) = R v'_j with R = Σ_i φ(q_i) γ_iᵀ, dv'_j = Rᵀφ(k_j) + Σ_i u_i
+//! g'_i.
 
 use std::sync::Arc;
 
@@ -20,13 +21,13 @@ use crate::kernel::flex::prefix_sums::features::row_of;
 use crate::kernel::flex::product::{Matrix, Put, product};
 use crate::kernel::flex::simd::map_in_place;
 
-/// Everything that the pass reads and writes.
+/// The inputs and outputs of the pass.
 pub struct Work<'a> {
-    /// The inputs.
+    /// The inputs of the forward pass.
     pub problem: &'a Problem,
-    /// The result.
+    /// The output.
     pub out: Heads,
-    /// What arrives.
+    /// Gradient of the output.
     pub grad: Heads,
     /// Sums of weights, `[B, H, Q]`.
     pub totals: &'a [f32],
@@ -37,7 +38,7 @@ pub struct Work<'a> {
     d_v: Shared,
 }
 
-/// Gradients of queries, keys and values.
+/// Returns the gradients of queries, keys and values.
 pub fn backward(
     problem: &Problem,
     out: FlexTensor,
@@ -78,7 +79,7 @@ pub fn backward(
 }
 
 impl Work<'_> {
-    /// The sums of the queries of a piece of work.
+    /// Returns the sums of the queries of a piece of work.
     fn sums_of_queries(&self, item: usize) -> Sums {
         let (place, head) = self.problem.item(item);
         let mut sums = self.problem.no_sums();
@@ -94,7 +95,7 @@ impl Work<'_> {
         sums
     }
 
-    /// The gradients of the queries of a piece of work, which begins with these sums of keys.
+    /// Writes the gradients of the queries of a piece of work, starting with the given sums of keys.
     fn queries(&self, item: usize, begin: Option<&Arc<Sums>>) {
         let problem = self.problem;
         let (place, head) = problem.item(item);
@@ -145,11 +146,11 @@ impl Work<'_> {
         let features = (queries.features().data, eps.unwrap_or(0.0));
         let mut out = vec![0.0; n * problem.q.dims[3]];
         problem.map.backward(x, features, &mut grad, &mut out);
-        // SAFETY: these queries of this head are of one chunk of one piece of work.
+        // SAFETY: these queries of this head belong to one chunk of one piece of work.
         unsafe { put(&self.d_q, problem.q.dims, [row, head, first], &out) };
     }
 
-    /// The gradients of the keys and values of a piece of work, which begins with these sums of queries.
+    /// Writes the gradients of the keys and values of a piece of work, starting with the given sums of queries.
     fn keys(&self, item: usize, begin: Option<&Arc<Sums>>) {
         let problem = self.problem;
         let (place, head) = problem.item(item);
@@ -175,7 +176,8 @@ impl Work<'_> {
         }
     }
 
-    /// The chunks of a place from its end on: in causal attention keys with the queries at their positions, else keys alone.
+    /// Returns the chunks of a place from its end on: in causal attention keys with the queries at the same
+    /// positions, else only keys.
     fn backwards(&self, place: &Place) -> Box<dyn Iterator<Item = Chunk>> {
         if self.problem.causal {
             return Box::new(self.problem.chunks(place).rev());
@@ -188,7 +190,8 @@ impl Work<'_> {
         Box::new((0..place.keys.len().div_ceil(CHUNK)).map(of_keys))
     }
 
-    /// Adds what the queries of a chunk give to the gradients of the chunk's keys: of their features, and of values.
+    /// Adds what the queries of a chunk contribute to the gradients of the chunk's keys: `d_f` of their features,
+    /// `d_v` of their values.
     fn of_pairs(&self, queries: &Arriving, keys: &Keys, [d_f, d_v]: [&mut [f32]; 2]) {
         let (n, len) = (queries.len, keys.len);
         if n == 0 || len == 0 {
@@ -231,7 +234,7 @@ impl Work<'_> {
         let width = problem.width();
         let values = d_v.chunks_exact(width).flat_map(|row| &row[..width - 1]);
         let values: Vec<f32> = values.copied().collect();
-        // SAFETY: these keys of this head are of one chunk of one piece of work.
+        // SAFETY: these keys of this head belong to one chunk of one piece of work.
         unsafe {
             put(&self.d_k, problem.k.dims, at, &out);
             put(&self.d_v, problem.v.dims, at, &values);
@@ -239,10 +242,10 @@ impl Work<'_> {
     }
 }
 
-/// Puts vectors of consecutive positions of a row and head into memory that is `[B, S, H, D]`.
+/// Writes vectors of consecutive positions of a row and head to memory laid out as `[B, S, H, D]`.
 ///
 /// # Safety
-/// No one else writes these positions of the row and head.
+/// Nothing else may write these positions of the row and head.
 unsafe fn put(
     to: &Shared,
     [_, heads, positions, d]: [usize; 4],
@@ -251,7 +254,7 @@ unsafe fn put(
 ) {
     for (i, vector) in vectors.chunks_exact(d.max(1)).enumerate() {
         let at = ((row * positions + first + i) * heads + head) * d;
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's promise.
         unsafe { to.row(at, d) }.copy_from_slice(vector);
     }
 }

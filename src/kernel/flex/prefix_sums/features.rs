@@ -1,4 +1,4 @@
-//! Features of some positions of a head, and the gradients of what they are made of.
+//! The features of some positions of a head, and the gradients of the vectors they are computed from.
 
 use pulp::{Simd, WithSimd};
 
@@ -8,23 +8,23 @@ use crate::kernel::flex::product::{Matrix, Packed, Put};
 use crate::kernel::flex::simd::{Elementwise, Vector, map, map_in_place, run};
 use crate::kernel::prefix_sums::{Features, MOST};
 
-/// How features are made, with the projection as products read it.
+/// A feature map, with its projection packed for products.
 pub struct Map {
     features: Features,
     projection: Option<Projection>,
-    /// Features of a vector.
+    /// Number of features of a vector.
     pub width: usize,
 }
 
 struct Projection {
-    /// Of vectors onto features: `[d, features]`.
+    /// Projection of vectors to features: `[d, features]`.
     onto: Packed,
-    /// Of features onto vectors: `[features, d]`.
+    /// Projection of features to vectors: `[features, d]`.
     back: Packed,
 }
 
 impl Map {
-    /// Of vectors of `d` numbers, with the rows of a projection.
+    /// Creates the map for vectors of `d` elements, with the rows of a projection.
     pub fn new(features: Features, projection: Option<&[f32]>, d: usize) -> Self {
         let width = projection.map_or(d, |w| w.len() / d.max(1));
         let projection = projection.map(|w| {
@@ -41,7 +41,7 @@ impl Map {
         }
     }
 
-    /// The eps of exponential features, when they are that.
+    /// Returns the eps of exponential features; `None` for others.
     pub fn exponential(&self) -> Option<f32> {
         match self.features {
             Features::Exponential { eps, .. } => Some(eps as f32),
@@ -49,7 +49,7 @@ impl Map {
         }
     }
 
-    /// Products of vectors with the projection's rows.
+    /// Computes the products of vectors with the projection's rows.
     fn project(&self, x: Matrix, scale: f64, out: &mut [f32]) {
         if let Some(w) = &self.projection {
             let into = Put::TILE.times(scale.sqrt() as f32);
@@ -57,7 +57,7 @@ impl Map {
         }
     }
 
-    /// Features of queries; of exponential ones also the share of every key.
+    /// Computes the features of queries and, for exponential ones, also the share of every key.
     pub fn of_queries(&self, x: Matrix, out: &mut [f32], shares: &mut [f32]) {
         match self.features {
             Features::Exponential { scale, eps } => {
@@ -74,7 +74,7 @@ impl Map {
         }
     }
 
-    /// Features of keys; of exponential ones without c and eps, and the largest product of each.
+    /// Computes the features of keys; exponential ones without c and eps, together with each key's largest product.
     pub fn of_keys(&self, x: Matrix, out: &mut [f32], largest: &mut [f32]) {
         match self.features {
             Features::Exponential { scale, .. } => {
@@ -92,7 +92,7 @@ impl Map {
         }
     }
 
-    /// Features that queries and keys have alike.
+    /// Computes features that queries and keys have in common.
     fn of_both(&self, x: Matrix, out: &mut [f32]) {
         if let Features::Rectified { scale, eps } = self.features {
             self.project(x, scale, out);
@@ -106,8 +106,8 @@ impl Map {
         }
     }
 
-    /// The gradient of vectors from that of their features, which is overwritten; `added` is what exponential features have beside
-    /// the exponential.
+    /// Computes the gradient of vectors given that of their features, which is overwritten; `added` is the constant
+    /// that exponential features contain in addition to the exponential.
     pub fn backward(
         &self,
         x: Matrix,
@@ -152,7 +152,7 @@ impl Map {
     }
 }
 
-/// A row of a matrix whose rows are contiguous.
+/// Returns a row of a matrix whose rows are contiguous.
 pub fn row_of(x: Matrix<'_>, row: usize) -> &[f32] {
     &x.data[row * x.strides[0]..][..x.shape[1]]
 }
@@ -174,7 +174,7 @@ impl Elementwise<1> for EluPlusOne {
     }
 }
 
-/// Its slope, which is the feature below 1, times what arrives.
+/// The slope of [`EluPlusOne`], which is the feature itself below 1, times the gradient.
 #[derive(Clone, Copy)]
 struct EluSlope;
 
@@ -185,7 +185,7 @@ impl Elementwise<2> for EluSlope {
     }
 }
 
-/// relu(x) + eps.
+/// relu(x) + eps; the field is eps.
 #[derive(Clone, Copy)]
 struct Rectified(f32);
 
@@ -196,7 +196,7 @@ impl Elementwise<1> for Rectified {
     }
 }
 
-/// What arrives where the feature is above eps.
+/// The gradient where the feature is above eps, else 0; the field is eps.
 #[derive(Clone, Copy)]
 struct RectifiedSlope(f32);
 
@@ -209,7 +209,7 @@ impl Elementwise<2> for RectifiedSlope {
     }
 }
 
-/// `out − x·factor`.
+/// `out − x·factor`; the field is the factor.
 #[derive(Clone, Copy)]
 struct Less(f32);
 
@@ -220,7 +220,7 @@ impl Elementwise<2> for Less {
     }
 }
 
-/// The largest number of a row.
+/// Returns the largest element of a row.
 struct Largest<'a>(&'a [f32]);
 
 impl WithSimd for Largest<'_> {
@@ -237,7 +237,8 @@ impl WithSimd for Largest<'_> {
     }
 }
 
-/// `exp(x − shift) + add`. A function that is always inlined, as a closure is not: calls lose the instruction set.
+/// `exp(x − shift) + add`; the fields are shift and add. This is a function that is always inlined, which a closure
+/// is not: a call would lose the instruction set.
 #[derive(Clone, Copy)]
 struct ShiftedExponential(f32, f32);
 
@@ -249,7 +250,7 @@ impl Elementwise<1> for ShiftedExponential {
     }
 }
 
-/// A row of products becomes `exp(x − shift) + add`; their sum.
+/// Turns a row of products into `exp(x − shift) + add`; returns their sum.
 struct Exponentials<'a> {
     row: &'a mut [f32],
     shift: f32,
@@ -279,7 +280,7 @@ impl WithSimd for Exponentials<'_> {
     }
 }
 
-/// `grad·(feature − added)` over `grad`; the sum of them.
+/// Writes `grad·(feature − added)` over `grad`; returns their sum.
 struct Slopes<'a> {
     grad: &'a mut [f32],
     features: &'a [f32],

@@ -1,4 +1,4 @@
-//! The way forward: queries meet the sums before their chunk and the keys of it.
+//! The forward pass: queries read the sums before their chunk and the keys in it.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use crate::kernel::flex::buffer::{Shared, room, tensor, zeros};
 use crate::kernel::flex::product::{Matrix, Put, product};
 use crate::kernel::flex::simd::map_in_place;
 
-/// The places that are written.
+/// The outputs.
 struct Outputs {
-    /// `[B, Q, H, E]`.
+    /// Output, `[B, Q, H, E]`.
     out: Shared,
-    /// `[B, H, Q]`.
+    /// Sums of weights, `[B, H, Q]`.
     totals: Shared,
-    /// `[B, H_kv, Q]`.
+    /// c of each query, `[B, H_kv, Q]`.
     bounds: Shared,
 }
 
-/// The result, the sums of weights `[B, H, Q]` and each query's c `[B, H_kv, Q]`.
+/// Returns the output, the sums of weights `[B, H, Q]` and each query's c `[B, H_kv, Q]`.
 pub fn forward(problem: &Problem) -> [FlexTensor; 3] {
     let [batch, heads, queries, _] = problem.q.dims;
     let (kv_heads, d) = (problem.kv_heads(), problem.v.dims[3]);
@@ -46,7 +46,7 @@ pub fn forward(problem: &Problem) -> [FlexTensor; 3] {
     ]
 }
 
-/// The sums of keys that each piece of work begins with.
+/// Returns the sums of keys that each piece of work starts with.
 pub fn key_sums(problem: &Problem) -> Vec<Option<Arc<Sums>>> {
     let others = match problem.causal {
         true => Others::Before,
@@ -68,7 +68,7 @@ fn forward_part(problem: &Problem, item: usize, begin: Option<&Arc<Sums>>, outpu
         let [_, heads, positions, _] = problem.q.dims;
         let at = (place.row * problem.kv_heads() + head) * positions + chunk.queries.start;
         if problem.map.exponential().is_some() {
-            // SAFETY: these queries of this head are of this piece of work alone, and of this chunk of it.
+            // SAFETY: only this piece of work writes these queries of this head, and only in this chunk.
             let to = unsafe { outputs.bounds.row(at, chunk.queries.len()) };
             to.copy_from_slice(&bounds[..chunk.queries.len()]);
         }
@@ -103,7 +103,7 @@ fn forward_part(problem: &Problem, item: usize, begin: Option<&Arc<Sums>>, outpu
     }
 }
 
-/// The c of each query of a chunk: the largest product of the keys that it sees.
+/// Returns c of each query of a chunk: the largest product of the keys that it sees.
 fn bounds(sums: &Sums, keys: &Keys, queries: usize) -> [f32; CHUNK] {
     let mut bounds = [sums.largest; CHUNK];
     let mut largest = sums.largest;
@@ -127,7 +127,7 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Weighted sums of (v, 1).
+    /// Computes the weighted sums of (v, 1).
     fn weigh(&self, features: &mut [f32], weights: &mut [f32], weighed: &mut [f32]) {
         let problem = self.problem;
         let (n, len) = (self.chunk.queries.len(), self.keys.len);
@@ -175,7 +175,7 @@ impl Step<'_> {
     }
 }
 
-/// Totals of a row of queries, and other numbers that lie by head and query.
+/// Returns the elements of a row and head in a tensor indexed by head and query, such as the totals.
 pub fn numbers_of(all: &[f32], [row, head]: [usize; 2], [heads, queries]: [usize; 2]) -> &[f32] {
     row_of(
         Matrix::rows(all, [all.len() / queries.max(1), queries]),

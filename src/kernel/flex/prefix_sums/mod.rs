@@ -1,13 +1,15 @@
-//! Attention by features: chunks of [`CHUNK`] positions, between which the sums Σ φ(k) (v, 1)ᵀ are carried.
+//! Attention by features (linear attention): chunks of [`CHUNK`] positions, between which the sums Σ φ(k) (v, 1)ᵀ are
+//! carried.
 //!
-//! A piece of work is a part of a run ([`part_of`] so many heads) of one key-value head with all of its query heads. Where a
-//! run has several parts, their sums are made first, in parallel, and added up; every part then begins with the sums of those
-//! before it, or in attention both ways with all of them. Parts are cut by positions and the number of heads alone and write
-//! rows of their own: no number depends on the threads, nor on the other rows of a batch.
+//! A piece of work is a part of a run of one key-value head, with all of its query heads; [`part_of`] sets the size
+//! of parts. If a run has several parts, their sums are computed first, in parallel. Every part then starts with the
+//! sums of the parts before it, or, in bidirectional attention, with the sums of all parts. Parts depend only on the
+//! positions and the number of heads and write separate rows, so no result depends on the number of threads, nor on
+//! the other rows of a batch.
 //!
-//! With v' = (v, 1), S the sums of φ(k) v'ᵀ and V those of v' over the keys that query i sees, outputs are
-//! α_i Sᵀφ(q_i) + u_i V, divided by their last number; α_i = exp(−c_i) and u_i = eps·Σ φ(q_i) are those of exponential
-//! features, else 1 and 0. Sums are stored transposed, `[E + 1, features]`, so that products write whole panels.
+//! With v' = (v, 1), let S be the sums of φ(k) v'ᵀ and V those of v' over the keys that query i sees. Outputs are α_i
+//! Sᵀφ(q_i) + u_i V, divided by their last element. For exponential features, α_i = exp(−c_i) and u_i = eps·Σ φ(q_i);
+//! otherwise they are 1 and 0. Sums are stored transposed, `[E + 1, features]`, so that products write whole panels.
 
 mod arriving;
 mod backward;
@@ -29,10 +31,11 @@ use crate::kernel::prefix_sums::extension::{
 use crate::kernel::profile::timed;
 use features::Map;
 
-/// Positions of a chunk.
+/// Number of positions of a chunk.
 const CHUNK: usize = 64;
 
-/// Positions of a part, a multiple of a chunk: the more heads there are to share out, the fewer parts, whose sums are made twice.
+/// Returns the number of positions of a part, a multiple of a chunk. The sums of parts are computed twice, so with
+/// more heads to share out parts are larger and fewer.
 fn part_of(kv_heads: usize) -> usize {
     match kv_heads {
         0..4 => 1024,
@@ -41,7 +44,7 @@ fn part_of(kv_heads: usize) -> usize {
     }
 }
 
-/// Numbers of features up to which one thread makes everything.
+/// Number of feature elements up to which a single thread does all the work.
 const FEW: usize = 8 * 1024;
 
 impl PrefixSumsOps for Flex {
@@ -90,7 +93,7 @@ impl PrefixSumsBackwardOps for Flex {
     }
 }
 
-/// Everything that the passes read.
+/// The inputs of the passes.
 struct Problem {
     q: Heads,
     k: Heads,
@@ -106,11 +109,11 @@ struct Place {
     row: usize,
     queries: Range<usize>,
     keys: Range<usize>,
-    /// Its number in its run, and the parts of that.
+    /// Index of the part in its run, and the number of parts of the run.
     part: [usize; 2],
 }
 
-/// Some queries of a place, and the keys at their positions in causal attention.
+/// Some queries of a place, and in causal attention the keys at the same positions.
 #[derive(Clone, Debug)]
 struct Chunk {
     queries: Range<usize>,
@@ -151,34 +154,34 @@ impl Problem {
         }
     }
 
-    /// Heads of keys and values.
+    /// Returns the number of key-value heads.
     fn kv_heads(&self) -> usize {
         self.k.dims[1]
     }
 
-    /// The query heads of a key-value head.
+    /// Returns the query heads of a key-value head.
     fn group(&self, head: usize) -> Range<usize> {
         let group = self.q.dims[1] / self.kv_heads();
         head * group..(head + 1) * group
     }
 
-    /// Numbers of a value and a one.
+    /// Returns the size of a value with a one appended.
     fn width(&self) -> usize {
         self.v.dims[3] + 1
     }
 
-    /// Pieces of work: every place of every key-value head.
+    /// Returns the number of pieces of work: every place of every key-value head.
     fn items(&self) -> usize {
         self.places.len() * self.kv_heads()
     }
 
-    /// The place and the key-value head of a piece of work; those of one run and head are neighbours.
+    /// Returns the place and the key-value head of a piece of work.
     fn item(&self, number: usize) -> (&Place, usize) {
         let heads = self.kv_heads();
         (&self.places[number / heads], number % heads)
     }
 
-    /// Calls `work` for each of `count` pieces, on all threads when they are large.
+    /// Calls `work` for each of `count` pieces, on all threads if they are large.
     fn each(&self, count: usize, work: impl Fn(usize) + Sync) {
         let [batch, heads, queries, _] = self.q.dims;
         let keys = self.k.dims[2];
@@ -189,7 +192,7 @@ impl Problem {
         }
     }
 
-    /// The chunks of a place in which queries look at sums, and in causal attention at each other.
+    /// Returns the chunks of a place in which queries read sums and, in causal attention, the keys of the chunk.
     fn chunks(&self, place: &Place) -> impl DoubleEndedIterator<Item = Chunk> + use<> {
         let (queries, keys) = (place.queries.clone(), place.keys.clone());
         let causal = self.causal;
@@ -203,7 +206,7 @@ impl Problem {
     }
 }
 
-/// `len` positions of a range from its `first` on, or as many as there are.
+/// Returns up to `len` positions of a range, starting at offset `first`.
 fn piece(range: &Range<usize>, first: usize, len: usize) -> Range<usize> {
     let start = (range.start + first).min(range.end);
     start..(start + len).min(range.end)

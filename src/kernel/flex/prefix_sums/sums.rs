@@ -1,4 +1,4 @@
-//! Sums over positions: of keys with values on the way forward, of queries with gradients on the way back.
+//! Sums over positions: of keys with values in the forward pass, of queries with gradients in the backward pass.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use pulp::Simd;
 /// Sums over some positions.
 #[derive(Clone)]
 pub struct Sums {
-    /// Of v' φ(k)ᵀ, or of α g' φ(q)ᵀ: `[E + 1, features]`.
+    /// Sum of v' φ(k)ᵀ, or of α g' φ(q)ᵀ: `[E + 1, features]`.
     pub products: Vec<f32>,
-    /// Of v', or of u g'.
+    /// Sum of v', or of u g'.
     pub plain: Vec<f32>,
-    /// The largest product of a key.
+    /// Largest product of any key.
     pub largest: f32,
 }
 
@@ -31,14 +31,14 @@ impl Sums {
         }
     }
 
-    /// Adds those of other positions.
+    /// Adds the sums of other positions.
     pub fn add(&mut self, other: &Self) {
         map_in_place(Sum, &mut self.products, [&other.products]);
         map_in_place(Sum, &mut self.plain, [&other.plain]);
         self.largest = self.largest.max(other.largest);
     }
 
-    /// Adds positions: vectors `[rows, E + 1]` with their features `[rows, features]`.
+    /// Adds positions, given vectors `[rows, E + 1]` with their features `[rows, features]`.
     pub fn add_rows(&mut self, vectors: &[f32], features: &[f32], rows: usize) {
         let [width, wide] = [vectors.len(), features.len()].map(|len| len / rows.max(1));
         if rows > 0 {
@@ -48,7 +48,7 @@ impl Sums {
         }
     }
 
-    /// As a matrix `[E + 1, features]`.
+    /// Returns the sums as a matrix `[E + 1, features]`.
     pub fn matrix(&self) -> Matrix<'_> {
         let width = self.plain.len();
         Matrix::rows(&self.products, [width, self.products.len() / width])
@@ -66,7 +66,7 @@ impl Elementwise<2> for Sum {
     }
 }
 
-/// `x + factor·y`.
+/// `x + factor·y`; the field is the factor.
 #[derive(Clone, Copy)]
 pub struct PlusTimes(pub f32);
 
@@ -77,7 +77,7 @@ impl Elementwise<2> for PlusTimes {
     }
 }
 
-/// `x·factor + term`.
+/// `x·factor + term`; the fields are factor and term.
 #[derive(Clone, Copy)]
 pub struct Affine(pub f32, pub f32);
 
@@ -88,20 +88,20 @@ impl Elementwise<1> for Affine {
     }
 }
 
-/// The parts of a run whose sums a part begins with.
+/// The parts of a run whose sums a part starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Others {
-    /// Those before it.
+    /// The parts before it.
     Before,
-    /// Those after it.
+    /// The parts after it.
     After,
-    /// All, its own among them.
+    /// All parts, including itself.
     All,
 }
 
 impl Problem {
-    /// For each piece of work the sums that it begins with: of `of` over the other parts of its run. Nothing is made for a run of
-    /// one part: without others there are none, and it is all of them itself.
+    /// Returns for each piece of work the sums that it starts with: those that `of` computes over the other parts of
+    /// its run. For a run of one part nothing is computed: it has no other parts, and its own sums are all of them.
     pub fn begins(
         &self,
         others: Others,
@@ -159,8 +159,8 @@ impl Problem {
         begins
     }
 
-    /// The sums that a piece of work begins with, as its own: those that were made, or of no position, or where it sees all keys
-    /// of a run of one part `of` these.
+    /// Returns a separate copy of the sums that a piece of work starts with: the given ones if there are any, else
+    /// empty sums in causal attention, else those of its own keys, computed by `of`.
     pub fn own(&self, begin: Option<&Arc<Sums>>, of: impl FnOnce() -> Sums) -> Sums {
         match begin {
             Some(begin) => Sums::clone(begin),
@@ -169,7 +169,7 @@ impl Problem {
         }
     }
 
-    /// The sums of the keys of a piece of work.
+    /// Returns the sums of the keys of a piece of work.
     pub fn sums_of_keys(&self, item: usize) -> Sums {
         let (place, head) = self.item(item);
         let mut sums = Sums::none(self);
@@ -181,7 +181,7 @@ impl Problem {
         sums
     }
 
-    /// Sums of no position.
+    /// Returns empty sums.
     pub fn no_sums(&self) -> Sums {
         Sums::none(self)
     }
@@ -189,7 +189,7 @@ impl Problem {
 
 /// Keys of a chunk with their features.
 pub struct Keys {
-    /// How many.
+    /// Number of keys.
     pub len: usize,
     features: Vec<f32>,
     values: Vec<f32>,
@@ -198,7 +198,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Room for a chunk.
+    /// Allocates memory for a chunk.
     pub fn new(problem: &Problem) -> Self {
         let width = [problem.map.width, problem.width()];
         Self {
@@ -210,7 +210,7 @@ impl Keys {
         }
     }
 
-    /// Reads keys of a row and head.
+    /// Reads the keys of a row and head.
     pub fn read(&mut self, problem: &Problem, [row, head]: [usize; 2], keys: Range<usize>) {
         self.len = keys.len();
         let [wide, width] = self.width;
@@ -227,28 +227,28 @@ impl Keys {
         }
     }
 
-    /// Features, `[len, features]`.
+    /// Returns the features, `[len, features]`.
     pub fn features(&self) -> &[f32] {
         &self.features[..self.len * self.width[0]]
     }
 
-    /// The same as a matrix.
+    /// Returns the features as a matrix.
     pub fn matrix(&self) -> Matrix<'_> {
         Matrix::rows(self.features(), [self.len, self.width[0]])
     }
 
-    /// Values and ones, `[len, E + 1]`.
+    /// Returns the values with ones appended, `[len, E + 1]`.
     pub fn values(&self) -> Matrix<'_> {
         let [_, width] = self.width;
         Matrix::rows(&self.values[..self.len * width], [self.len, width])
     }
 
-    /// The largest product of a key.
+    /// Returns the largest product of a key.
     pub fn largest(&self, key: usize) -> f32 {
         self.largest[key]
     }
 
-    /// Adds all of them to sums.
+    /// Adds all keys to sums.
     pub fn add_to(&self, sums: &mut Sums) {
         let values = self.values();
         sums.add_rows(values.data, self.features(), self.len);

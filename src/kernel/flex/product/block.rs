@@ -1,6 +1,6 @@
-//! Rows times panels of columns, cut into blocks that stay in registers.
+//! Rows times panels of columns, divided into blocks that stay in registers.
 //!
-//! A panel is [`panel`] columns wide: four registers where the machine has 32 of them, two where it has 16.
+//! A panel is [`panel`] columns wide: four registers on machines with 32 of them, two on machines with 16.
 
 use pulp::{Simd, WithSimd};
 
@@ -8,11 +8,12 @@ use super::HEIGHT;
 use super::registers::*;
 use crate::kernel::flex::simd;
 
-/// `rows` rows of `left` times the panels of `right`, `columns` columns in all and `inner` deep.
+/// `rows` rows of `left` times the panels of `right`, with `columns` columns in all and an inner dimension of
+/// `inner`.
 pub struct Sweep {
     pub left: Broadcast,
     pub right: Panel,
-    /// From one panel to the next.
+    /// Distance from one panel to the next.
     pub next_panel: usize,
     pub out: Target,
     pub rows: usize,
@@ -20,7 +21,7 @@ pub struct Sweep {
     pub columns: usize,
 }
 
-/// Columns of a panel on this machine, and of a register.
+/// Returns the number of columns of a panel, and of a register, on this machine.
 pub fn widths() -> [usize; 2] {
     struct Widths;
     impl WithSimd for Widths {
@@ -33,30 +34,31 @@ pub fn widths() -> [usize; 2] {
     simd::run(Widths)
 }
 
-/// Columns of a panel on this machine.
+/// Returns the number of columns of a panel on this machine.
 pub fn panel() -> usize {
     widths()[0]
 }
 
-/// Whether so many columns of a matrix can be read where they lie: no register reaches over the last one.
+/// Returns whether this many columns of a matrix can be read in place, that is, no register extends past the last
+/// one.
 pub fn direct(columns: usize) -> bool {
     let [panel, register] = widths();
     let last = columns % panel;
     last.is_multiple_of(register) && matches!(last / register, 0..=2)
 }
 
-/// Registers of a row of a panel.
+/// Returns the number of registers of a row of a panel.
 #[inline(always)]
 fn registers<S: Simd>() -> usize {
     if S::REGISTER_COUNT >= 32 { 4 } else { 2 }
 }
 
 impl Sweep {
-    /// Makes them.
+    /// Computes the sweep.
     ///
     /// # Safety
-    /// Everything that the sweep describes is readable, its output writable and no other thread's; panels are readable
-    /// over their whole width.
+    /// Everything that the sweep describes must be readable. Its output must be writable and used by no other thread.
+    /// Panels must be readable over their whole width.
     pub unsafe fn run(self) {
         match self.right.ahead {
             0 => simd::run(Compiled::<false>(self)),
@@ -65,14 +67,14 @@ impl Sweep {
     }
 }
 
-/// A sweep that fetches ahead, or one that does not: a choice within the innermost loop would cost every product.
+/// A sweep with or without prefetching: a branch inside the innermost loop would slow down every product.
 struct Compiled<const AHEAD: bool>(Sweep);
 
 impl<const AHEAD: bool> WithSimd for Compiled<AHEAD> {
     type Output = ();
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        // SAFETY: `Sweep::run` asks its callers for what `blocks` needs.
+        // SAFETY: `Sweep::run` requires from its callers what `blocks` needs.
         unsafe {
             if registers::<S>() == 4 {
                 self.0.blocks::<S, ByFour, AHEAD>(simd);
@@ -83,7 +85,7 @@ impl<const AHEAD: bool> WithSimd for Compiled<AHEAD> {
     }
 }
 
-/// The blocks for whole panels.
+/// The block types for whole panels.
 trait Blocks {
     type One: Block;
     type Two: Block;
@@ -110,12 +112,12 @@ impl Blocks for ByTwo {
 }
 
 impl Sweep {
-    /// Rows in blocks of six, the rest in smaller ones; under each block all panels.
+    /// Processes rows in blocks of six, the rest in smaller ones; for each block all panels.
     #[inline(always)]
     unsafe fn blocks<S: Simd, B: Blocks, const AHEAD: bool>(&self, simd: S) {
         let mut row = 0;
         while row < self.rows {
-            // SAFETY: rows and columns stay below those that the sweep has.
+            // SAFETY: rows and columns stay below the sweep's counts.
             row += unsafe {
                 match self.rows - row {
                     1 => self.panels::<S, B::One, OneByTwo, OneByOne, AHEAD>(simd, row, 1),
@@ -127,7 +129,7 @@ impl Sweep {
         }
     }
 
-    /// All panels under `height` rows from `row` on; the last one in as few registers as it needs.
+    /// Processes all panels for `height` rows from `row` on; the last panel in as few registers as it needs.
     #[inline(always)]
     unsafe fn panels<S: Simd, Whole: Block, Two: Block, One: Block, const AHEAD: bool>(
         &self,
@@ -136,7 +138,7 @@ impl Sweep {
         height: usize,
     ) -> usize {
         let width = registers::<S>() * S::F32_LANES;
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's promise.
         unsafe {
             let left = Broadcast {
                 at: self.left.at.add(row * self.left.rows),

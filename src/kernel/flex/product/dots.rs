@@ -1,21 +1,21 @@
-//! Products of a few rows with columns that lie contiguous: every number is the product of two rows of memory.
+//! Products of a few rows with contiguous columns: every element is the dot product of two contiguous vectors.
 //!
-//! Four rows and four columns at a time keep sixteen running sums in registers, so that a number that was read is used
-//! four times; two columns where the machine has but sixteen registers. The terms of one number are added in the same
-//! order whatever the rows and columns beside it.
+//! Four rows and four columns at a time keep sixteen running sums in registers, so that an element that was read is
+//! used four times; it is two columns on machines with only sixteen registers. The terms of an element are added in
+//! the same order whatever rows and columns are computed with it.
 
 use pulp::{Simd, WithSimd};
 
 use super::{Part, Product};
 use crate::kernel::flex::simd::{fetch, run};
 
-/// Rows of a tile, and columns at the most.
+/// Number of rows of a tile, and maximum number of columns.
 const SIDE: usize = 4;
 
-/// Numbers that a row by itself is ahead of its arithmetic: less, and memory answers too late.
+/// Number of elements that a single row prefetches ahead of its arithmetic; with fewer, memory answers too late.
 const AHEAD: usize = 768;
 
-/// Makes a part of a product whose rows and whose columns are contiguous.
+/// Computes a part of a product whose left rows and right columns are contiguous.
 pub(super) fn make(product: &Product, part: &Part) {
     run(Dots { product, part });
 }
@@ -39,7 +39,7 @@ impl WithSimd for Dots<'_> {
 }
 
 impl<'a> Dots<'a> {
-    /// All columns, `C` at a time.
+    /// Processes all columns, `C` at a time.
     #[inline(always)]
     fn columns<S: Simd, const C: usize>(&self, simd: S)
     where
@@ -57,7 +57,7 @@ impl<'a> Dots<'a> {
         }
     }
 
-    /// All rows against `C` columns.
+    /// Processes all rows for `C` columns.
     #[inline(always)]
     fn rows<S: Simd, const C: usize>(&self, simd: S, column: usize)
     where
@@ -75,7 +75,7 @@ impl<'a> Dots<'a> {
         }
     }
 
-    /// `R` rows against `C` columns.
+    /// Computes `R` rows by `C` columns.
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const C: usize>(&self, simd: S, row: usize, column: usize)
     where
@@ -89,21 +89,22 @@ impl<'a> Dots<'a> {
         }
     }
 
-    /// Row `i` of the left operand.
+    /// Returns row `i` of the left operand.
     fn row(&self, i: usize) -> &'a [f32] {
         let left = self.product.left;
         &left.data[i * left.strides[0]..][..left.shape[1]]
     }
 
-    /// Column `i` of the right operand.
+    /// Returns column `i` of the right operand.
     fn column(&self, i: usize) -> &'a [f32] {
         let right = self.product.right;
         &right.data[i * right.strides[1]..][..right.shape[0]]
     }
 
-    /// The fetches of a tile while it is made, of the columns from `column` on: a row by itself all that a tile needs which
-    /// is at least [`AHEAD`] away; of more rows the n-th tile the n-th column of the third tile to come, since what the
-    /// last of them fetches would come too late for the next one.
+    /// Returns the elements to prefetch while a tile is computed, among the columns from `column` on. A single row
+    /// prefetches all columns of the tile that is at least [`AHEAD`] elements away. With more rows, the n-th tile
+    /// prefetches the n-th column of the third tile to come, since what the last of them prefetches would come too
+    /// late for the next one.
     fn next<const R: usize, const C: usize>(&self, row: usize, column: usize) -> &'a [f32] {
         let right = self.product.right;
         let (tile, end) = ((row - self.part.rows.start) / SIDE, self.part.columns.end);
@@ -118,14 +119,14 @@ impl<'a> Dots<'a> {
     }
 }
 
-/// The sums of the products of `R` rows with `C` columns, all of one length; fetches `next` meanwhile.
+/// Returns the dot products of `R` rows with `C` columns, all of one length, and prefetches `next` meanwhile.
 trait Tile<const R: usize, const C: usize> {
     fn of<S: Simd>(s: S, rows: [&[f32]; R], columns: [&[f32]; C], next: &[f32]) -> [[f32; C]; R];
 }
 
 struct Sums;
 
-/// Written out, since sums that are indexed by a variable leave the registers.
+/// Written out, since sums indexed by a variable would not stay in registers.
 macro_rules! tile {
     ($rows:literal by $columns:literal, fetching $lines:literal:
         [$($column:literal)*] $($row:literal [$($at:literal $sum:ident)*])*) => {
@@ -170,8 +171,8 @@ tile!(1 by 4, fetching 4: [0 1 2 3] 0 [0 c0 1 c1 2 c2 3 c3]);
 tile!(1 by 2, fetching 2: [0 1] 0 [0 c0 1 c1]);
 tile!(1 by 1, fetching 1: [0] 0 [0 c0]);
 
-/// The sum of the lanes of each of `N` registers, a power of two of them: halves are added, then quarters, down to single
-/// lanes, and where there are two registers left, one takes the place that the other's halves leave.
+/// Sums the lanes of each of `N` registers, a power of two. Halves are added, then quarters, down to single lanes. As
+/// long as two registers are left, one of them fills the lanes that the other's halves leave free.
 #[inline(always)]
 fn totals<S: Simd, const N: usize>(s: S, mut sums: [S::f32s; N]) -> [f32; N] {
     const { assert!(N.is_power_of_two()) };
@@ -197,7 +198,7 @@ fn totals<S: Simd, const N: usize>(s: S, mut sums: [S::f32s; N]) -> [f32; N] {
     for (numbers, sum) in numbers.iter_mut().zip(&sums[..left]) {
         s.partial_store_f32s(&mut numbers[..S::F32_LANES], *sum);
     }
-    // The lowest bit of a register's number chose the half, the next one the quarter.
+    // The lowest bit of a register's index chose the half, the next one the quarter.
     let halvings = (N / left).trailing_zeros();
     std::array::from_fn(|i| {
         let place = |bit| (i >> bit & 1) * (S::F32_LANES >> (bit + 1));
@@ -205,8 +206,8 @@ fn totals<S: Simd, const N: usize>(s: S, mut sums: [S::f32s; N]) -> [f32; N] {
     })
 }
 
-/// Lanes of a register at the most.
+/// Maximum number of lanes of a register.
 const MOST_LANES: usize = 16;
 
-/// Their numbers.
+/// The lane indices.
 const LANES: [u32; MOST_LANES] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];

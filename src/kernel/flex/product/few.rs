@@ -1,26 +1,26 @@
-//! Products that read their right operand where it lies: of a few rows, as decoding makes them, where reading it once in
-//! the order of memory is what takes the time, and onto a few columns, as attention makes them.
+//! Products that read their right operand in place: those of a few rows, as in decoding, where the time is spent
+//! reading it once in memory order, and those with a few columns, as in attention.
 
 use super::registers::{Broadcast, Panel};
 use super::{DEPTH, Part, Product, block, dots, pack, pieces};
 
-/// Rows up to which copying the right operand does not pay.
+/// Number of rows up to which copying the right operand does not pay off.
 const ROWS: usize = 24;
 
-/// Steps of the inner dimension that are read side by side by up to [`FEWEST`] rows; by more rows twice as many, since
-/// each of them reads and writes its sums once for so many steps.
+/// Number of inner steps read side by side for up to [`FEWEST`] rows. With more rows it is twice as many, since each
+/// row reads and writes its sums once per group of steps.
 const STREAMS: usize = 16;
 
-/// Rows up to which arithmetic takes no time beside reading.
+/// Number of rows up to which arithmetic costs nothing next to reading.
 const FEWEST: usize = 4;
 
-/// Tasks of a product: few, since long pieces of rows are read faster than short ones.
+/// Number of tasks of a product: few, since long pieces of rows are read faster than short ones.
 const TASKS: usize = 4;
 
-/// Columns of a task at most.
+/// Maximum number of columns of a task.
 const COLUMNS: usize = 512;
 
-/// Whether a product is made here.
+/// Returns whether a product is computed here.
 pub(super) fn is_one(product: &Product) -> bool {
     let [rows, columns] = [product.left.shape[0], product.right.strides[1]];
     match columns {
@@ -29,13 +29,14 @@ pub(super) fn is_one(product: &Product) -> bool {
     }
 }
 
-/// Whether all columns are one panel, which need not be copied; if tasks share it, copying it once is less.
+/// Returns whether all columns are one panel that need not be copied; if several tasks share it, copying it once is
+/// cheaper.
 fn narrow(product: &Product) -> bool {
     let columns = product.right.shape[1];
     !product.threads && columns <= block::panel() && block::direct(columns)
 }
 
-/// Makes it.
+/// Computes the product.
 pub(super) fn make(product: &Product) {
     let [m, _, n] = product.sizes();
     let width = block::panel();
@@ -60,7 +61,7 @@ pub(super) fn make(product: &Product) {
     });
 }
 
-/// Rows of the right operand in groups that are read side by side.
+/// Reads rows of the right operand in groups, side by side.
 fn streams(product: &Product, part: Part, width: usize) {
     let (left, right) = (product.left, product.right);
     let [m, k, _] = product.sizes();
@@ -90,7 +91,7 @@ fn streams(product: &Product, part: Part, width: usize) {
     for inner in pieces(0..k, steps) {
         let first = inner.start;
         if whole > 0 {
-            // The next steps.
+            // Distance to the next steps.
             let ahead = match inner.end < k {
                 true => inner.len() * right.strides[0],
                 false => 0,
@@ -102,8 +103,8 @@ fn streams(product: &Product, part: Part, width: usize) {
                 ahead,
             };
             let sweep = product.sweep(&body, inner, broadcast(first), panel, width);
-            // SAFETY: whole panels of the right operand, which lies inside its slice like the left one; the columns
-            // of the output are this task's.
+            // SAFETY: these are whole panels of the right operand, which lies inside its slice like the left one;
+            // only this task uses these columns of the output.
             unsafe { sweep.run() };
         }
     }
@@ -121,7 +122,7 @@ fn streams(product: &Product, part: Part, width: usize) {
             };
             let sweep = product.sweep(&rest, inner.clone(), broadcast(inner.start), panel, 0);
             debug_assert_eq!(sweep.rows, m);
-            // SAFETY: as above, with a copied panel that is filled up.
+            // SAFETY: as above, with a copied and padded panel.
             unsafe { sweep.run() };
         }
     });

@@ -1,35 +1,37 @@
-//! Several products whose outputs lie one behind another, as those of a group of rows each with a matrix of its own.
+//! Several products whose outputs follow one another, such as groups of rows that each have a separate matrix.
 //!
-//! Small ones share their rounds of the threads: first all right operands are copied, then the rows of all outputs are made,
-//! so that the threads wait for each other twice and not twice a product. Numbers are those of the products one by one.
+//! Small ones share their parallel rounds: first all right operands are copied, then the rows of all outputs are
+//! computed. So the threads wait for each other twice, not twice per product. The results are those of the products
+//! one by one.
 
 use super::tasks::ROWS;
 use super::{Begin, Matrix, Product, Put, block, few, pack, pieces};
 use crate::kernel::flex::threads;
 
-/// Numbers of right operands, 2 MiB, up to which they are copied together: they stay in the caches until they are read.
+/// Number of elements of the right operands, 2 MiB, up to which they are copied together: they stay in the caches
+/// until they are read.
 const TOGETHER: usize = 1 << 19;
 
-/// One product, and the row that lies under all rows of its output.
+/// One product, and a row to be added to every row of its output.
 #[derive(Clone, Copy)]
 pub struct Grouped<'a> {
-    /// Its left operand.
+    /// Left operand.
     pub left: Matrix<'a>,
-    /// Its right operand.
+    /// Right operand.
     pub right: Matrix<'a>,
-    /// A row such as a bias.
+    /// The added row, such as a bias.
     pub row: Option<&'a [f32]>,
 }
 
 impl Grouped<'_> {
-    /// Numbers of its output.
+    /// Returns the number of elements of the output.
     fn len(&self) -> usize {
         let len = self.left.shape[0].checked_mul(self.right.shape[1]);
         len.expect("a matrix that fits into memory")
     }
 }
 
-/// `left·right (+ row)` of each, row after row, one product behind the other.
+/// Returns `left·right (+ row)` of each, stored row after row, one product after another.
 pub fn products_made(all: &[Grouped]) -> Vec<f32> {
     let len = all.iter().map(Grouped::len).sum();
     let mut out: Vec<f32> = Vec::with_capacity(len);
@@ -43,12 +45,12 @@ pub fn products_made(all: &[Grouped]) -> Vec<f32> {
     });
     let products: Vec<Product> = each.collect();
     make(&products);
-    // SAFETY: so many places were reserved and divided among the products, each of which writes all of its own, as in `made`.
+    // SAFETY: this many elements were reserved and divided among the products, each of which writes all of its own, as in `made`.
     unsafe { out.set_len(len) };
     out
 }
 
-/// Makes all of them, small ones together.
+/// Computes all products, small ones together.
 fn make(products: &[Product]) {
     let numbers = products.iter().map(|product| {
         let [_, k, n] = product.sizes();
@@ -71,7 +73,7 @@ fn make(products: &[Product]) {
     together(&others);
 }
 
-/// Makes products with so many numbers of copied columns each.
+/// Computes products whose copied columns take the given numbers of elements.
 fn together(products: &[(&Product, usize)]) {
     let mut buffer = pack::take();
     let mut rest = buffer.room(products.iter().map(|(_, numbers)| numbers).sum());
@@ -103,7 +105,7 @@ fn together(products: &[(&Product, usize)]) {
     pack::give(buffer);
 }
 
-/// Calls `work` for every item, on all threads where that pays.
+/// Calls `work` for every item, on all threads if that pays off.
 fn each<T: Send>(threads: bool, items: impl Iterator<Item = T> + Send, work: impl Fn(T) + Sync) {
     match threads {
         true => threads::for_each(items, work),

@@ -1,24 +1,24 @@
-//! An operand of a product: where its numbers lie.
+//! An operand of a product, as a view into a slice.
 
-/// More than copies of operands are filled up by in either direction.
+/// More than the padding that copies of operands get in either direction.
 const FILLED: usize = 64;
 
-/// Numbers of the longest slice that there can be.
+/// Maximum number of elements of a slice.
 const LONGEST: usize = isize::MAX as usize / size_of::<f32>();
 
-/// A matrix of float32 somewhere in a slice; strides in elements.
+/// A float32 matrix within a slice; strides are in elements.
 #[derive(Clone, Copy)]
 pub struct Matrix<'a> {
-    /// Starts at the matrix's first element.
+    /// Elements, starting at the matrix's first one.
     pub data: &'a [f32],
-    /// Rows and columns.
+    /// Numbers of rows and columns.
     pub shape: [usize; 2],
-    /// Distance between rows and between columns.
+    /// Distances between rows and between columns.
     pub strides: [usize; 2],
 }
 
 impl<'a> Matrix<'a> {
-    /// A matrix stored row after row.
+    /// Wraps a matrix stored row after row.
     pub fn rows(data: &'a [f32], shape: [usize; 2]) -> Self {
         Self {
             data,
@@ -27,7 +27,7 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// Rows and columns exchanged.
+    /// Returns the transpose.
     pub fn transposed(self) -> Self {
         Self {
             data: self.data,
@@ -36,8 +36,8 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// Whether its last number is in the slice, and a copy of it, whose rows or columns are filled up to whole panels, is
-    /// no longer than memory can be.
+    /// Returns whether the last element is inside the slice, and whether a copy with rows or columns padded to whole
+    /// panels can be allocated.
     pub(super) fn fits(&self) -> bool {
         let last = |i: usize| (self.shape[i].max(1) - 1).checked_mul(self.strides[i]);
         let last = last(0).zip(last(1)).and_then(|(a, b)| a.checked_add(b));

@@ -1,8 +1,8 @@
-//! Matrix products: `out = factor·left·right`, replacing, added to what is there, or on top of a bias.
+//! Matrix products `out = factor·left·right`, which replace the output, are added to it, or start from a bias.
 //!
-//! The right operand is copied into panels of the width of a block of registers, once for all threads where many rows
-//! use it (`pack`, `tasks`), and rows of the left one are broadcast over them (`block`). A product of a few rows reads its right
-//! operand where it lies: `few`. Every number of the output is summed in the same order whatever the threads.
+//! The right operand is copied into panels as wide as a register block, once for all threads if many rows use it
+//! (`pack`, `tasks`), and rows of the left operand are broadcast over them (`block`). A product of a few rows reads
+//! its right operand in place (`few`). Every element is summed in the same order for any number of threads.
 
 mod block;
 mod dots;
@@ -28,25 +28,25 @@ pub use packed::{Packed, PackedRows};
 pub use registers::{step1, step4};
 pub use stored::stored_made;
 
-/// How a product is put into its output.
+/// How a product is written to its output.
 #[derive(Clone, Copy)]
 pub struct Put {
     /// Factor of the product.
     pub factor: f32,
-    /// Add to what is there instead of replacing it.
+    /// Whether to add to the output instead of replacing it.
     pub add: bool,
-    /// May use all threads.
+    /// Whether all threads may be used.
     pub threads: bool,
 }
 
 impl Put {
-    /// Replaces the output, on all threads when the product is large.
+    /// Replaces the output, on all threads if the product is large.
     pub const REPLACE: Self = Self {
         factor: 1.0,
         add: false,
         threads: true,
     };
-    /// Adds to the output, on all threads when the product is large.
+    /// Adds to the output, on all threads if the product is large.
     pub const ADD: Self = Self {
         factor: 1.0,
         add: true,
@@ -65,61 +65,64 @@ impl Put {
         threads: false,
     };
 
-    /// With another factor.
+    /// Returns the same with another factor.
     pub fn times(self, factor: f32) -> Self {
         Self { factor, ..self }
     }
 }
 
-/// Multiply-adds from which a second thread pays.
+/// Number of multiply-adds from which a second thread pays off.
 const THREADS_FROM: usize = 64 * 64 * 64;
 
-/// Numbers of the right operand from which it pays to read them on two threads, however few the rows.
+/// Number of elements of the right operand from which reading them on two threads pays off, however few the rows.
 const READ_FROM: usize = 64 * 1024;
 
-/// Steps of the inner dimension at one time: a panel of them stays in a core's second cache beside others.
+/// Number of steps of the inner dimension processed at a time: a panel of them stays in a core's L2 cache together
+/// with others.
 const DEPTH: usize = 384;
 
-/// Rows up to which a task copies its columns for itself.
+/// Number of rows up to which each task copies its own columns.
 const OWN: usize = 384;
 
-/// Columns that are copied together at least: rows that each task copies for itself are copied again for the next ones.
+/// Minimum number of columns copied together: rows that each task copies itself are copied again for the next
+/// columns.
 const TOGETHER: usize = 1024;
 
-/// Steps of the inner dimension from which the right operand is long.
+/// Number of steps of the inner dimension from which the right operand counts as long.
 const LONG: usize = 2048;
 
-/// Rows of a block of registers.
+/// Number of rows of a register block.
 const HEIGHT: usize = 6;
 
-/// Numbers of a left operand and columns from which its rows, when they are not contiguous but side by side, are copied.
+/// Size of the left operand and number of columns from which a left operand with contiguous columns instead of rows
+/// is copied.
 const COPIED_FROM: [usize; 2] = [256 * 1024, 65];
 
-/// Steps whose distance is a multiple of so many numbers, 2 KiB, share a few sets of a core's caches.
+/// Strides that are multiples of this many elements, 2 KiB, share a few sets of a core's caches.
 const CROWDED: usize = 512;
 
-/// Numbers of an operand that are copied at one time: 16 MiB.
+/// Number of elements of an operand copied at a time: 16 MiB.
 const COPIED: usize = 1 << 22;
 
-/// `out = factor·left·right (+ out)`; `out` is stored row after row.
+/// Computes `out = factor·left·right (+ out)`; `out` is stored row after row.
 pub fn product(out: &mut [f32], left: Matrix, right: Matrix, into: Put) {
     let begin = if into.add { Begin::Out } else { Begin::Zero };
     Product::new(out, left, right, begin, into).make();
 }
 
-/// `out = left·right + row` for a row under every row of it, such as a bias.
+/// Computes `out = left·right + row`, with `row`, such as a bias, added to every row.
 pub fn product_on(out: &mut [f32], left: Matrix, right: Matrix, row: &[f32]) {
     let begin = Begin::under(Some(row), right.shape[1]);
     Product::new(out, left, right, begin, Put::REPLACE).make();
 }
 
-/// `left·right (+ row under every row of it)`, row after row.
+/// Returns `left·right`, plus `row` on every row if given, stored row after row.
 pub fn product_made(left: Matrix, right: Matrix, row: Option<&[f32]>) -> Vec<f32> {
     let begin = Begin::under(row, right.shape[1]);
     made(left, right, begin, |product| product.make())
 }
 
-/// The numbers of a product that `make` writes all of.
+/// Allocates the output of a product; `make` must write all of it.
 fn made(left: Matrix, right: Matrix, begin: Begin, make: impl FnOnce(&Product)) -> Vec<f32> {
     let len = left.shape[0].checked_mul(right.shape[1]);
     let len = len.expect("a matrix that fits into memory");
@@ -127,13 +130,14 @@ fn made(left: Matrix, right: Matrix, begin: Begin, make: impl FnOnce(&Product)) 
     let places = &mut out.spare_capacity_mut()[..len];
     let at = places.as_mut_ptr().cast();
     make(&Product::at((at, len), left, right, begin, Put::REPLACE));
-    // SAFETY: this many places were reserved, and each is written: the parts of a product are all rows by all columns of
-    // it, each of them is written whatever it began as, and sums begin with zeros or the row, never with what was there.
+    // SAFETY: this many elements were reserved, and each is written: the parts of a product cover all rows and
+    // columns, each part is written however it starts, and sums start with zeros or the row, never with the output's
+    // old content.
     unsafe { out.set_len(len) };
     out
 }
 
-/// The values that sums are added to.
+/// The values that sums start with.
 #[derive(Clone, Copy)]
 enum Begin<'a> {
     Zero,
@@ -142,7 +146,7 @@ enum Begin<'a> {
 }
 
 impl<'a> Begin<'a> {
-    /// A row that lies under all rows, if there is one.
+    /// Returns the start for a row that is added to every row, if there is one.
     fn under(row: Option<&'a [f32]>, columns: usize) -> Self {
         let Some(row) = row else { return Begin::Zero };
         assert_eq!(row.len(), columns, "one number of the row a column");
@@ -150,7 +154,7 @@ impl<'a> Begin<'a> {
     }
 }
 
-/// A product whose operands fit each other; the output is borrowed as long as it lives.
+/// A product whose operands fit each other. The output is borrowed for its lifetime.
 #[derive(Clone, Copy)]
 struct Product<'a> {
     left: Matrix<'a>,
@@ -177,7 +181,7 @@ impl<'a> Product<'a> {
         Self::at((out.as_mut_ptr(), out.len()), left, right, begin, into)
     }
 
-    /// Into places that are the caller's alone, which are read only where it begins with them.
+    /// Creates a product into memory that only the caller uses, which is read only if sums start with it.
     fn at(
         (out, len): (*mut f32, usize),
         left: Matrix<'a>,
@@ -201,7 +205,7 @@ impl<'a> Product<'a> {
         }
     }
 
-    /// Rows, inner dimension and columns.
+    /// Returns the numbers of rows, inner steps and columns.
     fn sizes(&self) -> [usize; 3] {
         [self.left.shape[0], self.left.shape[1], self.right.shape[1]]
     }
@@ -218,7 +222,8 @@ impl<'a> Product<'a> {
             return few::make(self);
         }
         let mut buffer = pack::take();
-        // Columns enough for all tasks, fewer of them where every task would read a long right operand again.
+        // By rows if there are too few columns for all tasks. The threshold is lower for a long right operand, which
+        // every task would read again.
         let columns = if k >= LONG { COLUMNS } else { 2 * COLUMNS };
         if m > OWN || self.threads && n < columns {
             let deepest = (COPIED / n.min(TOGETHER) / DEPTH).max(1) * DEPTH;
@@ -240,8 +245,8 @@ impl<'a> Product<'a> {
         pack::give(buffer);
     }
 
-    /// Whether the left operand is copied before it is used: when its rows are not contiguous, and it is large and every
-    /// number of it used often, or its steps lie so that they would drive each other out of the caches.
+    /// Returns whether the left operand is copied before use: its rows are not contiguous, and either it is large and
+    /// each element is used often, or its stride makes rows evict each other from the caches.
     fn copies_left(&self) -> bool {
         let [m, k, n] = self.sizes();
         let [down, across] = self.left.strides;
@@ -250,17 +255,17 @@ impl<'a> Product<'a> {
         across != 1 && (down != 1 || pays)
     }
 
-    /// A sum of no terms.
+    /// Writes a product whose inner dimension is empty.
     fn without_terms(&self) {
         let [m, _, n] = self.sizes();
         match self.begin {
-            // SAFETY: so many places are this product's, and zero is all bits zero.
+            // SAFETY: all of the output belongs to this product, and zero is all bits zero.
             Begin::Zero => unsafe { self.out.write_bytes(0, m * n) },
             Begin::Out => {}
             Begin::Row(row) => {
                 assert_eq!(row.len(), n, "one number of the row a column");
                 for first in (0..m).map(|row| row * n) {
-                    // SAFETY: a row of the places that are this product's; they are not the row's.
+                    // SAFETY: a row of the output, which belongs to this product and does not overlap `row`.
                     unsafe {
                         self.out
                             .add(first)
@@ -280,7 +285,7 @@ impl<'a> Product<'a> {
         }
     }
 
-    /// Puts sums of neighbouring columns into the output.
+    /// Writes sums of adjacent columns to the output.
     #[inline(always)]
     fn put<const C: usize>(&self, row: usize, column: usize, sums: [f32; C]) {
         let n = self.right.shape[1];
@@ -288,7 +293,7 @@ impl<'a> Product<'a> {
         let slots = self.out.wrapping_add(row * n + column).cast::<[f32; C]>();
         let begin = match self.begin {
             Begin::Zero => [0.0; C],
-            // SAFETY: inside the output, in a part that is the calling task's alone, which began with numbers.
+            // SAFETY: inside the output, in a part that only the calling task uses and whose content is initialised.
             Begin::Out => unsafe { slots.read() },
             Begin::Row(numbers) => std::array::from_fn(|i| numbers[column + i]),
         };
@@ -297,7 +302,7 @@ impl<'a> Product<'a> {
         unsafe { slots.write(sums) };
     }
 
-    /// The description of a part of the output for some steps of the inner dimension.
+    /// Returns the description of a part of the output for some steps of the inner dimension.
     fn sweep(
         &self,
         part: &Part,
@@ -333,7 +338,7 @@ impl<'a> Product<'a> {
     }
 }
 
-/// A range in pieces of `len`.
+/// Divides a range into pieces of `len`.
 fn pieces(range: Range<usize>, len: usize) -> impl Iterator<Item = Range<usize>> {
     let end = range.end;
     range

@@ -1,4 +1,4 @@
-//! Operands of a product in the order in which its inner part reads them.
+//! Copies of operands in the order in which the inner part of a product reads them.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -7,42 +7,42 @@ use super::{HEIGHT, Matrix};
 use crate::kernel::flex::buffer::{fitting, keep};
 use crate::kernel::flex::simd;
 
-/// Numbers of a cache line.
+/// Number of elements of a cache line.
 const LINE: usize = 16;
 
-/// Sixteen numbers that begin at a cache line, as AVX-512 likes to load them.
+/// Sixteen elements aligned to a cache line, for fast AVX-512 loads.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
 struct Line([f32; LINE]);
 
-/// A buffer that begins at a cache line.
+/// A buffer aligned to a cache line.
 #[derive(Default)]
 pub struct Aligned(Vec<Line>);
 
 impl Aligned {
-    /// Room for `len` numbers; they are those of an earlier use, or zeros.
+    /// Returns memory for `len` elements; its content is that of an earlier use, or zeros.
     pub fn room(&mut self, len: usize) -> &mut [f32] {
         let lines = len.div_ceil(LINE);
         if self.0.len() < lines {
-            // Not `resize`, which copies what is not wanted any more.
+            // Not `resize`, which would copy content that is no longer needed.
             self.0 = vec![Line([0.0; LINE]); lines];
         }
-        // SAFETY: lines are nothing but numbers side by side, and borrowed exclusively.
+        // SAFETY: lines are nothing but contiguous elements, and are borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), len) }
     }
 
-    /// All that there is room for.
+    /// Returns the whole buffer.
     pub fn numbers(&self) -> &[f32] {
-        // SAFETY: as above, shared.
+        // SAFETY: as above, but shared.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() * LINE) }
     }
 }
 
-/// Buffers that a thread keeps, and numbers of one that it keeps at most: 1 MiB.
+/// Maximum number of buffers that a thread keeps, and maximum number of elements of a kept one: 1 MiB.
 const KEPT: (usize, usize) = (8, 1 << 18);
 
 impl Aligned {
-    /// A buffer for `len` numbers that no copy of this thread needs any more, or an empty one.
+    /// Returns a buffer for `len` elements that this thread no longer uses, or an empty one.
     pub fn unused(len: usize) -> Self {
         let lines = len.div_ceil(LINE);
         let found = UNUSED.with_borrow_mut(|unused| fitting(unused, lines, Vec::len));
@@ -57,7 +57,7 @@ impl Drop for Aligned {
             return;
         }
         let lines = std::mem::take(&mut self.0);
-        // When the thread ends its buffers may be gone before this one.
+        // When the thread ends, its buffers may be dropped before this one.
         let _ = UNUSED.try_with(|unused| {
             keep(&mut unused.borrow_mut(), count, lines, Vec::len);
         });
@@ -67,9 +67,9 @@ impl Drop for Aligned {
 thread_local! {
     /// Buffers of copies that were dropped.
     static UNUSED: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
-    /// The copies of a task, kept between products.
+    /// The buffer for a task's own copies, kept between products.
     static OWN: RefCell<Aligned> = RefCell::default();
-    /// The copy of an operand that all tasks of a product use, kept by the thread that makes it.
+    /// The buffer for an operand's copy that all tasks of a product use, kept by the thread that creates it.
     static SHARED: RefCell<Aligned> = RefCell::default();
 }
 
@@ -81,18 +81,18 @@ pub fn with_buffer<R>(work: impl FnOnce(&mut Aligned) -> R) -> R {
     done
 }
 
-/// The calling thread's buffer for a shared copy.
+/// Takes the calling thread's buffer for a shared copy.
 pub fn take() -> Aligned {
     SHARED.take()
 }
 
-/// Keeps it for the next product.
+/// Returns the buffer for the next product.
 pub fn give(buffer: Aligned) {
     SHARED.set(buffer);
 }
 
-/// Writes rows `inner` and columns `columns` of `from` as panels of `width` columns one after the other, the last one
-/// filled up with zeros; `to` has whole panels.
+/// Writes rows `inner` and columns `columns` of `from` as consecutive panels of `width` columns, the last one padded
+/// with zeros; `to` must hold whole panels.
 pub fn panels(
     to: &mut [f32],
     from: Matrix,
@@ -120,10 +120,10 @@ pub fn panels(
     }
 }
 
-/// Rows of the inner dimension and columns that are turned at one time: a cache line of each column.
+/// Number of inner steps and columns that are transposed at a time: a cache line of each column.
 const TURNED: usize = 16;
 
-/// A panel from columns that lie apart.
+/// Writes a panel from columns that are not adjacent, by transposing.
 fn turned(
     panel: &mut [f32],
     from: Matrix,
@@ -158,11 +158,11 @@ fn turned(
     }
 }
 
-/// Steps of rows that lie side by side which are asked for before they are copied.
+/// Number of inner steps that are prefetched before they are copied, if adjacent rows are adjacent in memory.
 const FETCHED: usize = 4;
 
-/// Writes rows of `from`, which are not contiguous, as blocks of `HEIGHT` rows one after the other, the last one of as
-/// many as are left, in each of them step after step of `inner`.
+/// Writes non-contiguous rows of `from` as consecutive blocks of `HEIGHT` rows, the last one with the remaining rows.
+/// Within a block, the steps of `inner` follow one another.
 pub fn blocks(to: &mut [f32], from: Matrix, rows: Range<usize>, inner: Range<usize>) {
     let [down, across] = from.strides;
     let depth = inner.len();

@@ -1,5 +1,5 @@
-//! A right operand that many products use: copied once, in the order in which they read it. Products of [`Packed`] are with
-//! some of its columns, those of [`PackedRows`] with some of its rows.
+//! A right operand that many products use: copied once, in the order in which they read it. Products of [`Packed`]
+//! use some of its columns, those of [`PackedRows`] some of its rows.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::registers::{Broadcast, Panel};
 use super::tasks::Rows;
 use super::{Begin, DEPTH, Matrix, Part, Product, Put, block, pieces};
 
-/// The copy.
+/// A copied operand of which each product uses some columns.
 pub struct Packed {
     buffer: Aligned,
     inner: usize,
@@ -16,15 +16,15 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// Most columns by which [`Self::start`] may go back.
+    /// Maximum number of columns by which [`Self::start`] may go back.
     pub const BACK: usize = 63;
 
-    /// The last column up to this one with which a panel begins.
+    /// Returns the last column, at or before this one, at which a panel begins.
     pub fn start(column: usize) -> usize {
         column / block::panel() * block::panel()
     }
 
-    /// Copies it, on the calling thread.
+    /// Copies the operand, on the calling thread.
     pub fn new(right: Matrix) -> Self {
         assert!(right.fits(), "a matrix inside its slice");
         let [inner, columns] = right.shape;
@@ -44,14 +44,14 @@ impl Packed {
         }
     }
 
-    /// `out = factor·left·right[columns] (+ out)` on the calling thread; `columns` begin with a panel, such as at a
-    /// multiple of 64, and rows of `left` are contiguous.
+    /// Computes `out = factor·left·right[columns] (+ out)` on the calling thread. `columns` must start where a panel
+    /// does, such as at a multiple of 64, and rows of `left` must be contiguous.
     pub fn product(&self, out: &mut [f32], left: Matrix, columns: Range<usize>, into: Put) {
         let width = block::panel();
         assert!(columns.start.is_multiple_of(width) && columns.end <= self.columns);
         assert_eq!(left.strides[1], 1, "contiguous rows");
         let numbers = self.buffer.numbers();
-        // For its sizes: the numbers are read as panels.
+        // Used for its sizes only: the elements are read as panels.
         let right = Matrix {
             data: numbers,
             shape: [self.inner, columns.len()],
@@ -77,7 +77,7 @@ impl Packed {
     }
 }
 
-/// The copy of an operand of which each product uses some rows, such as the values of a chunk of keys.
+/// A copied operand of which each product uses some rows, such as the values of a chunk of keys.
 pub struct PackedRows {
     buffer: Aligned,
     rows: usize,
@@ -85,7 +85,7 @@ pub struct PackedRows {
 }
 
 impl PackedRows {
-    /// Copies it, on the calling thread.
+    /// Copies the operand, on the calling thread.
     pub fn new(right: Matrix) -> Self {
         assert!(right.fits(), "a matrix inside its slice");
         let [rows, columns] = right.shape;
@@ -101,12 +101,13 @@ impl PackedRows {
         }
     }
 
-    /// `out = factor·left·right[rows] (+ out)` on the calling thread, all rows in one go; rows of `left` are contiguous.
+    /// Computes `out = factor·left·right[rows] (+ out)` on the calling thread, all rows at once; rows of `left` must
+    /// be contiguous.
     pub fn product(&self, out: &mut [f32], left: Matrix, rows: Range<usize>, into: Put) {
         assert!(rows.start <= rows.end && rows.end <= self.rows);
         assert_eq!(left.strides[1], 1, "contiguous rows");
         let (width, numbers) = (block::panel(), self.buffer.numbers());
-        // For its sizes, as above.
+        // Used for its sizes only, as above.
         let right = Matrix {
             data: numbers,
             shape: [rows.len(), self.columns],
@@ -136,8 +137,8 @@ impl PackedRows {
             step: 1,
         };
         let sweep = product.sweep(&part, 0..rows.len(), broadcast, panel, width * self.rows);
-        // SAFETY: the left operand was checked to lie inside its slice, the output is as large as the part, and every
-        // panel has `self.rows` rows, of which those that are read are some.
+        // SAFETY: the left operand was checked to be inside its slice, the output is as large as the part, and every
+        // panel has `self.rows` rows, which include those that are read.
         unsafe { sweep.run() };
     }
 }

@@ -1,55 +1,56 @@
 //! The innermost part of a product: a few rows times a panel of columns, in registers.
 //!
-//! Each of up to six rows keeps its sums of one panel in registers while it walks down the inner dimension (Goto and
-//! van de Geijn 2008, section 4), so that a step of it loads one row of the panel and broadcasts six numbers.
+//! Each of up to six rows keeps its sums for one panel in registers while it goes along the inner dimension (Goto and
+//! van de Geijn 2008, section 4). So each step loads one row of the panel and broadcasts six elements.
 
 use pulp::Simd;
 
 use crate::kernel::flex::simd;
 
-/// Rows of numbers somewhere, of which single ones are read: `at + row·rows + inner·step`.
+/// Rows of elements that are read one at a time: `at + row·rows + inner·step`.
 #[derive(Clone, Copy)]
 pub struct Broadcast {
-    /// The first number.
+    /// Pointer to the first element.
     pub at: *const f32,
-    /// Distance of rows.
+    /// Distance between rows.
     pub rows: usize,
-    /// Distance along the inner dimension.
+    /// Distance between steps of the inner dimension.
     pub step: usize,
 }
 
 /// Rows of a panel, which are read whole.
 #[derive(Clone, Copy)]
 pub struct Panel {
-    /// The first number.
+    /// Pointer to the first element.
     pub at: *const f32,
-    /// Distance along the inner dimension.
+    /// Distance between steps of the inner dimension.
     pub step: usize,
-    /// Distance of what is asked for meanwhile, since it comes next; 0 for nothing.
+    /// Distance to the elements that are prefetched meanwhile; 0 for none.
     pub ahead: usize,
 }
 
-/// Rows that are written, and what the sums are added to.
+/// The rows to be written, and the values the sums are added to.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// The first number.
+    /// Pointer to the first element.
     pub at: *mut f32,
-    /// Distance of rows.
+    /// Distance between rows.
     pub rows: usize,
-    /// The first number of what the sums are added to, if anything; may be `at`.
+    /// Pointer to the first of the values that sums are added to, if any; may equal `at`.
     pub begin: Option<*const f32>,
-    /// Distance of its rows; 0 for one row under all.
+    /// Distance between rows of these values; 0 if one row is added to all rows.
     pub begin_rows: usize,
     /// Factor of the sums.
     pub factor: f32,
 }
 
-/// Numbers that a step of a block asks for ahead: two cache lines, so that two blocks of rows ask for a whole panel.
+/// Number of elements that a step of a block prefetches: two cache lines, so that two blocks of rows prefetch a whole
+/// panel.
 pub const FETCHED: usize = 32;
 
-/// So many rows times a panel.
+/// A block of a fixed number of rows times a panel.
 pub trait Block {
-    /// Makes `columns` columns of it.
+    /// Computes `columns` columns of the block.
     unsafe fn make<S: Simd, const AHEAD: bool>(
         s: S,
         left: Broadcast,
@@ -60,7 +61,7 @@ pub trait Block {
     );
 }
 
-/// Sums of one row: `sums + number·columns`.
+/// Returns the sums of one row: `sums + number·columns`.
 #[inline(always)]
 pub fn step4<S: Simd>(s: S, x: S::f32s, b: [S::f32s; 4], c: [S::f32s; 4]) -> [S::f32s; 4] {
     [
@@ -71,7 +72,7 @@ pub fn step4<S: Simd>(s: S, x: S::f32s, b: [S::f32s; 4], c: [S::f32s; 4]) -> [S:
     ]
 }
 
-/// The same in two registers.
+/// Like [`step4`], in two registers.
 #[inline(always)]
 pub fn step2<S: Simd>(s: S, x: S::f32s, b: [S::f32s; 2], c: [S::f32s; 2]) -> [S::f32s; 2] {
     [
@@ -80,20 +81,20 @@ pub fn step2<S: Simd>(s: S, x: S::f32s, b: [S::f32s; 2], c: [S::f32s; 2]) -> [S:
     ]
 }
 
-/// The same in one register.
+/// Like [`step4`], in one register.
 #[inline(always)]
 pub fn step1<S: Simd>(s: S, x: S::f32s, b: [S::f32s; 1], c: [S::f32s; 1]) -> [S::f32s; 1] {
     [s.mul_add_e_f32s(x, b[0], c[0])]
 }
 
-/// `N` registers from memory of any alignment.
+/// Loads `N` registers from memory of any alignment.
 #[inline(always)]
 pub unsafe fn load<S: Simd, const N: usize>(at: *const f32) -> [S::f32s; N] {
-    // SAFETY: the caller says that so much is readable; any bits are float32.
+    // SAFETY: the caller promises that this memory is readable; any bits are valid float32.
     unsafe { at.cast::<[S::f32s; N]>().read_unaligned() }
 }
 
-/// Writes the sums of one row.
+/// Stores the sums of one row.
 #[inline(always)]
 unsafe fn store<S: Simd, const N: usize>(
     s: S,
@@ -104,7 +105,7 @@ unsafe fn store<S: Simd, const N: usize>(
 ) {
     let factor = s.splat_f32s(out.factor);
     let lanes = S::F32_LANES;
-    // SAFETY: the caller says that this row of `columns` is writable, and readable in `begin`.
+    // SAFETY: the caller promises that `columns` elements of this row are writable, and readable in `begin`.
     unsafe {
         let at = out.at.add(row * out.rows);
         let begin = out.begin.map(|begin| begin.add(row * out.begin_rows));
@@ -135,7 +136,7 @@ unsafe fn store<S: Simd, const N: usize>(
     }
 }
 
-/// One step of the inner dimension: a row of the panel at `$b`, times a number of each row of the left operand.
+/// One step of the inner dimension: a row of the panel at `$b`, times an element of each row of the left operand.
 macro_rules! step {
     ($s:ident, $width:literal, $step:ident, $a:ident, $b:expr, $($sums:ident $at:ident)*) => {
         let row = load::<S, $width>($b);
@@ -143,11 +144,12 @@ macro_rules! step {
     };
 }
 
-/// A block of so many rows and registers; written out, since sums that are indexed by a variable leave the registers.
+/// Defines a block of a fixed number of rows and registers. It is written out, since sums indexed by a variable would
+/// not stay in registers.
 ///
-/// Where numbers lie is hidden from the compiler, which would compute each address from the last one at every step: a
-/// fifth of the loop's instructions, which a core that serves two programs has not to spare. Whole panels are walked
-/// down in pairs of steps, a part for each row, which asks for the row's numbers in the output: they come meanwhile.
+/// Addresses are hidden from the compiler, which would otherwise compute each address from the previous one at every
+/// step: a fifth of the loop's instructions, too many for a core that runs two threads. Whole panels are traversed in
+/// pairs of steps, one part per row; each part begins by prefetching that row of the output, which arrives meanwhile.
 macro_rules! block {
     ($name:ident, $width:literal, $step:ident: $($sums:ident $at:ident $row:literal),*) => {
         pub struct $name;
@@ -166,14 +168,14 @@ macro_rules! block {
                 $(let mut $sums = [s.splat_f32s(0.0); $width];)*
                 $(let $at = std::hint::black_box(left.at.wrapping_add($row * left.rows));)*
                 let (mut a, mut b) = (0_usize, right.at);
-                // SAFETY: the sweep says that `inner` steps of both are readable and the block writable.
+                // SAFETY: the sweep promises that `inner` steps of both are readable and the block is writable.
                 unsafe {
                     if AHEAD || right.step != width {
                         for _ in 0..inner {
                             if AHEAD {
                                 simd::fetch_from(b.wrapping_add(right.ahead));
                                 simd::fetch_from(b.wrapping_add(right.ahead + FETCHED / 2));
-                                // Up to four rows are often all that there are.
+                                // Often there are no more than four rows.
                                 if [$($row),*].len() <= 4 && $width == 4 {
                                     simd::fetch_from(b.wrapping_add(right.ahead + FETCHED));
                                     simd::fetch_from(b.wrapping_add(right.ahead + 3 * FETCHED / 2));

@@ -1,9 +1,9 @@
-//! Products with a right operand that is stored for them: panel after panel of sixteen columns, in each of them step after
-//! step of the inner dimension, a cache line each.
+//! Products with a right operand that is stored in panels: panels of sixteen columns follow one another, and within
+//! each panel the steps of the inner dimension, one cache line each.
 //!
-//! Decoding multiplies a few rows with every weight of a model for each token. Stored like this, a weight is one stream
-//! of memory, read once while up to sixteen rows keep their sums in registers. The terms of a sum are added in their
-//! order, whatever the rows and columns beside it: a text is continued alike alone and in a batch.
+//! Decoding multiplies a few rows with every weight of a model for each token. Stored in this way, a weight is one
+//! stream of memory, read once while up to sixteen rows keep their sums in registers. The terms of a sum are added in
+//! order, whatever rows and columns are computed with it, so a text is continued identically alone and in a batch.
 
 use pulp::{Simd, WithSimd};
 
@@ -12,19 +12,20 @@ use super::registers::{load, step1, step2};
 use super::{Begin, Matrix, Product};
 use crate::kernel::flex::simd;
 
-/// Columns of a panel.
+/// Number of columns of a panel.
 const WIDTH: usize = crate::kernel::PANEL;
 
-/// Tasks of a product: few, since long streams are read faster than short ones.
+/// Number of tasks of a product: few, since long streams are read faster than short ones.
 const TASKS: usize = 4;
 
-/// Rows that are copied at one time; a panel stays in a core's second cache beside them.
+/// Number of rows copied at a time; a panel stays in a core's L2 cache together with them.
 const ROWS: usize = 96;
 
-/// Numbers from one that is read to one that is asked for meanwhile.
+/// Number of elements between the one being read and the one being prefetched.
 const AHEAD: usize = 768;
 
-/// `left·right (+ row under every row of it)`, for rows of `left` that are contiguous and `right` stored in panels.
+/// Returns `left·right`, plus `row` on every row if given, for contiguous rows of `left` and `right` stored in
+/// panels.
 pub fn stored_made(left: Matrix, right: &[f32], row: Option<&[f32]>) -> Vec<f32> {
     let [_, k] = left.shape;
     let panel = k.checked_mul(WIDTH).filter(|len| *len > 0);
@@ -52,7 +53,7 @@ pub fn stored_made(left: Matrix, right: &[f32], row: Option<&[f32]>) -> Vec<f32>
     })
 }
 
-/// Rows of a block for `rows` rows: as few blocks as registers allow, and of them the lowest.
+/// Returns the height of blocks for `rows` rows: as few blocks as the registers allow, and these as low as possible.
 fn height(rows: usize) -> usize {
     struct Tallest;
     impl WithSimd for Tallest {
@@ -75,13 +76,14 @@ fn height(rows: usize) -> usize {
     *fits.unwrap_or(&tallest)
 }
 
-/// Whether a panel is one register wide, of which there are enough for sixteen rows.
+/// Returns whether a panel is one register wide and there are enough registers for sixteen rows.
 #[inline(always)]
 fn one_register<S: Simd>() -> bool {
     S::F32_LANES == WIDTH && S::REGISTER_COUNT >= 32
 }
 
-/// Some rows of it: copied so that the numbers of one step lie side by side, then all panels under them.
+/// Computes some rows of the product: they are copied so that the elements of one step are adjacent, then multiplied
+/// with all panels.
 fn rows_of(product: &Product, rows: std::ops::Range<usize>, height: usize, buffer: &mut Aligned) {
     let [_, k, n] = product.sizes();
     let left: &[f32] = match height {
@@ -106,7 +108,7 @@ fn rows_of(product: &Product, rows: std::ops::Range<usize>, height: usize, buffe
     });
 }
 
-/// Some panels under some rows, which were copied.
+/// Some panels, to be multiplied with some copied rows.
 struct Task<'a> {
     product: &'a Product<'a>,
     left: &'a [f32],
@@ -137,7 +139,7 @@ impl WithSimd for Task<'_> {
 }
 
 impl Task<'_> {
-    /// All blocks under each panel, so that it is read from memory once.
+    /// Processes all blocks of rows for each panel, so that a panel is read from memory once.
     #[inline(always)]
     fn blocks<S: Simd, B: Block>(&self, simd: S) {
         debug_assert_eq!(self.height, B::HEIGHT);
@@ -155,8 +157,8 @@ impl Task<'_> {
                     };
                     let rows = B::HEIGHT.min(self.rows.len() - row);
                     let first = (self.rows.start + row) * n + column + part;
-                    // SAFETY: `rows` rows of the output from there on are this task's, and as many columns as `B`
-                    // writes, since whole registers make a panel; the slices are as long as `B` needs.
+                    // SAFETY: only this task uses `rows` rows of the output from there on, and as many columns as `B`
+                    // writes, since a panel consists of whole registers; the slices are as long as `B` needs.
                     unsafe {
                         let out = self.product.out.add(first);
                         B::make(simd, left, &panel[part..], begin, [k, rows, n], out);
@@ -167,12 +169,13 @@ impl Task<'_> {
     }
 }
 
-/// So many rows times so many registers of a panel.
+/// A block of a fixed number of rows times registers of a panel.
 trait Block {
     const HEIGHT: usize;
     const REGISTERS: usize;
 
-    /// For the inner dimension, rows that are written, and the distance between them.
+    /// Computes the block; `sizes` are the inner dimension, the number of rows to write, and the distance between
+    /// them.
     unsafe fn make<S: Simd>(
         s: S,
         left: &[f32],
@@ -183,7 +186,7 @@ trait Block {
     );
 }
 
-/// Written out, since sums that are indexed by a variable leave the registers.
+/// Written out, since sums indexed by a variable would not stay in registers.
 macro_rules! block {
     ($name:ident, $height:literal by $width:literal, $step:ident: $($sums:ident $row:literal)*) => {
         struct $name;
@@ -201,7 +204,7 @@ macro_rules! block {
                 [inner, rows, distance]: [usize; 3],
                 out: *mut f32,
             ) {
-                // SAFETY: the caller says that all of it is readable, and so many rows writable.
+                // SAFETY: the caller promises that all inputs are readable, and `rows` rows writable.
                 unsafe {
                     let begin = match begin {
                         Some(numbers) => load::<S, $width>(numbers.as_ptr()),

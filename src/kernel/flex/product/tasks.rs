@@ -1,5 +1,5 @@
-//! Products of many rows: operands copied in the order in which blocks of registers read them, and the output cut into
-//! tasks. How it is cut changes no number of it.
+//! Products of many rows: operands are copied in the order in which register blocks read them, and the output is
+//! divided into tasks. The division changes no result.
 
 use std::ops::Range;
 
@@ -7,24 +7,24 @@ use super::pack::{self, Aligned};
 use super::registers::{Broadcast, Panel};
 use super::{DEPTH, HEIGHT, Matrix, Product, block, pieces};
 
-/// Columns of the output that a task makes at most: `DEPTH` steps of them are 384 KiB.
+/// Maximum number of output columns of a task: `DEPTH` steps of them are 384 KiB.
 pub(super) const COLUMNS: usize = 256;
 
-/// Rows of the output that a task makes at least and at most, when tasks share the copied columns.
+/// Minimum and maximum number of output rows of a task, if tasks share the copied columns.
 pub(super) const ROWS: [usize; 2] = [24, 96];
 
-/// The same at most when the copied columns are [`FAR`]: each task reads all of them.
+/// Maximum number of rows if the copied columns exceed [`FAR`], since each task reads all of them.
 const MANY_ROWS: usize = 288;
 
-/// Numbers of the right operand, 4 MiB, above which a core's second cache sees little of it again.
+/// Number of elements of the right operand, 4 MiB, above which little of it stays in a core's L2 cache.
 const FAR: usize = 1 << 20;
 
-/// Tasks of a product at least, when it is large enough: a slow core then does not hold up the others for long.
+/// Minimum number of tasks of a product, if it is large enough: a slow core then does not delay the others for long.
 const TASKS: usize = 8;
 
 impl Product<'_> {
-    /// Each task copies the columns that it needs, of all rows; a left operand that has to be copied is so once for
-    /// all tasks.
+    /// Divides by columns: each task copies the columns that it needs and processes all rows. If the left operand has
+    /// to be copied, this is done once for all tasks.
     pub(super) fn by_columns(&self, inner: &Range<usize>, buffer: &mut Aligned) {
         let [m, _, n] = self.sizes();
         let width = block::panel();
@@ -59,7 +59,7 @@ impl Product<'_> {
         });
     }
 
-    /// All rows of the left operand as blocks of registers read them: where they lie, or copied.
+    /// Returns all rows of the left operand as register blocks read them: in place, or copied.
     fn shared_rows<'b>(&'b self, inner: &Range<usize>, buffer: &'b mut Aligned) -> Rows<'b> {
         let m = self.left.shape[0];
         if !self.copies_left() {
@@ -85,7 +85,8 @@ impl Product<'_> {
         }
     }
 
-    /// All tasks use one copy of some steps of these columns; each of them makes some rows, which it copies for itself if it has to.
+    /// Divides by rows: all tasks share one copy of some steps of these columns; each task processes some rows, which
+    /// it copies if necessary.
     pub(super) fn by_rows(
         &self,
         inner: &Range<usize>,
@@ -103,7 +104,7 @@ impl Product<'_> {
         self.each(rows, |rows| self.some_rows(&rows, inner, &columns, panels));
     }
 
-    /// Some rows of these columns, of which `panels` are the right operand's.
+    /// Processes some rows for these columns; `panels` are the copied columns of the right operand.
     pub(super) fn some_rows(
         &self,
         rows: &Range<usize>,
@@ -128,7 +129,7 @@ impl Product<'_> {
         });
     }
 
-    /// Columns of the right operand as panels: by pieces of the inner dimension, then by panels.
+    /// Copies columns of the right operand to panels: by pieces of the inner dimension, then by panels.
     fn shared_panels<'b>(
         &self,
         inner: &Range<usize>,
@@ -140,7 +141,7 @@ impl Product<'_> {
         panels
     }
 
-    /// The copies that panels of some columns are made of, with room for each.
+    /// Returns the copies that panels of some columns consist of, with memory for each.
     pub(super) fn copies<'b>(
         inner: &Range<usize>,
         columns: &Range<usize>,
@@ -162,7 +163,7 @@ impl Product<'_> {
         copies
     }
 
-    /// Makes one of them.
+    /// Executes one of these copies.
     pub(super) fn copy(&self, copy: Copied) {
         let Copied {
             panel,
@@ -172,7 +173,7 @@ impl Product<'_> {
         pack::panels(panel, self.right, steps, columns, block::panel());
     }
 
-    /// Some rows and steps of the left operand as blocks of registers read them.
+    /// Returns some rows and steps of the left operand as register blocks read them.
     fn own_rows<'b>(
         &'b self,
         rows: &Range<usize>,
@@ -191,8 +192,8 @@ impl Product<'_> {
         }
     }
 
-    /// Adds some steps of the inner dimension to a part of the output; `panels` are the right operand's columns of
-    /// them.
+    /// Adds some steps of the inner dimension to a part of the output; `panels` are the right operand's columns for
+    /// these steps.
     pub(super) fn part(&self, part: &Part, steps: Range<usize>, left: &Rows, panels: &[f32]) {
         let width = block::panel();
         let right = Panel {
@@ -208,8 +209,8 @@ impl Product<'_> {
                 columns: part.columns.clone(),
             };
             let sweep = self.sweep(&here, steps.clone(), broadcast, right, width * steps.len());
-            // SAFETY: rows and columns are the output's, which is this part's alone; the left operand was checked to
-            // lie inside its slice, or copied, and there are as many whole panels as columns need.
+            // SAFETY: only this part uses these rows and columns of the output; the left operand was checked to be
+            // inside its slice, or was copied, and there are as many whole panels as the columns need.
             unsafe { sweep.run() };
         }
     }
@@ -231,10 +232,10 @@ pub(super) struct Copied<'a> {
 
 /// The rows of a left operand.
 pub(super) enum Rows<'a> {
-    /// Where they lie.
+    /// A view of the operand.
     Direct(Matrix<'a>),
-    /// Steps from `from` on: `DEPTH` steps after `DEPTH` steps, in each of them `HEIGHT` rows after `HEIGHT` rows, in
-    /// each of these step after step.
+    /// A copy from step `from` on: groups of `DEPTH` steps follow one another, within them blocks of `HEIGHT` rows,
+    /// and within these the steps.
     Copied {
         numbers: &'a [f32],
         rows: Range<usize>,
@@ -243,7 +244,7 @@ pub(super) enum Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Rows of `count` that are described by one [`Broadcast`].
+    /// Returns how many of `count` rows one [`Broadcast`] describes.
     fn height(&self, count: usize) -> usize {
         match self {
             Self::Direct(_) => count,
@@ -251,7 +252,7 @@ impl Rows<'_> {
         }
     }
 
-    /// Where rows begin; copied ones are a block's.
+    /// Returns where rows begin; copied rows must be those of one block.
     fn at(&self, rows: &Range<usize>, steps: &Range<usize>) -> Broadcast {
         match self {
             Self::Direct(left) => Broadcast {

@@ -1,11 +1,11 @@
-//! Products against sums of products, in every way that operands lie in memory.
+//! Tests of products against direct sums, for every memory layout of the operands.
 
 use super::{
     Grouped, Matrix, Packed, PackedRows, Put, product, product_made, product_on, products_made,
     stored_made,
 };
 
-/// Every way to lie in memory, added and replaced, over sizes around those of panels, tasks and pieces.
+/// Every memory layout, added and replaced, for sizes around those of panels, tasks and pieces.
 #[test]
 fn products_are_sums_of_products() {
     for [m, k, n] in [
@@ -92,7 +92,7 @@ fn a_product_of_nothing_is_made_of_numbers() {
     assert_eq!(product_made(none, right, Some(&row)), rows);
 }
 
-/// Sizes whose products wrap to small ones.
+/// Sizes whose products wrap around to small ones.
 #[test]
 fn sizes_beyond_memory_are_refused() {
     let numbers = vec![1.0; 16];
@@ -108,7 +108,7 @@ fn sizes_beyond_memory_are_refused() {
         let made = std::panic::catch_unwind(|| product(&mut [], left, right, Put::REPLACE));
         assert!(made.is_err(), "{:?} by {:?}", left.shape, right.shape);
     };
-    // The last number of the right operand is number 2^64, or 2^64 + 1.
+    // The last element of the right operand has index 2^64, or 2^64 + 1.
     refused(
         matrix([1, half + 1], [0, 0]),
         matrix([half + 1, 1], [half, 1]),
@@ -117,7 +117,7 @@ fn sizes_beyond_memory_are_refused() {
         matrix([1, 3], [0, 0]),
         matrix([3, 1], [1 << (usize::BITS - 1), 1]),
     );
-    // 2^64 numbers of the output, and of a copy of the operand.
+    // 2^64 elements of the output, and of a copy of the operand.
     refused(matrix([half, 1], [0, 0]), matrix([1, half], [0, 0]));
     let square = matrix([half, half], [0, 0]);
     refused(matrix([1, half], [0, 0]), square);
@@ -151,7 +151,7 @@ fn a_packed_operand_gives_the_same_product() {
     }
 }
 
-/// Whatever rows are beside it, and however many columns: the same to the last bit.
+/// A row's result is bit-identical whatever rows are computed with it, and for any number of columns.
 #[test]
 fn a_row_is_the_same_beside_others() {
     let number = |i: usize| ((i * 7919) % 1009) as f32 / 1009.0 - 0.5;
@@ -178,8 +178,8 @@ fn a_row_is_the_same_beside_others() {
     }
 }
 
-/// Any number of rows, with a bias and without, like the product with the matrix as it was before; and a row is the same
-/// to the last bit beside others.
+/// Any number of rows, with and without a bias, gives the same as the product with the unpacked matrix, and a row's
+/// result is bit-identical whatever rows are computed with it.
 #[test]
 fn an_operand_that_is_stored_in_panels_gives_the_same_product() {
     for [k, n] in [[1, 16], [37, 48], [300, 160], [64, 1040]] {
@@ -212,12 +212,12 @@ fn an_operand_that_is_stored_in_panels_gives_the_same_product() {
     }
 }
 
-/// Some rows of an operand that is copied once, from any row to any other.
+/// Ranges of rows of an operand that is copied once.
 #[test]
 fn rows_of_a_copied_operand_give_the_product_with_them() {
     for [rows, columns] in [[1, 1], [70, 64], [500, 16], [400, 37], [300, 130]] {
         let number = |i: usize| ((i * 7919) % 1009) as f32 / 1009.0 - 0.5;
-        // Rows lie apart, as those of one head do.
+        // Rows are not adjacent, like those of one head.
         let stride = columns + 5;
         let numbers: Vec<f32> = (0..rows * stride).map(number).collect();
         let right = Matrix {
@@ -252,7 +252,7 @@ fn rows_of_a_copied_operand_give_the_product_with_them() {
     }
 }
 
-/// The product number by number, in float64.
+/// Computes the product element by element, in float64.
 fn exact(out: &mut [f32], left: Matrix, right: Matrix, into: Put) {
     let at =
         |of: &Matrix, i: usize, j: usize| f64::from(of.data[i * of.strides[0] + j * of.strides[1]]);
@@ -265,7 +265,8 @@ fn exact(out: &mut [f32], left: Matrix, right: Matrix, into: Put) {
     }
 }
 
-/// Groups of any sizes, empty ones among them, that are made together or one by one: the bits of the products alone.
+/// Groups of any sizes, including empty ones, whether computed together or one by one, give bit-identical results to
+/// single products.
 #[test]
 fn grouped_products_are_those_alone() {
     let number = |i: usize| ((i * 7919) % 1009) as f32 / 1009.0 - 0.5;
@@ -280,7 +281,7 @@ fn grouped_products_are_those_alone() {
         let all: usize = rows.iter().sum();
         let [a, b, bias] =
             [all * k, rows.len() * k * n, n].map(|len| (0..len).map(number).collect::<Vec<f32>>());
-        // The rows of each group times its matrix as it lies and turned, and the gradients of matrices.
+        // The rows of each group times its matrix, plain and transposed, and the gradients of the matrices.
         for way in 0..3 {
             let mut at = 0;
             let each = rows.iter().enumerate().map(|(group, rows)| {

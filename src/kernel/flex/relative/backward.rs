@@ -1,8 +1,8 @@
-//! Gradients of the share of distances.
+//! Gradients of the vectors by distance.
 //!
-//! The gradients of a tile's scores are added up by diagonal, as the weights are for the values: `dP`. Then
-//! `dq = dP·table` and `dtable = dPᵀ·(q + v)`. A piece of work, one head of one batch row, adds to numbers of its own;
-//! batch rows are added in their order at the end, and so are heads where they share a table.
+//! The gradients of a tile's scores are summed by diagonal, as the weights are for the values: `dP`. Then
+//! `dq = dP·table` and `dtable = dPᵀ·(q + v)`. A piece of work, one head of one batch row, adds to separate sums.
+//! Batch rows are added in their order at the end, and so are heads if they share a table.
 
 use burn_flex::{Flex, FlexTensor};
 
@@ -18,7 +18,7 @@ use super::{DISTANCE, Relative, Tile, by_keys};
 use crate::kernel::extension::AttentionSaved;
 use crate::kernel::relative::extension::{RelativeGradients, Wanted};
 
-/// Gradients of all float arguments.
+/// Returns the gradients of all float arguments.
 pub fn backward(
     problem: &Problem,
     saved: AttentionSaved<Flex>,
@@ -39,23 +39,23 @@ pub fn backward(
     }
 }
 
-/// Sums of the gradients of shifts and tables, `[B, H, rows, D]` with one row for a shift; empty where they are not
+/// Sums of the gradients of shifts and tables, `[B, H, rows, D]`, with one row for a shift; empty if they are not
 /// wanted.
 struct Sums {
     numbers: [Vec<f32>; 5],
-    /// Batch rows and heads.
+    /// Numbers of batch rows and heads.
     pieces: [usize; 2],
 }
 
-/// The same while pieces of work write their own.
+/// [`Sums`], shared while pieces of work write their parts.
 pub struct Pieces {
     numbers: [Shared; 5],
-    /// Numbers of a piece.
+    /// Number of elements of a piece.
     lens: [usize; 5],
     heads: usize,
 }
 
-/// Heads, rows and width of shifts and tables, and whether the rows are turned round.
+/// Returns heads, rows and width of shifts and tables, and whether the rows are in reverse order.
 fn sizes(relative: &Relative) -> [Option<([usize; 3], bool)>; 5] {
     let [u, v] = relative.shifts.each_ref().map(|shift| {
         let shape = shift.as_ref()?.layout().shape();
@@ -91,7 +91,7 @@ impl Sums {
         }
     }
 
-    /// The gradients, where they are wanted.
+    /// Returns the gradients that are wanted.
     fn totals(self, relative: &Relative) -> [Option<FlexTensor>; 5] {
         let mut sums = self
             .numbers
@@ -112,7 +112,7 @@ impl Sums {
     }
 }
 
-/// `[B, H, rows, D]` added over the batch rows, and over the heads when only one is left.
+/// Sums `[B, H, rows, D]` over the batch rows, and over the heads if they share one table.
 fn total(
     sums: &[f32],
     [batch, heads]: [usize; 2],
@@ -137,10 +137,10 @@ fn total(
 }
 
 impl Pieces {
-    /// The piece of one head of a batch row; `sizes` are the most queries and keys of a tile.
+    /// Returns the piece of one head of a batch row; `sizes` are the maximum numbers of queries and keys of a tile.
     ///
     /// # Safety
-    /// One piece of a batch row and head is alive at a time.
+    /// Only one piece of a batch row and head may be alive at a time.
     pub unsafe fn piece<'a>(
         &'a self,
         relative: &'a Relative,
@@ -151,7 +151,7 @@ impl Pieces {
         let mut lens = self.lens.iter();
         let numbers = self.numbers.each_ref().map(|numbers| {
             let len = lens.next().copied().unwrap_or_default();
-            // SAFETY: these numbers are the piece's own, which is the only one of its batch row and head.
+            // SAFETY: these elements belong to this piece, which is the only one of its batch row and head.
             unsafe { numbers.row(piece * len, len) }
         });
         Piece {
@@ -162,17 +162,17 @@ impl Pieces {
     }
 }
 
-/// One head of one batch row.
+/// The sums of one head of one batch row.
 pub struct Piece<'a> {
-    /// The tile of queries that it stands at.
+    /// The current tile of queries.
     pub tile: Tile<'a>,
     sums: [&'a mut [f32]; 5],
-    /// Gradient of the queries as they meet vectors of distances, where a shift needs it by itself.
+    /// Gradient of the queries as multiplied with vectors by distance, if a shift needs it separately.
     d_distance: Vec<f32>,
 }
 
 impl<'a> Piece<'a> {
-    /// Goes to these queries.
+    /// Moves the piece to these queries.
     pub fn begin(&mut self, q: Matrix<'a>) {
         self.tile.begin(q);
         let shifted = self.sums[..2].iter().any(|sum| !sum.is_empty());
@@ -182,8 +182,8 @@ impl<'a> Piece<'a> {
         }
     }
 
-    /// Adds the gradients of a tile of scores, `d`, whose dropped weights are `p`, to those of its queries and keys and to
-    /// the sums; `grad` is that of the results.
+    /// Adds the gradients `d` of a tile of scores, whose dropped weights are `p`, to the gradients of its queries and
+    /// keys and to the sums; `grad` is the output gradient.
     pub fn add(
         &mut self,
         problem: &Problem,
@@ -239,8 +239,8 @@ impl<'a> Piece<'a> {
         }
     }
 
-    /// Adds the gradients of a tile's queries to those of the shifts. `d_q` holds the gradient of the queries as they meet
-    /// keys; that of the queries as they meet vectors of distances is added to it.
+    /// Adds the gradients of a tile's queries to those of the shifts. `d_q` holds the gradient of the queries as
+    /// multiplied with keys; the gradient of the queries as multiplied with vectors by distance is added to it.
     pub fn settle(&mut self, d_q: &mut [f32]) {
         let [content, distance, ..] = &mut self.sums;
         for (sum, rows) in [(content, &*d_q), (distance, &self.d_distance)] {
@@ -256,7 +256,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Adds `by_rowᵀ·vectors` to the rows of a band, where their sums are wanted.
+/// Adds `by_rowᵀ·vectors` to the rows of a band, if their sums are wanted.
 fn add_rows(sums: &mut [f32], band: &Band, by_row: Matrix, vectors: Matrix, into: Put) {
     if sums.is_empty() {
         return;

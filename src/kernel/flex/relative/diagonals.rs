@@ -1,10 +1,10 @@
-//! From products with the rows of a table to scores and back: the score of a query and a key takes the product with the
-//! row of its diagonal, and a row's sum takes the scores of its diagonals.
+//! Spreads products with the rows of a table to scores, and gathers scores back. The score of a query and a key takes
+//! the product with the row of its diagonal; a row's sum takes the scores on its diagonals.
 //!
-//! A table's rows rise with the diagonal or fall, so a tile of scores reads one range of rows. Where they rise (for many
-//! queries a table that falls is copied the other way round), diagonals make runs: in one of them all have the same row,
-//! or each has the row after the one before, and a row of scores reads whole stretches of its products. For a few queries
-//! each score looks up its row.
+//! Along the diagonals, a table's rows either increase or decrease, so a tile of scores reads one contiguous range of
+//! rows. Increasing rows (for many queries a decreasing table is copied in reverse order) are divided into runs of
+//! diagonals: within a run, all have the same row, or each has the row after the previous one's. So a row of scores
+//! reads whole ranges of its products. For a few queries each score looks up its row.
 
 use std::ops::Range;
 
@@ -13,26 +13,26 @@ use pulp::{Simd, WithSimd};
 use super::super::attention::Place;
 use super::super::simd::{Vector, row_sum, run};
 
-/// Queries and keys of a block whose numbers are read down a column.
+/// Number of queries and keys of a block whose elements are read column by column.
 const SIDE: usize = 16;
 
 /// The row of each diagonal.
 pub struct Diagonals {
     rows: Vec<u32>,
-    /// Most rows from one diagonal to the next.
+    /// Largest difference between the rows of adjacent diagonals.
     widest_step: usize,
-    /// Empty where scores look up their rows.
+    /// Runs of diagonals; empty if scores look up their rows.
     runs: Vec<Run>,
 }
 
-/// Neighbouring diagonals.
+/// A run of adjacent diagonals.
 #[derive(Clone, Copy)]
 struct Run {
-    /// The first and the one after the last.
+    /// The first diagonal, and the one after the last.
     diagonals: [usize; 2],
-    /// The row of the first.
+    /// Row of the first diagonal.
     row: usize,
-    /// Rows from one diagonal to the next: 0 or 1.
+    /// Difference between the rows of adjacent diagonals: 0 or 1.
     step: usize,
 }
 
@@ -42,12 +42,12 @@ pub struct Band {
     first: usize,
     /// Numbers of queries and keys.
     sizes: [usize; 2],
-    /// Rows of the table.
+    /// Range of rows of the table.
     pub rows: Range<usize>,
 }
 
 impl Diagonals {
-    /// From rows that rise, in runs, or else from any.
+    /// Creates the mapping, with runs for rows that increase, or without for rows in any order.
     pub fn new(rows: Vec<u32>, in_runs: bool) -> Self {
         let mut runs: Vec<Run> = Vec::new();
         let steps = rows.windows(2).map(|pair| pair[0].abs_diff(pair[1]));
@@ -64,7 +64,7 @@ impl Diagonals {
             let (diagonals, row) = ([first, first + same.len()], same[0] as usize);
             first = diagonals[1];
             match runs.last_mut() {
-                // Rows of one diagonal each that follow each other.
+                // Consecutive rows of one diagonal each.
                 Some(last) if same.len() == 1 && last.follows(row) => {
                     last.diagonals[1] = first;
                     last.step = 1;
@@ -83,13 +83,14 @@ impl Diagonals {
         }
     }
 
-    /// Most rows of the table that so many neighbouring diagonals reach over: more than there are diagonals where rows
-    /// between them belong to no distance.
+    /// Returns the maximum number of table rows spanned by this many adjacent diagonals. It exceeds the number of
+    /// diagonals if rows in between belong to no distance.
     pub fn most_rows(&self, diagonals: usize) -> usize {
         diagonals.saturating_sub(1).saturating_mul(self.widest_step) + 1
     }
 
-    /// The part that a place of `n_q` queries in all reads, from a row on that `start` gives for its first.
+    /// Returns the part that a place reads, in a pass of `n_q` queries; `start` maps its first row to the row to
+    /// start from.
     pub fn band(&self, place: Place, n_q: usize, start: impl Fn(usize) -> usize) -> Band {
         let ([from, n], [query, len]) = (place.keys, place.queries);
         let first = from + n_q - query - len;
@@ -113,7 +114,7 @@ impl Diagonals {
         });
     }
 
-    /// Makes `sums[query][row]` of the scores of their diagonals.
+    /// Sets `sums[query][row]` to the sums of the scores on the row's diagonals.
     pub fn sum(&self, band: &Band, scores: &[f32], sums: &mut [f32]) {
         if self.runs.is_empty() {
             sums.fill(0.0);
@@ -131,13 +132,13 @@ impl Diagonals {
         self.blocks(band, stride, |pair, at| scores[pair] += products[at]);
     }
 
-    /// Makes `sums[key][row]` of the scores of their diagonals.
+    /// Sets `sums[key][row]` to the sums of the scores on the row's diagonals.
     pub fn sum_by_key(&self, band: &Band, scores: &[f32], sums: &mut [f32], stride: usize) {
         sums.fill(0.0);
         self.blocks(band, stride, |pair, at| sums[at] += scores[pair]);
     }
 
-    /// Every score with the place of its row among its query's.
+    /// Calls `each` for every score, with the index of its row's element among those of its query.
     fn each(&self, band: &Band, mut each: impl FnMut(usize, usize)) {
         let ([len, n], width) = (band.sizes, band.rows.len());
         for query in 0..len {
@@ -149,7 +150,8 @@ impl Diagonals {
         }
     }
 
-    /// Every score with the place of its row among its key's; block by block, so that both stay in the cache.
+    /// Calls `each` for every score, with the index of its row's element among those of its key; block by block, so
+    /// that both stay in cache.
     #[inline(always)]
     fn blocks(&self, band: &Band, stride: usize, mut each: impl FnMut(usize, usize)) {
         let ([len, n], width) = (band.sizes, band.rows.len());
@@ -167,14 +169,14 @@ impl Diagonals {
     }
 }
 
-/// A range in blocks.
+/// Divides a range into blocks.
 fn sides(len: usize) -> impl Iterator<Item = Range<usize>> {
     let firsts = (0..len).step_by(SIDE);
     firsts.map(move |first| first..(first + SIDE).min(len))
 }
 
 impl Run {
-    /// Whether a row of one diagonal carries it on.
+    /// Returns whether a row with a single diagonal continues the run.
     fn follows(&self, row: usize) -> bool {
         let len = self.diagonals[1] - self.diagonals[0];
         self.step == 1 && self.row + len == row
@@ -184,16 +186,16 @@ impl Run {
 /// The runs of a tile's rows of scores.
 struct Walk<'a>(&'a Diagonals, &'a Band);
 
-/// A stretch of one row of scores.
+/// A contiguous range of one row of scores.
 struct Stretch {
     keys: Range<usize>,
-    /// The first row, from the band's first on, and whether the others follow it.
+    /// The first table row, counted from the band's first, and whether the rows of the other keys follow it.
     row: usize,
     steps: bool,
 }
 
 impl Walk<'_> {
-    /// The number of the run of a query's first key.
+    /// Returns the index of the run of a query's first key.
     #[inline(always)]
     fn start(&self, query: usize) -> usize {
         let Self(diagonals, band) = self;
@@ -203,7 +205,7 @@ impl Walk<'_> {
             .partition_point(|run| run.diagonals[1] <= first)
     }
 
-    /// The keys of a query that belong to a run.
+    /// Returns the keys of a query that belong to a run.
     #[inline(always)]
     fn stretch(&self, query: usize, run: usize, key: usize) -> Stretch {
         let Self(diagonals, band) = self;
@@ -249,7 +251,7 @@ impl WithSimd for Adding<'_> {
     }
 }
 
-/// `to += from`, whose length may be larger.
+/// Computes `to += from`; `from` may be longer.
 #[inline(always)]
 fn plus<S: Simd>(s: S, to: &mut [f32], from: &[f32]) {
     let from = &from[..to.len()];
@@ -283,7 +285,7 @@ impl WithSimd for Summing<'_> {
                 let Stretch { keys, row, steps } = self.walk.stretch(query, run, key);
                 (run, key) = (run + 1, keys.end);
                 let scores = &scores[keys];
-                // A row belongs to one run, so nothing was there yet.
+                // A row belongs to one run, so nothing was stored here before.
                 if steps {
                     sums[row..][..scores.len()].copy_from_slice(scores);
                 } else {

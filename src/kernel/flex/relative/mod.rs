@@ -1,10 +1,10 @@
-//! The share of distances in attention, by tile: Shaw et al. 2018, Transformer-XL (Dai et al. 2019), DeBERTa (He et al.
-//! 2021); the formula stands in [`crate::kernel::relative`].
+//! Attention with vectors by distance, tile by tile: Shaw et al. 2018, Transformer-XL (Dai et al. 2019), DeBERTa (He
+//! et al. 2021). The formula is given in [`crate::kernel::relative`].
 //!
-//! The diagonals of a tile of queries and a chunk of keys read one range of a table's rows. The tile is multiplied with
-//! these rows once, and every score takes the product of its diagonal (`diagonals`). Values go the other way: the
-//! weights of a diagonal's scores are added up, and the sums are multiplied with the rows. So numbers in memory grow with
-//! the length, and nothing is made for each pair but the tile itself.
+//! The diagonals of a tile of queries and a chunk of keys read one range of a table's rows. The tile is multiplied
+//! with these rows once, and every score takes the product of its diagonal (`diagonals`). For values it is the other
+//! way round: the weights on each diagonal are summed, and the sums are multiplied with the rows. So memory grows
+//! with the length, and apart from the tile itself nothing is computed per query-key pair.
 
 pub mod backward;
 mod diagonals;
@@ -26,28 +26,29 @@ use crate::kernel::relative::extension::{
 };
 use table::Table;
 
-/// Queries from which a table is copied for all tiles in the order of their products.
+/// Number of queries from which a table is packed for the products of all tiles.
 const COPIED_FROM: usize = 25;
 
-/// Keys that are multiplied with rows of a table at one time, at most and at least. K keys and Q queries take K·(K + Q − 1)
-/// products for K·Q scores: with as many keys as queries half of the products are used, with more keys a smaller share.
+/// Maximum and minimum number of keys multiplied with rows of a table at a time. For K·Q scores, K keys and Q
+/// queries take K·(K + Q − 1) products: with as many keys as queries half of the products are used, with more keys a
+/// smaller fraction.
 const KEYS: usize = 64;
 const FEWEST: usize = 16;
 
-/// Number of the shift of queries that meet keys, and of those that meet vectors of distances.
+/// Indices of the shift of queries multiplied with keys, and of queries multiplied with vectors by distance.
 const CONTENT: usize = 0;
 const DISTANCE: usize = 1;
 
-/// The share of distances in a problem.
+/// The tensors by distance of a problem.
 pub struct Relative {
-    /// u and v, `[H, D]`.
+    /// The query shifts u and v, `[H, D]`.
     shifts: [Option<FlexTensor>; 2],
-    /// Of queries, keys and values.
+    /// Tables of queries, keys and values.
     tables: [Option<Table>; 3],
 }
 
 impl Relative {
-    /// Gathers the tensors; `queries` are those of a head.
+    /// Collects the tensors; `queries` is the number of queries of a head.
     fn new(
         tensors: DistanceTensors<Flex>,
         rows: &[Option<DistanceRows>; 3],
@@ -61,7 +62,7 @@ impl Relative {
         }
     }
 
-    /// Room for tiles of one head; `sizes` are the most queries and keys of one.
+    /// Allocates a tile of one head; `[len, n]` are the maximum numbers of queries and keys of a tile.
     pub fn tile(&self, head: usize, [len, n]: [usize; 2]) -> Tile<'_> {
         let [queries, keys, values] = &self.tables;
         let few = KEYS.min(n);
@@ -87,7 +88,7 @@ impl Relative {
     }
 }
 
-/// A place by about as many keys as it has queries, each with its first key's number.
+/// Divides a place into pieces of about as many keys as it has queries; each comes with the index of its first key.
 fn by_keys(place: Place) -> impl Iterator<Item = (usize, Place)> {
     let [from, n] = place.keys;
     let most = place.queries[1].clamp(FEWEST, KEYS);
@@ -102,7 +103,8 @@ struct Queries<'a> {
     relative: &'a Relative,
     head: usize,
     plain: Matrix<'a>,
-    /// As they meet keys, and as they meet vectors of distances, where a shift is added.
+    /// Queries with the shift added, for products with keys and with vectors by distance; empty for a shift that does
+    /// not exist.
     shifted: [Vec<f32>; 2],
 }
 
@@ -122,7 +124,7 @@ impl<'a> Queries<'a> {
         }
     }
 
-    /// With a shift, or as they are.
+    /// Returns the queries with a shift, or unchanged if it does not exist.
     fn with(&self, shift: usize) -> Matrix<'_> {
         match self.relative.shifts[shift] {
             Some(_) => Matrix::rows(&self.shifted[shift], self.plain.shape),
@@ -131,7 +133,7 @@ impl<'a> Queries<'a> {
     }
 }
 
-/// A tile of queries of one head with the share of distances.
+/// A tile of queries of one head, with the tensors by distance.
 pub struct Tile<'a> {
     relative: &'a Relative,
     head: usize,
@@ -140,17 +142,17 @@ pub struct Tile<'a> {
 }
 
 impl<'a> Tile<'a> {
-    /// Goes to these queries.
+    /// Moves the tile to these queries.
     pub fn begin(&mut self, q: Matrix<'a>) {
         self.queries.begin(q);
     }
 
-    /// The queries as they meet keys.
+    /// Returns the queries as they are multiplied with keys.
     pub fn content(&self) -> Matrix<'_> {
         self.queries.with(CONTENT)
     }
 
-    /// Adds the terms of distances to scores.
+    /// Adds the distance terms to scores.
     pub fn add_scores(&mut self, problem: &Problem, place: Place, scores: &mut [f32]) {
         let ([len, n], n_q) = ([place.queries[1], place.keys[1]], problem.q.dims[2]);
         let into = Put::TILE.times(problem.settings.scale as f32);
@@ -173,7 +175,7 @@ impl<'a> Tile<'a> {
         }
     }
 
-    /// Adds the products of vectors `[queries, D]` with the values of distances.
+    /// Adds the products of vectors `[queries, D]` with the value vectors by distance.
     pub fn add_value_products(&mut self, n_q: usize, place: Place, left: Matrix, to: &mut [f32]) {
         let (Some(table), len) = (&self.relative.tables[2], place.queries[1]) else {
             return;
@@ -184,7 +186,7 @@ impl<'a> Tile<'a> {
         table.diagonals.add(&band, products, to);
     }
 
-    /// Adds the values of distances, `weights·values[r]`, to the sums of a tile.
+    /// Adds the value vectors by distance, `weights·values[r]`, to the sums of a tile.
     pub fn add_values(&mut self, n_q: usize, place: Place, weights: &[f32], sums: &mut [f32]) {
         let (Some(table), len) = (&self.relative.tables[2], place.queries[1]) else {
             return;
@@ -255,7 +257,7 @@ impl RelativeBackwardOps for Flex {
     }
 }
 
-/// Everything that the passes read.
+/// Collects the inputs of the passes.
 fn problem(
     inputs: [FlexTensor; 3],
     bias: Maybe<Flex>,

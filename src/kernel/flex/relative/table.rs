@@ -1,4 +1,4 @@
-//! A table of vectors of distances as the tiles read it.
+//! A table of vectors by distance, as the tiles read it.
 
 use std::ops::Range;
 
@@ -11,24 +11,24 @@ use super::super::threads;
 use super::diagonals::{Band, Diagonals};
 use crate::kernel::DistanceRows;
 
-/// Rows of a table that a task copies.
+/// Number of table rows that a task copies.
 pub const ROWS: usize = 64;
 
-/// A table.
+/// A table of vectors by distance.
 pub struct Table {
-    /// `[1 or H, rows, D]`.
+    /// The table, `[1 or H, rows, D]`.
     numbers: FlexTensor,
     /// The row of each diagonal.
     pub diagonals: Diagonals,
-    /// Whether the rows were turned round, so that they rise with the diagonal.
+    /// Whether the rows are in reverse order, so that they increase with the diagonal.
     pub turned: bool,
-    /// A copy for each head, where many queries use it.
+    /// A packed copy for each head, if many queries use it.
     packed: Vec<Packed>,
 }
 
 impl Table {
-    /// Reads a table where it lies; for many queries, `many`, it is copied in the order of their products, and the other
-    /// way round where its rows fall.
+    /// Wraps a table. For many queries, `many`, it is packed for their products, and reversed if its rows decrease
+    /// along the diagonals.
     pub fn new(x: FlexTensor, rows: &DistanceRows, many: bool) -> Self {
         let by_diagonal = rows.by_diagonal();
         let turned = many && by_diagonal.first() > by_diagonal.last();
@@ -55,30 +55,30 @@ impl Table {
         table
     }
 
-    /// Heads, rows and width.
+    /// Returns the numbers of heads and rows, and the width.
     pub fn sizes(&self) -> [usize; 3] {
         dims(&self.numbers)
     }
 
-    /// The number of a query head's table.
+    /// Returns the index of a query head's table.
     fn own(&self, head: usize) -> usize {
         if self.sizes()[0] == 1 { 0 } else { head }
     }
 
-    /// Rows of a head, `[rows, D]`.
+    /// Returns rows of a head, `[rows, D]`.
     pub fn rows(&self, head: usize, rows: &Range<usize>) -> Matrix<'_> {
         let head = self.own(head);
         rows_of(&self.numbers, head, rows.clone())
     }
 
-    /// The rows that a place reads.
+    /// Returns the rows that a place reads.
     pub fn band(&self, place: Place, n_q: usize) -> Band {
         let copied = !self.packed.is_empty();
         let start = |row| if copied { Packed::start(row) } else { row };
         self.diagonals.band(place, n_q, start)
     }
 
-    /// The products of vectors `[_, D]` with the rows of a band.
+    /// Computes the products of vectors `[_, D]` with the rows of a band.
     pub fn products(&self, out: &mut [f32], left: Matrix, head: usize, band: &Band, into: Put) {
         let rows = band.rows.clone();
         match self.packed.get(self.own(head)) {
@@ -88,7 +88,7 @@ impl Table {
     }
 }
 
-/// Rows of a head of a table where they lie.
+/// Returns a view of rows of a head of a table.
 fn rows_of(x: &FlexTensor, head: usize, rows: Range<usize>) -> Matrix<'_> {
     let (numbers, layout) = (slice(x), x.layout());
     let [down, across] = [0, 1].map(|i| layout.strides()[i] as usize);
@@ -100,7 +100,7 @@ fn rows_of(x: &FlexTensor, head: usize, rows: Range<usize>) -> Matrix<'_> {
     }
 }
 
-/// The numbers of a table with the rows of each head the other way round.
+/// Returns the elements of a table with the rows of each head in reverse order.
 fn upside_down(x: FlexTensor) -> Vec<f32> {
     let [heads, count, width] = dims(&x);
     made(

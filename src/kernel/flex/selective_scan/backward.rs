@@ -1,4 +1,4 @@
-//! The way back: chunk by chunk from the last, the states within a chunk computed once more.
+//! The backward pass: chunk by chunk from the last, recomputing the states within a chunk.
 
 use std::ops::Range;
 
@@ -14,20 +14,20 @@ use crate::kernel::flex::strips::{
 };
 use crate::kernel::selective_scan::extension::Scanned;
 
-/// The places that gradients are written to.
+/// Outputs for the gradients.
 struct Gradients {
     u: Shared,
     raw: Shared,
     gate: Shared,
-    /// `[batch, n, channels]`.
+    /// Gradient of decay, `[batch, n, channels]`.
     decay: Shared,
-    /// `[groups, batch, seq, 2n]`.
+    /// Gradients of b and c, `[groups, batch, seq, 2n]`.
     directions: Shared,
-    /// `[batch, channels]`.
+    /// Gradient of the skip, `[batch, channels]`.
     skip: Shared,
 }
 
-/// The gradients of all inputs; `states` are those before each chunk.
+/// Returns the gradients of all inputs; `states` are those before each chunk.
 pub fn backward(problem: &Problem, states: &FlexTensor, grad: FlexTensor) -> Scanned<FlexTensor> {
     let Problem {
         batch,
@@ -64,7 +64,7 @@ pub fn backward(problem: &Problem, states: &FlexTensor, grad: FlexTensor) -> Sca
     }
 }
 
-/// The gradients of a row's strips.
+/// Computes the gradients of a row's strips.
 fn of_task(problem: &Problem, states: &[f32], grad: &[f32], task: Task, gradients: &Gradients) {
     let Problem {
         batch,
@@ -102,7 +102,7 @@ fn of_task(problem: &Problem, states: &[f32], grad: &[f32], task: Task, gradient
         }
         let first = (task.group * batch + task.row) * seq;
         for (i, at) in times.enumerate() {
-            // SAFETY: this group's sums of this position are this task's alone.
+            // SAFETY: only this task writes this group's sums of this position.
             let to = unsafe { gradients.directions.row((first + at) * 2 * n, 2 * n) };
             let each = [&*of_b, &*of_c].map(|all| &all[i * n * STRIP..][..n * STRIP]);
             run(Across(each, to));
@@ -113,11 +113,11 @@ fn of_task(problem: &Problem, states: &[f32], grad: &[f32], task: Task, gradient
     }
 }
 
-/// What a strip carries from later positions to earlier ones.
+/// The sums that a strip carries from later positions to earlier ones.
 struct Sums {
-    /// The gradient of the states, `[n, STRIP]`.
+    /// Gradient of the states, `[n, STRIP]`.
     h: Vec<f32>,
-    /// That of decay, `[n, STRIP]`.
+    /// Gradient of decay, `[n, STRIP]`.
     decay: Vec<f32>,
     skip: [f32; STRIP],
 }
@@ -131,10 +131,10 @@ impl Sums {
         }
     }
 
-    /// Writes the row's share of what goes to the parameters.
+    /// Writes the row's contribution to the gradients of the parameters.
     fn write(&self, row: usize, strip: &Strip, channels: usize, to: &Gradients) {
         let (start, len) = (strip.channels.start, strip.channels.len());
-        // SAFETY: this row's sums of these channels are this task's alone.
+        // SAFETY: only this task writes this row's sums of these channels.
         let skip = unsafe { to.skip.row(row * channels + start, len) };
         skip.copy_from_slice(&self.skip[..len]);
         let n = self.decay.len() / STRIP;
@@ -146,7 +146,7 @@ impl Sums {
     }
 }
 
-/// Sums over the lanes of b's gradients, then of c's, each `[n, STRIP]`.
+/// Sums the gradients of b, then those of c, each `[n, STRIP]`, over the lanes.
 struct Across<'a>([&'a [f32]; 2], &'a mut [f32]);
 
 impl WithSimd for Across<'_> {
@@ -176,10 +176,10 @@ struct Steps<'a> {
     /// The states before the chunk, `[n, STRIP]`.
     before: Vec<f32>,
     grad: &'a [f32],
-    /// Room for exp(Δ·a) and the states of all positions, `[CHUNK, n, STRIP]`.
+    /// Scratch memory for exp(Δ·a) and the states of all positions, `[CHUNK, n, STRIP]`.
     decays: &'a mut [f32],
     inner: &'a mut [f32],
-    /// The gradients of b and c, of the same shape, to which this strip's are added.
+    /// Gradients of b and c, of the same shape, to which this strip's are added.
     of_directions: [&'a mut [f32]; 2],
     sums: &'a mut Sums,
     to: &'a Gradients,
@@ -205,7 +205,7 @@ impl WithSimd for Steps<'_> {
 }
 
 impl Steps<'_> {
-    /// The states after position `at`, the chunk's number `i`.
+    /// Recomputes the states after position `at`, number `i` of the chunk.
     #[inline(always)]
     fn again<S: Simd>(&mut self, simd: S, [i, at]: [usize; 2], lane: usize) {
         let (problem, wide) = (self.problem, self.problem.n * STRIP);
@@ -240,7 +240,7 @@ impl Steps<'_> {
         }
     }
 
-    /// The gradients of position `at`, the chunk's number `i`.
+    /// Computes the gradients of position `at`, number `i` of the chunk.
     #[inline(always)]
     fn back<S: Simd>(&mut self, simd: S, [i, at]: [usize; 2], lane: usize) {
         let (problem, wide) = (self.problem, self.problem.n * STRIP);
@@ -295,7 +295,7 @@ impl Steps<'_> {
         let of_u = of_written.mul_add(delta, of_sum * skip);
         let slope = opened * (gate * (zero.same(1.0) - opened) + zero.same(1.0));
         let of_gate = grad * sum * slope;
-        // SAFETY: these channels of this position are this task's alone.
+        // SAFETY: only this task writes these channels of this position.
         let [to_u, to_raw, to_gate] = [&self.to.u, &self.to.raw, &self.to.gate]
             .map(|to| unsafe { to.row(place.start, place.len()) });
         store(simd, of_u, to_u, lane);

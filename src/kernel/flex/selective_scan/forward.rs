@@ -1,4 +1,4 @@
-//! The way forward.
+//! The forward pass.
 
 use std::ops::Range;
 
@@ -12,8 +12,8 @@ use crate::kernel::flex::math::{exp_below, sigmoid};
 use crate::kernel::flex::simd::{Vector, run};
 use crate::kernel::flex::strips::{Row, load, registers, registers_mut, softplus, store};
 
-/// The result, with the last states behind it where they are asked for, and if `saving` the states before each chunk, which
-/// has no elements otherwise.
+/// Returns the output, followed by the last states if they are requested, and, if `saving`, the states before each
+/// chunk; otherwise that tensor is empty.
 pub fn forward(problem: &Problem, state: Maybe<Flex>, saving: bool) -> (FlexTensor, FlexTensor) {
     let Problem {
         batch,
@@ -72,11 +72,11 @@ pub fn forward(problem: &Problem, state: Maybe<Flex>, saving: bool) -> (FlexTens
     )
 }
 
-/// Writes the states of a strip into rows of all channels; `first` is the place of its first number.
+/// Writes the states of a strip into rows of all channels; `first` is the offset of its first element.
 fn write(h: &[f32], first: usize, strip: &Strip, channels: usize, to: &Shared) {
     let len = strip.channels.len();
     for (number, h) in h.chunks_exact(STRIP).enumerate() {
-        // SAFETY: this row's states of these channels are the calling task's alone.
+        // SAFETY: only the calling task writes this row's states of these channels.
         let to = unsafe { to.row(first + number * channels, len) };
         to.copy_from_slice(&h[..len]);
     }
@@ -89,7 +89,7 @@ struct Steps<'a> {
     number: usize,
     strip: &'a Strip,
     times: Range<usize>,
-    /// Its states, `[n, STRIP]`.
+    /// States of the strip, `[n, STRIP]`.
     h: &'a mut [f32],
     to: &'a Shared,
 }
@@ -116,7 +116,7 @@ impl WithSimd for Steps<'_> {
             }
             let place = problem.place(number, at, strip);
             let [u, raw, gate] = [inputs.u, inputs.raw, inputs.gate].map(|x| &x[place.clone()]);
-            // SAFETY: these channels of this position are this task's alone.
+            // SAFETY: only this task writes these channels of this position.
             let y = unsafe { to.row(place.start, place.len()) };
             let (b, c) = problem.directions(number, at);
             for lane in (0..place.len()).step_by(S::F32_LANES) {

@@ -1,6 +1,6 @@
-//! The selective scan on the CPU. A strip is [`STRIP`] channels; their states stay in a core's first cache while its positions
-//! go by. A task is a row with up to [`STRIPS`] strips, which add what they give to b and c together. Work is cut by sizes
-//! alone: no number depends on the threads, nor on the other rows.
+//! The selective scan on the CPU. A strip is [`STRIP`] channels, whose states stay in a core's L1 cache while its
+//! positions are processed. A task is a row with up to [`STRIPS`] strips, which sum their gradients of b and c
+//! together. Work is divided by sizes only: no result depends on the number of threads, nor on the other rows.
 
 mod backward;
 mod forward;
@@ -18,16 +18,16 @@ use crate::kernel::selective_scan::extension::{
     ScanSaved, ScanSettings, Scanned, SelectiveScanBackwardOps, SelectiveScanOps,
 };
 
-/// Channels of a strip: the lanes of the widest registers.
+/// Number of channels of a strip: the lanes of the widest registers.
 const STRIP: usize = 16;
 
-/// Strips of a task.
+/// Number of strips of a task.
 const STRIPS: usize = 8;
 
-/// Positions between two states that are kept.
+/// Number of positions between two states that are kept.
 const CHUNK: usize = 32;
 
-/// Numbers of states of all positions up to which one thread makes everything.
+/// Number of state elements of all positions up to which a single thread does all the work.
 const FEW: usize = 16 * 1024;
 
 impl SelectiveScanOps for Flex {
@@ -81,7 +81,7 @@ impl SelectiveScanBackwardOps for Flex {
     }
 }
 
-/// The inputs with their elements in order.
+/// Returns the inputs with contiguous elements.
 fn plain(inputs: Scanned<FlexTensor>) -> Scanned<FlexTensor> {
     Scanned {
         u: contiguous(inputs.u),
@@ -93,15 +93,15 @@ fn plain(inputs: Scanned<FlexTensor>) -> Scanned<FlexTensor> {
     }
 }
 
-/// Everything that both passes read.
+/// The inputs of both passes.
 struct Problem<'a> {
     batch: usize,
     seq: usize,
     channels: usize,
-    /// Numbers of a channel's state.
+    /// Number of elements of a channel's state.
     n: usize,
     inputs: Scanned<&'a [f32]>,
-    /// Decay as `[n, channels]`.
+    /// Decay, transposed to `[n, channels]`.
     decay: Vec<f32>,
     settings: &'a ScanSettings,
 }
@@ -128,17 +128,17 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Chunks of a row.
+    /// Returns the number of chunks of a row.
     fn chunks(&self) -> usize {
         self.seq.div_ceil(CHUNK)
     }
 
-    /// Groups of strips: tasks of a row.
+    /// Returns the number of groups of strips: tasks of a row.
     fn groups(&self) -> usize {
         self.channels.div_ceil(STRIP * STRIPS)
     }
 
-    /// The strips of a group.
+    /// Returns the strips of a group.
     fn strips(&self, group: usize) -> Vec<Strip> {
         let all = group * STRIPS..((group + 1) * STRIPS).min(self.channels.div_ceil(STRIP));
         all.map(|strip| {
@@ -152,7 +152,7 @@ impl<'a> Problem<'a> {
         .collect()
     }
 
-    /// The strip's channels of a matrix `[n, channels]`, as rows of [`STRIP`] with zeros behind them.
+    /// Returns the strip's channels of a matrix `[n, channels]`, as rows of [`STRIP`] elements padded with zeros.
     fn padded(&self, matrix: &[f32], channels: &Range<usize>) -> Vec<f32> {
         let mut padded = vec![0.0; self.n * STRIP];
         let rows = matrix.chunks_exact(self.channels.max(1));
@@ -162,7 +162,7 @@ impl<'a> Problem<'a> {
         padded
     }
 
-    /// Calls `work` for each row and group, on all threads when there is enough to do.
+    /// Calls `work` for each row and group, on all threads if there is enough to do.
     fn each(&self, work: impl Fn(Task) + Sync) {
         let groups = self.groups();
         let task = |number: usize| Task {
@@ -181,37 +181,37 @@ impl<'a> Problem<'a> {
         Row::new(&self.settings.sequences, task.row, self.seq)
     }
 
-    /// Where the strip's numbers of a position lie in `[batch, seq, channels]`.
+    /// Returns the range of the strip's elements at a position in `[batch, seq, channels]`.
     #[inline(always)]
     fn place(&self, row: usize, at: usize, strip: &Strip) -> Range<usize> {
         let first = (row * self.seq + at) * self.channels + strip.channels.start;
         first..first + strip.channels.len()
     }
 
-    /// b and c of a position.
+    /// Returns b and c of a position.
     #[inline(always)]
     fn directions(&self, row: usize, at: usize) -> (&'a [f32], &'a [f32]) {
         let both = &self.inputs.directions[(row * self.seq + at) * 2 * self.n..][..2 * self.n];
         both.split_at(self.n)
     }
 
-    /// Where the strip's first numbers of the states before a chunk lie in `[batch, chunks, n, channels]`.
+    /// Returns the offset of the strip's states before a chunk in `[batch, chunks, n, channels]`.
     fn kept(&self, row: usize, chunk: usize, strip: &Strip) -> usize {
         (row * self.chunks() + chunk) * self.n * self.channels + strip.channels.start
     }
 }
 
-/// A row and some of its strips.
+/// A row and a group of its strips.
 #[derive(Clone, Copy)]
 struct Task {
     row: usize,
     group: usize,
 }
 
-/// Some channels, with their parameters.
+/// A range of channels, with their parameters.
 struct Strip {
     channels: Range<usize>,
-    /// `[n, STRIP]`.
+    /// Decay, `[n, STRIP]`.
     decay: Vec<f32>,
     skip: Vec<f32>,
 }

@@ -1,7 +1,8 @@
 //! The gradients of attention in sorted chunks, tile by tile from each query's saved maximum m and sum z:
 //! `p = exp(s − m)/z`, `dv = pᵀ·dy`, `dp = dy·vᵀ`, `ds = p·(dp − Σ dy·y)`, `dq = ds·k`, `dk = dsᵀ·q`.
 //!
-//! The gradients of a block's keys and values are added up at its places, then to those of their positions, block after block.
+//! The gradients of a block's keys and values are summed by place in the block, then added to those of their
+//! positions, block after block.
 
 use burn::backend::ops::FloatTensorOps;
 use burn_flex::{Flex, FlexTensor};
@@ -15,7 +16,7 @@ use crate::kernel::flex::product::{Matrix, Put, product};
 use crate::kernel::flex::simd::run;
 use crate::kernel::flex::threads;
 
-/// The arguments that the pieces of work share.
+/// The arguments that all pieces of work share.
 struct Work<'a> {
     problem: &'a Problem<'a>,
     out: Heads,
@@ -31,15 +32,15 @@ struct State {
     q: Room,
     grad: Room,
     d_q: Room,
-    /// Gradients at the places of the block.
+    /// Gradients of keys and values, by place in the block.
     d_k: Vec<f32>,
     d_v: Vec<f32>,
-    /// Those of queries, keys and values by position.
+    /// Gradients of queries, keys and values, by position.
     sums: [Vec<f32>; 3],
     delta: Vec<f32>,
 }
 
-/// Gradients of queries, keys and values.
+/// Returns the gradients of queries, keys and values.
 pub(super) fn backward(
     problem: &Problem,
     out: FlexTensor,
@@ -61,7 +62,7 @@ pub(super) fn backward(
             let mut to = gradient.rows();
             for (position, sum) in sums.chunks_exact(d_head).enumerate() {
                 let at = ((row * tokens + position) * heads + head) * d_head;
-                // SAFETY: (row, head, position) belongs to this piece alone, which comes to each position once.
+                // SAFETY: (row, head, position) belongs to this piece only, which visits each position once.
                 unsafe { to.copy(at, sum) };
             }
         }
@@ -78,7 +79,7 @@ pub(super) fn backward(
 }
 
 impl Work<'_> {
-    /// The gradients that one row and head gives.
+    /// Computes the gradients that one row and head contributes.
     fn piece(&self, place: [usize; 2]) -> [Vec<f32>; 3] {
         let problem = self.problem;
         let [_, _, tokens, d_head] = problem.q.dims;
@@ -115,7 +116,7 @@ impl Work<'_> {
         state.sums
     }
 
-    /// The products of each wanted query's gradient and result.
+    /// Returns the dot products of each wanted query's gradient and output.
     fn delta(&self, [row, head]: [usize; 2]) -> Vec<f32> {
         let [_, _, wanted, d_head] = self.grad.dims;
         let (grad, out) = (
@@ -129,7 +130,7 @@ impl Work<'_> {
         (0..wanted).map(product).collect()
     }
 
-    /// One tile.
+    /// Processes one tile.
     fn tile(
         &self,
         place: [usize; 2],
@@ -178,7 +179,7 @@ impl Work<'_> {
                 delta: state.delta[query - first],
             });
             if largest == ALONE {
-                // The query's score with itself is a constant.
+                // A query's score with itself is a constant.
                 d.fill(0.0);
             }
         }

@@ -1,5 +1,5 @@
-//! The keys and values of some chunks that follow each other, with those that they look at: gathered once for all of their
-//! tiles.
+//! The keys and values of several consecutive chunks and of the neighbours in their windows, gathered once for all of
+//! their tiles.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use super::{ALONE, ChunkSizes, Problem};
 use crate::kernel::flex::buffer::{Room, room};
 use crate::kernel::flex::product::Matrix;
 
-/// Queries whose keys are gathered together.
+/// Number of queries whose keys are gathered together.
 const TOGETHER: usize = 512;
 
-/// Gathered keys and values. The places that a chunk looks at begin at the chunk's own first place, counted from the first
+/// Gathered keys and values. The window of a chunk starts at the chunk's own first place, counted from the first
 /// chunk of the block.
 pub(super) struct Block {
     positions: Vec<u32>,
@@ -22,13 +22,13 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Chunks of a block.
+    /// Returns the number of chunks of a block.
     pub(super) fn chunks(sizes: &ChunkSizes) -> usize {
         let most = sizes.chunks().max(1);
         (TOGETHER / sizes.chunk.max(1)).clamp(1, most)
     }
 
-    /// Places of a block at most.
+    /// Returns the maximum number of places of a block.
     pub(super) fn places(sizes: &ChunkSizes) -> usize {
         (Self::chunks(sizes) + sizes.back + sizes.ahead) * sizes.chunk
     }
@@ -44,7 +44,7 @@ impl Block {
         }
     }
 
-    /// Takes the keys and values of these chunks and of those that they look at.
+    /// Gathers the keys and values of these chunks and of their windows.
     pub(super) fn gather(
         &mut self,
         problem: &Problem,
@@ -73,36 +73,36 @@ impl Block {
         }
     }
 
-    /// The positions at `len` places from `from` on.
+    /// Returns the positions at `len` places from `from` on.
     pub(super) fn positions(&self, from: usize, len: usize) -> &[u32] {
         &self.positions[from..from + len]
     }
 
-    /// All positions.
+    /// Returns all positions.
     pub(super) fn all(&self) -> &[u32] {
         &self.positions
     }
 
-    /// The keys at `len` places from `from` on.
+    /// Returns the keys at `len` places from `from` on.
     pub(super) fn keys(&self, from: usize, len: usize) -> Matrix<'_> {
         Matrix::rows(&self.k[from * self.width..], [len, self.width])
     }
 
-    /// The values there.
+    /// Returns the values at `len` places from `from` on.
     pub(super) fn values(&self, from: usize, len: usize) -> Matrix<'_> {
         Matrix::rows(&self.v[from * self.width..], [len, self.width])
     }
 }
 
-/// A query's score with itself is [`ALONE`]; keys from the limit on are hidden.
+/// Masks one row of scores: a query's score with itself becomes [`ALONE`], and keys from the limit on are masked.
 pub(super) struct Hidden<'a> {
-    /// The query's position.
+    /// Position of the query.
     pub query: u32,
-    /// The first position that is hidden.
+    /// First masked position.
     pub limit: u32,
-    /// The positions of the keys.
+    /// Positions of the keys.
     pub positions: &'a [u32],
-    /// Their scores.
+    /// Scores of the keys.
     pub row: &'a mut [f32],
 }
 

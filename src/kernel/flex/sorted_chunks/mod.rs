@@ -1,8 +1,8 @@
-//! Attention in sorted chunks, tile by tile: a part of a chunk's queries against the keys that it looks at, with each query's
-//! running maximum and sum over its tiles of all rounds (Milakov and Gimelshein 2018, arXiv:1805.02867).
+//! Attention in sorted chunks, tile by tile: a part of a chunk's queries against the keys of the chunk's window, with
+//! each query's running maximum and sum over its tiles of all rounds (Milakov and Gimelshein 2018, arXiv:1805.02867).
 //!
-//! A piece of work is one head of one batch row, so that nothing depends on the number of threads. Keys and values of some
-//! chunks that follow each other are gathered together ([`Block`]); results lie in memory as `[B, T, H, D]`.
+//! A piece of work is one head of one batch row, so nothing depends on the number of threads. Keys and values of
+//! several consecutive chunks are gathered together ([`Block`]); outputs are stored as `[B, T, H, D]`.
 
 mod backward;
 mod block;
@@ -23,7 +23,7 @@ use crate::kernel::sorted_chunks::extension::{SortedBackwardOps, SortedOps, Sort
 use crate::kernel::sorted_chunks::{ALONE, ChunkSizes, SortedSettings};
 use block::{Block, Hidden};
 
-/// Queries of a tile.
+/// Number of queries of a tile.
 const TILE: usize = 64;
 
 impl SortedOps for Flex {
@@ -69,7 +69,7 @@ impl SortedBackwardOps for Flex {
     }
 }
 
-/// Everything that the passes read.
+/// The inputs of both passes.
 struct Problem<'a> {
     q: Heads,
     k: Heads,
@@ -78,7 +78,7 @@ struct Problem<'a> {
     sizes: ChunkSizes,
 }
 
-/// Queries of one tile: each by its place in the ring of chunks and its position.
+/// Queries of one tile, each given by its place in the ring of chunks and its position.
 type Queries = Vec<[usize; 2]>;
 
 impl<'a> Problem<'a> {
@@ -92,26 +92,26 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Where the query of a position stands among those at hand: all of them, or the wanted ones alone.
+    /// Returns the index of a position's query in `q`, which holds either all queries or only the wanted ones.
     fn place(&self, position: usize) -> usize {
         let [_, _, queries, _] = self.q.dims;
         position - (self.sizes.tokens - queries)
     }
 
-    /// Rows and heads.
+    /// Returns the number of rows times heads.
     fn pieces(&self) -> usize {
         self.sizes.rows * self.sizes.heads
     }
 
-    /// Whether one thread makes everything sooner.
+    /// Returns whether a single thread is faster.
     fn is_small(&self) -> bool {
         let [.., d_head] = self.q.dims;
         let scores = self.sizes.chunks() * self.sizes.chunk * self.sizes.window();
         self.pieces() * scores * d_head <= FEW
     }
 
-    /// Calls `work` for every tile of a row and head: its queries, and the block in which its keys were gathered with the
-    /// first place of them there. `settle` gets each block when its tiles are done.
+    /// Calls `work` for every tile of a row and head, with its queries, the block in which its keys were gathered,
+    /// and their first place in the block. Calls `settle` for each block after its last tile.
     fn each_tile<S>(
         &self,
         [row, head]: [usize; 2],
@@ -123,7 +123,7 @@ impl<'a> Problem<'a> {
         let order = self.settings.plan.order(row, head);
         let mut block = Block::new(self);
         let mut queries = Queries::with_capacity(TILE);
-        // The keys of a few queries lie in a few chunks, which are gathered alone.
+        // The keys of a few queries are in a few chunks, which are gathered separately.
         let together = match wanted.len() < sizes.chunk {
             true => 1,
             false => Block::chunks(&sizes),
@@ -155,7 +155,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The scores of a tile, hidden where a query does not see a key.
+    /// Computes the scores of a tile, masked where a query does not see a key.
     fn scores(
         &self,
         row: usize,
@@ -189,7 +189,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The dropout factors of a tile.
+    /// Writes the dropout factors of a tile.
     fn factors(&self, [row, head]: [usize; 2], queries: &Queries, out: &mut [f32]) {
         let Some(key) = &self.settings.dropout else {
             return;
@@ -206,12 +206,12 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Room for the numbers of a tile.
+    /// Allocates scratch memory for the scores of a tile.
     fn tile(&self) -> Room {
         room(TILE.min(self.sizes.chunk) * self.sizes.window())
     }
 
-    /// Room for the dropout factors of a tile, where weights are dropped.
+    /// Allocates scratch memory for the dropout factors of a tile; empty without dropout.
     fn dropped(&self) -> Room {
         match self.settings.dropout {
             Some(_) => self.tile(),
@@ -229,7 +229,7 @@ fn gather(x: &Heads, [row, head]: [usize; 2], at: impl Iterator<Item = usize>, o
     }
 }
 
-/// The state of a piece of the forward pass.
+/// The state of a piece of work in the forward pass.
 struct Forward {
     scores: Room,
     factors: Room,
@@ -241,7 +241,7 @@ struct Forward {
     statistics: Vec<(f32, f32)>,
 }
 
-/// The result, and each query's maximum and sum.
+/// Returns the output, and each query's maximum and sum.
 fn forward(problem: &Problem) -> [FlexTensor; 2] {
     let ([rows, heads, tokens, d_head], wanted) = (problem.k.dims, problem.settings.wanted());
     let out = Unwritten::new(rows * wanted.len() * heads * d_head);
@@ -252,7 +252,7 @@ fn forward(problem: &Problem) -> [FlexTensor; 2] {
         let (mut to, mut to_statistics) = (out.rows(), statistics.rows());
         for (i, query) in wanted.clone().enumerate() {
             let at = ((row * wanted.len() + i) * heads + head) * d_head;
-            // SAFETY: (row, head, query) belongs to this piece alone, which comes to each of its queries once.
+            // SAFETY: (row, head, query) belongs to this piece only, which visits each of its queries once.
             let to = unsafe { to.row(at, d_head) };
             let (factor, _) = settled(done.statistics[query]);
             let sum = &done.sums[i * d_head..][..d_head];
@@ -276,7 +276,7 @@ fn forward(problem: &Problem) -> [FlexTensor; 2] {
     ]
 }
 
-/// The sums of one row and head, not yet divided.
+/// Computes the sums of one row and head, not yet divided.
 fn forward_piece(problem: &Problem, place: [usize; 2]) -> Forward {
     let ([_, _, tokens, d_head], wanted) = (problem.k.dims, problem.settings.wanted());
     let window = problem.sizes.window();

@@ -1,7 +1,7 @@
-//! The way back, chunk by chunk from the last.
+//! The backward pass, chunk by chunk from the last.
 //!
-//! With g what arrives at y, S the state before a chunk, K the gradient of the one after it, M the decays between positions and e
-//! and f those since the chunk's beginning and up to its end:
+//! Let g be the gradient of the output y, S the state before a chunk, K the gradient of the state after it, M the
+//! decays between positions, and e and f the decays since the chunk's beginning and up to its end:
 //!
 //! ```text
 //! v_s = Σ_t (c_t·b_s)·M_ts·g_t + f_s·Kᵀ b_s        dx = Δ·v + skip·g
@@ -10,8 +10,8 @@
 //! dS = e_end·K + Σ_t e_t·c_t g_tᵀ                  dΔ_s = x_s·v_s + a·d(Δa)_s
 //! ```
 //!
-//! d(Δa) at r are sums from r to the chunk's end: all that positions from r on see less all that those from r on have written,
-//! Σ_{t≥r} (g_t·(y_t − skip·x_t) − Δ_t x_t·v_t), and the product of K with the state after the chunk.
+//! d(Δa) at r is the sum from r to the chunk's end of all that positions from r on read minus all that they write,
+//! Σ_{t≥r} (g_t·(y_t − skip·x_t) − Δ_t x_t·v_t), plus the dot product of K with the state after the chunk.
 
 use burn_flex::FlexTensor;
 
@@ -26,25 +26,25 @@ use crate::kernel::flex::strips::summed;
 use crate::kernel::flex::walk::{Later, Task};
 use crate::kernel::ssd::extension::SsdInputs;
 
-/// Everything that the pass reads and writes.
+/// The inputs and outputs of the pass.
 pub struct Work<'a> {
     pub problem: &'a Problem<'a>,
-    /// The states before chunks.
+    /// The states before the chunks.
     states: &'a [f32],
-    /// The result, and what arrives at it.
+    /// The output, and its gradient.
     pub out: &'a [f32],
     pub grad: &'a [f32],
     pub mixed: Shared,
-    /// The gradients of b and c from blocks of heads behind the first one, `[blocks − 1, batch, seq, 2·groups·n]`.
+    /// Gradients of b and c from all blocks of heads except the first, `[blocks − 1, batch, seq, 2·groups·n]`.
     directions: Shared,
     raw: Shared,
-    /// `[batch, heads]`.
+    /// Gradient of decay, `[batch, heads]`.
     decay: Shared,
-    /// `[batch, heads]`.
+    /// Gradient of the skip, `[batch, heads]`.
     skip: Shared,
 }
 
-/// The gradients of all inputs; `states` are those before chunks.
+/// Returns the gradients of all inputs; `states` are those before the chunks.
 pub fn backward(
     problem: &Problem,
     states: &[f32],
@@ -96,11 +96,11 @@ pub fn backward(
     }
 }
 
-/// A task on its way back along a row.
+/// A task during the backward scan of a row.
 struct Walk<'a> {
     work: &'a Work<'a>,
     task: &'a Task,
-    /// Channels of its heads.
+    /// Number of channels of the task's heads.
     wide: usize,
     later: Later,
     decay: Vec<f64>,
@@ -128,7 +128,7 @@ impl<'a> Walk<'a> {
             self.chunk(chunk, [state, after]);
         });
         let first = task.row * layout.sizes.heads + task.heads.start;
-        // SAFETY: this row's sums of these heads are this task's alone.
+        // SAFETY: only this task writes this row's sums of these heads.
         let [decay, skip] =
             [&work.decay, &work.skip].map(|to| unsafe { to.row(first, task.heads.len()) });
         skip.copy_from_slice(&self.skip);
@@ -138,7 +138,7 @@ impl<'a> Walk<'a> {
             .for_each(|(to, sum)| *to = *sum as f32);
     }
 
-    /// The gradients of a chunk, with the states before and after it.
+    /// Computes the gradients of a chunk, given the states before and after it.
     fn chunk(&mut self, chunk: &Chunk, [state, after]: [Option<&[f32]>; 2]) {
         let (problem, task, wide) = (self.work.problem, self.task, self.wide);
         let n = problem.layout.sizes.n;
@@ -173,7 +173,7 @@ impl<'a> Walk<'a> {
         });
     }
 
-    /// What a chunk of one head gives to everything but b and c.
+    /// Computes what a chunk of one head contributes to all gradients except those of b and c.
     fn head(&mut self, number: usize, chunk: &Chunk, after: Option<&[f32]>, rooms: &mut Rooms) {
         let (work, task, wide) = (self.work, self.task, self.wide);
         let problem = work.problem;
@@ -236,7 +236,7 @@ impl<'a> Walk<'a> {
         rooms.ends[number] = decays.end();
     }
 
-    /// Writes the gradients of a head's steps; gives that of its decay.
+    /// Writes the gradients of a head's steps; returns that of its decay.
     fn of_steps(
         &self,
         chunk: &Chunk,
@@ -263,7 +263,7 @@ impl<'a> Walk<'a> {
             } else {
                 1.0 / (1.0 + (-raw).exp())
             };
-            // SAFETY: this head's step at this position is this task's alone.
+            // SAFETY: only this task writes this head's step at this position.
             let to = unsafe { self.work.raw.row(place, 1) };
             to[0] = (of_step * slope) as f32;
         }
@@ -284,7 +284,7 @@ impl<'a> Walk<'a> {
             let within = (part * groups + task.group) * n;
             for (row, at) in from.chunks_exact(n).zip(chunk.positions.clone()) {
                 let position = task.row * seq + at;
-                // SAFETY: this block's sums of this group at this position are this task's alone.
+                // SAFETY: only this task writes this block's sums of this group at this position.
                 let to = unsafe {
                     match task.block.checked_sub(1) {
                         None => {

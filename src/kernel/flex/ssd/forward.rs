@@ -1,4 +1,4 @@
-//! The way forward: queries c meet the keys b of their chunk, and the states before it.
+//! The forward pass: the queries c read the keys b of their chunk and the state before it.
 
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
@@ -11,8 +11,8 @@ use crate::kernel::flex::simd::{Vector, run};
 use crate::kernel::flex::strips::{load, store};
 use crate::kernel::flex::walk::{States, Task, found};
 
-/// The result, with the last states behind it where they are asked for, and if `saving` the states before the chunks that have
-/// one, which has no elements otherwise.
+/// Returns the output, followed by the last states if they are requested, and, if `saving`, the states before the
+/// chunks that have one; otherwise that tensor is empty.
 pub fn forward(problem: &Problem, state: Option<&[f32]>, saving: bool) -> (FlexTensor, FlexTensor) {
     let wanted = [problem.settings.last, saving];
     let layout = &problem.layout;
@@ -22,7 +22,7 @@ pub fn forward(problem: &Problem, state: Option<&[f32]>, saving: bool) -> (FlexT
 }
 
 impl Problem<'_> {
-    /// The results of a chunk and, if it `moves`, the state after it.
+    /// Computes the outputs of a chunk and, if `moves`, the state after it.
     fn chunk(&self, states: &mut States, chunk: &Chunk, moves: bool, to: &Shared) {
         let (task, wide) = (states.task, states.wide);
         let (d_head, len) = (self.layout.sizes.d_head, chunk.positions.len());
@@ -75,7 +75,8 @@ impl Problem<'_> {
     }
 }
 
-/// The results of a chunk of a head: of its positions, of the state before it, and what passes by.
+/// Adds up the outputs of a chunk of a head: the parts from its own positions, from the state before it, and from the
+/// skip.
 struct Join<'a> {
     problem: &'a Problem<'a>,
     task: &'a Task,
@@ -83,7 +84,7 @@ struct Join<'a> {
     head: usize,
     decays: &'a Decays,
     inside: &'a [f32],
-    /// Rows of `wide` numbers.
+    /// Products of c with the state before the chunk, in rows of `wide` elements.
     before: &'a [f32],
     wide: usize,
     to: &'a Shared,
@@ -102,7 +103,7 @@ impl WithSimd for Join<'_> {
             let before = &self.before[i * self.wide..i * self.wide + d_head];
             let since = skip.same(self.decays.since[i]);
             let place = problem.layout.place(self.task, at, self.head);
-            // SAFETY: this head's numbers of this position are the calling task's alone.
+            // SAFETY: only the calling task writes this head's elements of this position.
             let y = unsafe { self.to.row(place.start, d_head) };
             for lane in (0..d_head).step_by(S::F32_LANES) {
                 let sum = load(simd, before, lane).mul_add(since, load(simd, inside, lane));

@@ -1,5 +1,5 @@
-//! The state space by heads on the CPU. A task is a row with up to [`HEADS`] heads of a group; it walks chunks of positions, whose
-//! scores c·b its heads have in common, and carries their states.
+//! The state space by heads on the CPU. A task is a row with up to [`HEADS`] heads of a group. It scans chunks of
+//! positions, whose scores c·b its heads share, and carries their states.
 
 mod backward;
 mod forward;
@@ -20,7 +20,7 @@ use crate::kernel::profile::timed;
 use crate::kernel::ssd::Sizes;
 use crate::kernel::ssd::extension::{SsdBackwardOps, SsdInputs, SsdOps, SsdSaved, SsdSettings};
 
-/// Heads of a task.
+/// Maximum number of heads of a task.
 const HEADS: usize = 8;
 
 impl SsdOps for Flex {
@@ -79,7 +79,7 @@ impl SsdBackwardOps for Flex {
     }
 }
 
-/// The inputs with their elements in order.
+/// Returns the inputs with contiguous elements.
 fn plain(inputs: SsdInputs<FlexTensor>) -> SsdInputs<FlexTensor> {
     SsdInputs {
         mixed: contiguous(inputs.mixed),
@@ -89,16 +89,16 @@ fn plain(inputs: SsdInputs<FlexTensor>) -> SsdInputs<FlexTensor> {
     }
 }
 
-/// Everything that both passes read.
+/// The inputs of both passes.
 struct Problem<'a> {
     layout: Layout,
     inputs: SsdInputs<&'a [f32]>,
-    /// The steps, `[batch, seq, heads]`.
+    /// Steps Δ, `[batch, seq, heads]`.
     steps: Vec<f32>,
     settings: &'a SsdSettings,
 }
 
-/// The steps from what is before them.
+/// Computes steps: the softplus of the raw inputs, clamped to the limits in the field.
 #[derive(Clone, Copy)]
 struct Held([f32; 2]);
 
@@ -131,7 +131,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The steps and decays of a chunk of a head.
+    /// Returns the steps and decays of a chunk of a head.
     fn decays(&self, task: &Task, chunk: &Chunk, head: usize) -> Decays {
         let decay = f64::from(self.inputs.decay[head]);
         Decays::new(chunk.positions.clone().map(|at| {
@@ -140,7 +140,7 @@ impl<'a> Problem<'a> {
         }))
     }
 
-    /// b, or with `part` 1 c, of the positions of a chunk, `[len, n]`.
+    /// Returns b, or with `part` 1 c, of the positions of a chunk, `[len, n]`.
     fn directions(&self, task: &Task, chunk: &Chunk, part: usize) -> Matrix<'a> {
         let Sizes { groups, n, .. } = self.layout.sizes;
         let first = self.layout.position(task.row, chunk.positions.start)
@@ -153,7 +153,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Numbers of all channels at a position, those of a head: of x in `[batch, seq, mixed]`.
+    /// Returns a head's x at a position, from `[batch, seq, mixed]`.
     fn x(&self, task: &Task, at: usize, head: usize) -> &'a [f32] {
         let d_head = self.layout.sizes.d_head;
         let first = self.layout.position(task.row, at) + head * d_head;
@@ -161,7 +161,7 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// The least and the largest step.
+/// Returns the minimum and the maximum step.
 fn limits(settings: &SsdSettings) -> [f32; 2] {
     settings.limits.unwrap_or([0.0, f32::INFINITY])
 }

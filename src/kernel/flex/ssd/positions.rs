@@ -1,4 +1,4 @@
-//! The gradients of x of a chunk of a head, and the sums over its channels that those of steps are made of.
+//! The gradients of x of a chunk of a head, and the sums over its channels that form the gradients of steps.
 
 use pulp::{Simd, WithSimd};
 
@@ -15,20 +15,20 @@ pub struct Sums {
     pub seen: [f32; CHUNK],
     /// x·v.
     pub written: [f32; CHUNK],
-    /// g·x of all positions.
+    /// g·x, summed over all positions.
     pub skip: f32,
 }
 
-/// The gradients of x of a chunk of a head.
+/// Writes the gradients of x of a chunk of a head.
 pub struct Positions<'a> {
     pub work: &'a Work<'a>,
     pub task: &'a Task,
     pub chunk: &'a Chunk,
     pub head: usize,
     pub decays: &'a Decays,
-    /// The share of v that comes from within the chunk, `[len, d_head]`.
+    /// The part of v that comes from within the chunk, `[len, d_head]`.
     pub of_x: &'a [f32],
-    /// Kᵀ b, rows of `wide` numbers.
+    /// Kᵀ b, in rows of `wide` elements.
     pub from_later: Option<&'a [f32]>,
     pub wide: usize,
 }
@@ -56,7 +56,7 @@ impl WithSimd for Positions<'_> {
             let later = later.map(|all| &all[i * self.wide..i * self.wide + d_head]);
             let [step, left] = [&self.decays.steps, &self.decays.left].map(|x| zero.same(x[i]));
             let first = problem.layout.position(self.task.row, at) + self.head * d_head;
-            // SAFETY: this head's numbers of this position are the calling task's alone.
+            // SAFETY: only the calling task writes this head's elements of this position.
             let to = unsafe { work.mixed.row(first, d_head) };
             let (mut seen, mut written, mut passed) = (zero, zero, zero);
             for lane in (0..d_head).step_by(S::F32_LANES) {

@@ -1,23 +1,23 @@
-//! Room for what a task makes of one chunk.
+//! Scratch memory for a task's chunk in the backward pass.
 
 use super::HEADS;
 use crate::kernel::flex::buffer::{Room, room};
 
-/// Room for a chunk of a task.
+/// Scratch memory for a chunk of a task.
 pub struct Rooms {
-    /// c·b, its gradient, weights of a head and their products, `[len, len]`.
+    /// c·b, its gradient, and, per head, the weights and the products with output gradients, `[len, len]`.
     pub scores: Room,
     pub of_scores: Room,
     pub seen: Room,
     pub products: Room,
-    /// Of all heads what they write and what arrives, decayed to the chunk's end and from its beginning, and what comes back through
-    /// the state after it, `[len, wide]`.
+    /// For all heads: the written values and the output gradients, which are finally decayed to the chunk's end or
+    /// from its beginning, and the gradient that comes back through the state after the chunk, `[len, wide]`.
     pub written: Room,
     pub arriving: Room,
     pub from_later: Room,
-    /// `[len, d_head]`.
+    /// Part of v from within the chunk, per head, `[len, d_head]`.
     pub of_x: Room,
-    /// What is left of states at the chunk's end, one a head.
+    /// Fraction of the states that remains at the chunk's end, one number per head.
     pub ends: [f32; HEADS],
 }
 

@@ -1,12 +1,13 @@
-//! The threads of a kernel: a team that stays awake between two kernels.
+//! The threads of the CPU kernels: a team that stays awake between two kernels.
 //!
-//! A training step is hundreds of kernels of some tens of microseconds, with gaps of less between them. To put a
-//! thread to sleep and wake it costs as much as such a kernel, so the members of the team look for the next one for a
-//! while before they sleep, as the threads of OpenMP do. The calling thread is a member too; it waits for those that
-//! have begun, never for one that has not, and a round is closed as soon as one member finds nothing left to do.
+//! A training step is hundreds of kernels of some tens of microseconds, with shorter gaps between them. Putting a
+//! thread to sleep and waking it costs as much as such a kernel. So the team's members spin for a while, looking for
+//! the next kernel, before they sleep, as OpenMP's threads do. The calling thread is a member too. It waits for
+//! members that have started, never for one that has not, and a round is closed as soon as one member finds nothing
+//! left to do.
 //!
-//! Rayon decides how many there are (`RAYON_NUM_THREADS`); one thread works without the team. After a panic the
-//! others finish what is left, and the panic resumes in the caller.
+//! Rayon determines the number of threads (`RAYON_NUM_THREADS`); a single thread works without the team. After a
+//! panic the other members finish the remaining work, and the panic resumes in the caller.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -20,18 +21,18 @@ use std::time::{Duration, Instant};
 /// How long a member looks for the next kernel before it sleeps.
 const LINGER: Duration = Duration::from_micros(500);
 
-/// How long it does so without offering its core to others.
+/// How long of this it spins without yielding its core to other threads.
 const EAGER: Duration = Duration::from_micros(50);
 
-/// Looks between two at the clock, which takes longer than a look.
+/// Number of looks at the state per look at the clock, which takes longer.
 const LOOKS: u32 = 16;
 
-/// Calls `work` for every item, on all threads; each takes the next one when it has done its last.
+/// Calls `work` for every item, on all threads; each thread takes the next item when it has finished one.
 pub fn for_each<T: Send>(items: impl Iterator<Item = T> + Send, work: impl Fn(T) + Sync) {
     for_each_with(items, || (), |(), item| work(item));
 }
 
-/// Calls `work` for every item with something that `begin` makes once for each thread that gets an item.
+/// Calls `work` for every item, with a state that `begin` creates once for each thread that gets an item.
 pub fn for_each_with<T: Send, S>(
     items: impl Iterator<Item = T> + Send,
     begin: impl Fn() -> S + Sync,
@@ -56,7 +57,7 @@ pub fn for_each_with<T: Send, S>(
     });
 }
 
-/// The results of `work` for every item, in their order.
+/// Returns the results of `work` for every item, in order.
 pub fn map<T: Send, R: Send>(
     items: impl ExactSizeIterator<Item = T> + Send,
     work: impl Fn(T) -> R + Sync,
@@ -69,8 +70,8 @@ pub fn map<T: Send, R: Send>(
     results.into_iter().map(done).collect()
 }
 
-/// Calls `work`, which returns when nothing is left to do, on every thread that comes in time, this one included, but
-/// wakes no more than `most`; returns when all of them have.
+/// Calls `work`, which returns when nothing is left to do, on every thread that arrives in time, including this one.
+/// Wakes at most `most` others; returns when all of them have finished.
 fn together(most: usize, work: &(dyn Fn() + Sync)) {
     static TEAM: OnceLock<Option<&'static Team>> = OnceLock::new();
     if most < 2 {
@@ -85,30 +86,30 @@ fn together(most: usize, work: &(dyn Fn() + Sync)) {
 /// The function that a round calls; valid while the round is open or a member is in it.
 type Work = *const (dyn Fn() + Sync + 'static);
 
-/// Members are in `state`'s lowest bits.
+/// The lowest bits of `state` count members.
 const MEMBERS: u64 = OPEN - 1;
 
-/// Whether members may enter the round.
+/// The bit of `state` that says whether members may enter the round.
 const OPEN: u64 = 1 << 16;
 
-/// The number of the round stands above this bit.
+/// The round's number starts at this bit of `state`.
 const ROUND: u32 = 32;
 
 struct Team {
-    /// Number of the round, whether it may be entered, and how many members besides the caller are in it.
+    /// Number of the round, whether it is open, and how many members besides the caller are in it.
     state: AtomicU64,
     work: UnsafeCell<Work>,
-    /// Held by the caller for its round; who does not get it works alone.
+    /// Held by the caller for its round; a caller that does not get it works alone.
     turn: Mutex<()>,
     /// The first panic of a member in this round.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     members: OnceLock<Vec<Thread>>,
     asleep: Vec<AtomicBool>,
-    /// How long a member looks for work, and how long of it eagerly: shorter where members outnumber the cores.
+    /// How long a member looks for work, and how long of this it spins; shorter if members outnumber the cores.
     patience: [Duration; 2],
 }
 
-// SAFETY: `work` is written by the holder of `turn` while no member is in a round and none may enter; members read it
+// SAFETY: `work` is written by the holder of `turn` while no member is in a round and none may enter. Members read it
 // after they have entered, by a compare-and-exchange that acquires the store which opened the round. Everything else
 // is atomic or locked.
 unsafe impl Sync for Team {}
@@ -116,9 +117,9 @@ unsafe impl Sync for Team {}
 unsafe impl Send for Team {}
 
 impl Team {
-    /// Starts the members; none when this machine, or the user, has one thread.
+    /// Starts the members; returns `None` if this machine, or the user's setting, has only one thread.
     fn gather() -> Option<&'static Self> {
-        // A system that gives rayon no threads gives us none.
+        // If the system gives rayon no threads, it gives none to this team either.
         let threads = catch_unwind(rayon::current_num_threads).unwrap_or(1);
         let count = threads.saturating_sub(1);
         if count == 0 {
@@ -142,7 +143,7 @@ impl Team {
         let member = |index: usize| {
             let name = format!("kernel-{}", index + 1);
             let thread = thread::Builder::new().name(name);
-            // Where the system gives no thread, the others do the work.
+            // If the system cannot start a thread, the others do the work.
             let handle = thread.spawn(move || team.serve(index)).ok()?;
             Some(handle.thread().clone())
         };
@@ -156,10 +157,10 @@ impl Team {
         let turn = match self.turn.try_lock() {
             Ok(turn) => turn,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // A kernel inside a kernel, or of another thread.
+            // A kernel inside a kernel, or another thread's kernel.
             Err(TryLockError::WouldBlock) => return work(),
         };
-        // Of a round that its caller left by a panic of its own.
+        // Left over from a round whose caller itself panicked.
         mem::forget(self.panic().take());
         // SAFETY: only the lifetime is erased; `Round` keeps this call from ending before the last member has left.
         let work: &'static (dyn Fn() + Sync) = unsafe { mem::transmute(work) };
@@ -182,8 +183,8 @@ impl Team {
         self.panic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes those of the first `most` members that sleep. The order of the two accesses here and of those in `sleep`
-    /// is what keeps a member from sleeping through a round: all four stay sequentially consistent.
+    /// Wakes those of the first `most` members that are asleep. The order of the two accesses here and of the two in
+    /// `sleep` prevents a member from sleeping through a round, so all four must stay sequentially consistent.
     fn wake(&self, most: usize) {
         let members = self.members.get().into_iter().flatten();
         for (member, asleep) in members.zip(&self.asleep).take(most) {
@@ -193,7 +194,7 @@ impl Team {
         }
     }
 
-    /// The life of a member.
+    /// The main loop of a member.
     fn serve(&self, index: usize) {
         let [linger, eager] = self.patience;
         let (mut seen, mut looks) = (0, 0_u32);
@@ -230,18 +231,18 @@ impl Team {
         }
     }
 
-    /// In a round that this member has entered.
+    /// Works in a round that this member has entered.
     fn take_part(&self) {
         // SAFETY: the round does not end while a member is in it, and until then the closure lives.
         let work = unsafe { &**self.work.get() };
         match catch_unwind(AssertUnwindSafe(work)) {
-            // Nothing is left to do: who is late stays out. The round is still this one, since a member is in it.
+            // Nothing is left to do: late members stay out. The round is still this one, since a member is in it.
             Ok(()) => drop(self.state.fetch_and(!OPEN, Ordering::AcqRel)),
             Err(panic) => {
                 let mut first = self.panic();
                 match &*first {
                     None => *first = Some(panic),
-                    // What it carries may panic when it is dropped.
+                    // The panic's payload may itself panic when it is dropped.
                     Some(_) => mem::forget(panic),
                 }
             }
@@ -249,11 +250,11 @@ impl Team {
         self.state.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Until a round begins after the one that `state` was read in.
+    /// Sleeps until a round begins after the one in which `state` was read.
     fn sleep(&self, index: usize, state: u64) {
         let asleep = &self.asleep[index];
         asleep.store(true, Ordering::SeqCst);
-        // A caller that opened a round before it could see the mark is seen here.
+        // If a caller opened a round before it could see the mark, that round is seen here.
         while self.state.load(Ordering::SeqCst) >> ROUND == state >> ROUND
             && asleep.load(Ordering::SeqCst)
         {
@@ -263,7 +264,7 @@ impl Team {
     }
 }
 
-/// An open round; closed, and waited for, at its end, a panic's included.
+/// An open round. When dropped, also by a panic, it is closed and its members are waited for.
 struct Round<'a>(&'a Team);
 
 impl Drop for Round<'_> {

@@ -1,4 +1,4 @@
-//! Rounds of the team under pauses, nesting, several callers and panics.
+//! Rounds of the team with pauses, nesting, several callers and panics.
 
 use super::*;
 use std::sync::atomic::AtomicUsize;

@@ -1,6 +1,6 @@
-//! The way back: chunk by chunk from the last, the sums within a chunk computed once more. With A and B the sums before a
-//! position and D the denominator at it, g = dy·σ(r)/D; the sums' gradients are ∂A = Σ e^{..} g and ∂B = −Σ e^{..} g·wkv over the
-//! later positions, and are carried by their exponent as the sums are.
+//! The backward pass: chunk by chunk from the last, recomputing the sums within a chunk. With A and B the sums before
+//! a position and D the denominator at it, g = dy·σ(r)/D. The gradients of the sums are ∂A = Σ e^{..} g and ∂B = −Σ
+//! e^{..} g·wkv over the later positions; like the sums, they are carried together with their exponent.
 
 use std::ops::Range;
 
@@ -15,18 +15,18 @@ use crate::kernel::flex::strips::{Row, load, store, summed};
 use crate::kernel::wkv::PARTS;
 use crate::kernel::wkv::extension::Averaged;
 
-/// The places that gradients are written to.
+/// Outputs for the gradients.
 struct Gradients {
     r: Shared,
     k: Shared,
     v: Shared,
-    /// `[batch, channels]`.
+    /// Gradient of decay, `[batch, channels]`.
     decay: Shared,
-    /// `[batch, channels]`.
+    /// Gradient of the bonus, `[batch, channels]`.
     first: Shared,
 }
 
-/// The gradients of all inputs; `states` are those before each chunk.
+/// Returns the gradients of all inputs; `states` are those before each chunk.
 pub fn backward(problem: &Problem, states: &FlexTensor, grad: FlexTensor) -> Averaged<FlexTensor> {
     let Problem {
         batch,
@@ -70,7 +70,7 @@ pub fn backward(problem: &Problem, states: &FlexTensor, grad: FlexTensor) -> Ave
             });
         }
         let at = strip.row * channels + start;
-        // SAFETY: this row's sums of these channels are this task's alone.
+        // SAFETY: only this task writes this row's sums of these channels.
         let [of_decay, of_first] =
             [&gradients.decay, &gradients.first].map(|to| unsafe { to.row(at, len) });
         of_decay.copy_from_slice(&sums.decay[..len]);
@@ -86,9 +86,9 @@ pub fn backward(problem: &Problem, states: &FlexTensor, grad: FlexTensor) -> Ave
     }
 }
 
-/// What a strip carries from later positions to earlier ones.
+/// The sums that a strip carries from later positions to earlier ones.
 struct Sums {
-    /// The gradients of both sums.
+    /// Gradients of both sums.
     later: State,
     decay: [f32; WIDE],
     first: [f32; WIDE],
@@ -100,7 +100,7 @@ struct Steps<'a> {
     row: &'a Row<'a>,
     strip: &'a Strip,
     times: Range<usize>,
-    /// The sums before each position of the chunk; at first those before the first one alone.
+    /// The sums before each position of the chunk; initially only those before the first one.
     before: Vec<State>,
     grad: &'a [f32],
     sums: &'a mut Sums,
@@ -137,13 +137,13 @@ impl WithSimd for Steps<'_> {
 }
 
 impl Steps<'_> {
-    /// Numbers of a parameter.
+    /// Loads elements of a parameter.
     #[inline(always)]
     fn parameter<S: Simd>(&self, simd: S, all: &[f32], lane: usize) -> Vector<S> {
         load(simd, &all[self.strip.channels.clone()], lane)
     }
 
-    /// The sums after position `at`, the chunk's number `i`.
+    /// Recomputes the sums after position `at`, number `i` of the chunk.
     #[inline(always)]
     fn again<S: Simd>(&self, simd: S, [i, at]: [usize; 2], lane: usize, after: &mut State) {
         let inputs = &self.problem.inputs;
@@ -154,7 +154,7 @@ impl Steps<'_> {
         after.store(simd, advanced(state, kv, decay), lane);
     }
 
-    /// The gradients of position `at`, the chunk's number `i`.
+    /// Computes the gradients of position `at`, number `i` of the chunk.
     #[inline(always)]
     fn back<S: Simd>(&mut self, simd: S, [i, at]: [usize; 2], lane: usize) {
         let inputs = &self.problem.inputs;
@@ -185,7 +185,7 @@ impl Steps<'_> {
         store(simd, to, &mut self.sums.decay, lane);
         let to = load(simd, &self.sums.first, lane) + of_first;
         store(simd, to, &mut self.sums.first, lane);
-        // SAFETY: these channels of this position are this task's alone.
+        // SAFETY: only this task writes these channels of this position.
         let [to_r, to_k, to_v] = [&self.to.r, &self.to.k, &self.to.v]
             .map(|to| unsafe { to.row(place.start, place.len()) });
         store(simd, of_r, to_r, lane);

@@ -1,4 +1,4 @@
-//! The way forward.
+//! The forward pass.
 
 use std::ops::Range;
 
@@ -13,8 +13,8 @@ use crate::kernel::flex::simd::run;
 use crate::kernel::flex::strips::{Row, load, store};
 use crate::kernel::wkv::{NOTHING, PARTS};
 
-/// The result, with the last states behind it where they are asked for, and if `saving` the states before each chunk, which
-/// has no elements otherwise.
+/// Returns the output, followed by the last states if they are requested, and, if `saving`, the states before each
+/// chunk; otherwise that tensor is empty.
 pub fn forward(problem: &Problem, state: Maybe<Flex>, saving: bool) -> (FlexTensor, FlexTensor) {
     let Problem {
         batch,
@@ -43,7 +43,7 @@ pub fn forward(problem: &Problem, state: Maybe<Flex>, saving: bool) -> (FlexTens
         let row = problem.row(&strip);
         for (chunk, times) in row.chunks(CHUNK).enumerate() {
             for (part, sums) in sums.0.iter().enumerate().filter(|_| saving) {
-                // SAFETY: this row's states of these channels are this task's alone.
+                // SAFETY: only this task writes this row's states of these channels.
                 let to = unsafe { kept.row(problem.kept(&strip, chunk, part), len) };
                 to.copy_from_slice(&sums[..len]);
             }
@@ -101,7 +101,7 @@ impl WithSimd for Steps<'_> {
             }
             let place = problem.place(strip, at);
             let rows = [inputs.r, inputs.k, inputs.v].map(|x| &x[place.clone()]);
-            // SAFETY: these channels of this position are this task's alone.
+            // SAFETY: only this task writes these channels of this position.
             let y = unsafe { to.row(place.start, place.len()) };
             for lane in (0..place.len()).step_by(S::F32_LANES) {
                 let [r, k, v] = rows.map(|x| load(simd, x, lane));

@@ -1,5 +1,5 @@
-//! RWKV's average on the CPU: a task is a row's strip of [`WIDE`] channels. Work is cut by sizes alone: no number depends on the
-//! threads, nor on the other rows.
+//! RWKV's weighted average on the CPU: a task is a strip of [`WIDE`] channels of a row. Work is divided by sizes
+//! only: no result depends on the number of threads, nor on the other rows.
 
 mod backward;
 mod forward;
@@ -18,7 +18,7 @@ use crate::kernel::profile::timed;
 use crate::kernel::wkv::extension::{Averaged, WkvBackwardOps, WkvOps, WkvSaved, WkvSettings};
 use crate::kernel::wkv::{NOTHING, PARTS};
 
-/// Positions between two states that are kept.
+/// Number of positions between two states that are kept.
 const CHUNK: usize = 32;
 
 impl WkvOps for Flex {
@@ -70,7 +70,7 @@ impl WkvBackwardOps for Flex {
     }
 }
 
-/// The inputs with their elements in order.
+/// Returns the inputs with contiguous elements.
 fn plain(inputs: Averaged<FlexTensor>) -> Averaged<FlexTensor> {
     Averaged {
         r: contiguous(inputs.r),
@@ -81,7 +81,7 @@ fn plain(inputs: Averaged<FlexTensor>) -> Averaged<FlexTensor> {
     }
 }
 
-/// Everything that both passes read.
+/// The inputs of both passes.
 struct Problem<'a> {
     batch: usize,
     seq: usize,
@@ -108,7 +108,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Chunks of a row.
+    /// Returns the number of chunks of a row.
     fn chunks(&self) -> usize {
         self.seq.div_ceil(CHUNK)
     }
@@ -117,28 +117,28 @@ impl<'a> Problem<'a> {
         Row::new(&self.settings.sequences, strip.row, self.seq)
     }
 
-    /// Where the strip's numbers of a position lie.
+    /// Returns the range of the strip's elements at a position.
     #[inline(always)]
     fn place(&self, strip: &Strip, at: usize) -> Range<usize> {
         strip.place(at, [self.seq, self.channels])
     }
 
-    /// Where its numbers of a part of the state before a chunk lie in `[batch, chunks, 3, channels]`.
+    /// Returns the offset of a part of the strip's state before a chunk in `[batch, chunks, 3, channels]`.
     fn kept(&self, strip: &Strip, chunk: usize, part: usize) -> usize {
         let row = (strip.row * self.chunks() + chunk) * PARTS + part;
         row * self.channels + strip.channels.start
     }
 }
 
-/// Two sums by their exponent: a·eᵖ and b·eᵖ, of each channel of a strip.
+/// Two sums with a common exponent, a·eᵖ and b·eᵖ, for each channel of a strip.
 #[derive(Clone)]
 struct State([[f32; WIDE]; PARTS]);
 
 impl State {
-    /// Sums of nothing.
+    /// Empty sums.
     const EMPTY: Self = Self([[0.0; WIDE], [0.0; WIDE], [NOTHING; WIDE]]);
 
-    /// Gives sums of nothing this exponent.
+    /// Sets the exponent of empty sums.
     fn mark_nothing(&mut self, exponent: f32) {
         let [_, b, p] = &mut self.0;
         for (b, p) in b.iter().zip(p) {
@@ -161,14 +161,14 @@ impl State {
     }
 }
 
-/// e^x and e^y by the larger of the two, which comes first.
+/// Returns the larger of x and y, then e^x and e^y relative to it.
 #[inline(always)]
 fn by_larger<S: Simd>(x: Vector<S>, y: Vector<S>) -> [Vector<S>; 3] {
     let largest = x.max(y);
     [largest, exp_below(x - largest), exp_below(y - largest)]
 }
 
-/// The sums after a position with exponent `k` and value `v`.
+/// Returns the sums after a position with exponent `k` and value `v`.
 #[inline(always)]
 fn advanced<S: Simd>(
     [a, b, p]: [Vector<S>; PARTS],

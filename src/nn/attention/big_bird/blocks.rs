@@ -1,4 +1,4 @@
-//! The blocks that each block of BigBird's queries sees: neighbours, the first and the last block, and some at random.
+//! The blocks that each block of BigBird's queries sees: neighbours, the first and the last block, and random ones.
 
 use super::super::{Attended, Weighs};
 use crate::kernel::{Query, SeenKeys};
@@ -10,19 +10,19 @@ use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Blocks of a text that is read whole.
+/// Returns the largest number of blocks of a text that is read whole, for `random` random blocks.
 pub(super) fn whole(random: usize) -> usize {
     random.saturating_mul(2).saturating_add(5)
 }
 
-/// Attention to the neighbouring, global and random blocks of blocks of queries.
+/// Attention of blocks of queries to neighbouring, global and random blocks.
 #[derive(Clone, Debug)]
 pub struct BlockSparse {
     block: usize,
     random: Random,
 }
 
-/// Where random blocks come from.
+/// Source of the random blocks.
 #[derive(Clone, Debug)]
 enum Random {
     Drawn {
@@ -34,7 +34,7 @@ enum Random {
 }
 
 impl BlockSparse {
-    /// Blocks of `block` positions with so many random ones, those of a seed and a layer.
+    /// Creates a layout with blocks of `block` positions and `number` random blocks, drawn from a seed and a layer.
     pub(super) fn drawn(block: usize, number: usize, seed: u64, layer: usize) -> Self {
         let random = Random::Drawn {
             number,
@@ -44,8 +44,8 @@ impl BlockSparse {
         Self { block, random }
     }
 
-    /// Blocks of `block` positions whose random blocks are given: for each head and each block of queries of a padded batch,
-    /// whatever the lengths of its rows. Tests hold the layer with another program's draws so.
+    /// Creates a layout with blocks of `block` positions and given random blocks: for each head and each block of queries of a
+    /// padded batch, whatever the lengths of its rows. Tests use it to reproduce another program's draws.
     pub fn given(block: usize, random: &[Vec<Vec<usize>>]) -> Self {
         Self {
             block,
@@ -53,7 +53,7 @@ impl BlockSparse {
         }
     }
 
-    /// The blocks that each block of queries sees, of a text of so many positions.
+    /// Computes the blocks that each block of queries sees in a text of `positions` positions.
     fn of_text(&self, positions: usize, heads: usize) -> Text {
         let blocks = positions.div_ceil(self.block).max(1);
         let random = |head: usize, block: usize| match &self.random {
@@ -95,7 +95,8 @@ impl BlockSparse {
     }
 }
 
-/// `number` different blocks of `blocks` that are neither neighbours of `block` nor global, or all of them.
+/// Draws `number` different blocks of `blocks` that are neither neighbours of `block` nor global, or all such blocks if there are
+/// fewer.
 fn drawn(block: usize, blocks: usize, number: usize, stream: &mut Stream) -> Vec<usize> {
     let mut others = vec![0, block - 1, block, block + 1, blocks - 1];
     others.sort_unstable();
@@ -103,7 +104,7 @@ fn drawn(block: usize, blocks: usize, number: usize, stream: &mut Stream) -> Vec
     let free = blocks - others.len();
     let number = number.min(free);
     let mut chosen: Vec<usize> = Vec::with_capacity(number);
-    // Floyd's sample: each set of numbers below `free` is as likely as any other.
+    // Floyd's sampling: every set of numbers below `free` is equally likely.
     for last in free - number..free {
         let one = stream.below(last as u64 + 1) as usize;
         chosen.push(if chosen.contains(&one) { last } else { one });
@@ -118,20 +119,20 @@ fn drawn(block: usize, blocks: usize, number: usize, stream: &mut Stream) -> Vec
 /// The blocks that each block of queries of a text sees.
 #[derive(Debug)]
 struct Text {
-    /// By head and block of queries, as ranges of blocks.
+    /// Ranges of blocks, by head and block of queries.
     seen: Vec<Vec<Vec<Range<usize>>>>,
 }
 
-/// The keys of a batch's queries.
+/// The visible keys of a batch's queries.
 #[derive(Debug)]
 struct Seen {
     block: usize,
-    /// One for each row, or one for all.
+    /// One text for each row, or one for all.
     rows: Vec<Arc<Text>>,
 }
 
 impl Seen {
-    /// The keys of a block of queries.
+    /// Visits the keys that a block of queries sees.
     fn of_block(
         &self,
         [row, head]: [usize; 2],
@@ -146,7 +147,7 @@ impl Seen {
         };
         match text.seen[head].get(block) {
             Some(ranges) => ranges.iter().for_each(|range| see(at_hand(range.clone()))),
-            // Queries that are padding.
+            // The queries are padding.
             None => see(at_hand(0..1)),
         }
     }
@@ -260,7 +261,7 @@ mod tests {
         for (block, count) in counts.into_iter().enumerate() {
             match [0, 4, 5, 6, 11].contains(&block) {
                 true => assert_eq!(count, 0),
-                // Two of seven blocks: 1143 times in the mean, with a deviation of 29.
+                // Two of seven blocks: 1143 times on average, with a standard deviation of 29.
                 false => assert!((1030..1260).contains(&count), "{block}: {count}"),
             }
         }

@@ -1,14 +1,14 @@
 //! BigBird's attention over blocks (Zaheer et al. 2020, section 2 and appendix D; HF's `block_sparse`).
 //!
-//! With n positions in N = ⌈n/b⌉ blocks of b, the last one perhaps partial, a query of block i sees the keys of blocks i − 1,
-//! i and i + 1 (window), of blocks 0 and N − 1 (global), and of `random` other blocks, drawn for each layer, head and block of
-//! queries. Queries of blocks 0 and N − 1 see all keys. HF writes rows 1 and N − 2 apart; their keys are the same union, of a
-//! window that meets a global block. A text of at most 5 + 2·random blocks is read whole, as HF does.
+//! The n positions form N = ⌈n/b⌉ blocks of b, of which the last may be partial. A query of block i sees the keys of blocks
+//! i − 1, i and i + 1 (window), of blocks 0 and N − 1 (global), and of `random` other blocks, drawn for each layer, head and
+//! block of queries. Queries of blocks 0 and N − 1 see all keys. HF handles rows 1 and N − 2 separately; their keys are the same
+//! union of a window and the global block that it touches. A text of at most 5 + 2·random blocks is read whole, as in HF.
 //!
-//! n is the length of the row itself, so that padding moves no global block: HF counts the blocks of the padded batch. Random
-//! blocks are structure, a function of (`seed`, layer, head, N, i), in training and evaluation alike; HF draws them in
-//! training and shows block 0 once more for each of them in evaluation. A key counts once, however many of the three show it.
-//! The last block is seen by all, so this attention reads both ways.
+//! n is the length of the row itself, so that padding does not move the global blocks; HF counts the blocks of the padded batch.
+//! Random blocks are part of the structure, a function of (`seed`, layer, head, N, i), both in training and in evaluation. HF
+//! draws them in training and replaces each of them by another view of block 0 in evaluation. A key counts once, even if several
+//! of the three groups contain it. All blocks see the last one, so this attention reads both ways.
 
 mod blocks;
 
@@ -22,7 +22,7 @@ use blocks::whole;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "big_bird",
     summary: "each block sees its neighbours, the first and the last block, and some at random; linear in the length",
@@ -30,7 +30,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"big_bird\", n_heads = 4, block = 64, random = 3 }",
 };
 
-/// The knobs of BigBird's attention: those of multi-head attention, the size of a block and the random blocks.
+/// Settings of BigBird's attention: those of multi-head attention, the size of a block and the random blocks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct BigBirdConfig {
@@ -41,10 +41,10 @@ pub struct BigBirdConfig {
     /// Positions of a block. Source: Zaheer et al. 2020, section 2.
     #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     pub block: usize,
-    /// Random blocks that a query sees. Source: Zaheer et al. 2020, section 2.
+    /// Number of random blocks that a query sees. Source: Zaheer et al. 2020, section 2.
     #[schemars(range(max = crate::faults::LONGEST))]
     pub random: usize,
-    /// Which random blocks: it is part of the model, apart from the seed of a run.
+    /// Seed of the random blocks; it is part of the model and independent of the run's seed.
     pub seed: u64,
 }
 
@@ -62,7 +62,7 @@ impl Default for BigBirdConfig {
 one_table!(BigBirdConfig, heads: MultiHeadConfig, |_| &[]);
 
 impl BigBirdConfig {
-    /// Attention of a shape to the keys of these blocks.
+    /// Builds the attention layer for this shape over these blocks.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> MultiHead {
         let blocks = BlockSparse::drawn(self.block, self.random, self.seed, shape.layer);
         MultiHead::new(&self.heads, shape, init).weighed(blocks)
@@ -96,7 +96,7 @@ impl AttentionFacts for BigBirdConfig {
         }
     }
 
-    /// Queries of the two global blocks meet all of them.
+    /// Returns an upper bound for all queries except those of the two global blocks, which see all keys.
     fn keys(&self, tokens: usize, _causal: bool) -> usize {
         let blocks = tokens.div_ceil(self.block.max(1));
         match blocks <= whole(self.random) {

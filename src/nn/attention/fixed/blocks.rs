@@ -1,4 +1,4 @@
-//! Which keys the heads of the fixed pattern see, and the order in which they lie side by side.
+//! The keys that the heads of the fixed pattern see, and the order in which they are stored for the kernel.
 
 use super::super::{Attended, Weighs};
 use super::kept::Summaries;
@@ -9,42 +9,42 @@ use crate::nn::state::LayerState;
 use burn::tensor::{Tensor, TensorData};
 use std::ops::Range;
 
-/// Own blocks and the summaries of all.
+/// The layout of blocks and their summaries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocks {
     pub stride: usize,
     pub summary: usize,
-    /// The first heads, which see their own block alone.
+    /// Number of the first heads, which see only their own block.
     pub local: usize,
     pub merged: bool,
 }
 
 impl Blocks {
-    /// The first position of a position's block.
+    /// Returns the first position of the block that contains `position`.
     fn block_start(self, position: usize) -> usize {
         position / self.stride * self.stride
     }
 
-    /// How many of the first `positions` are summaries.
+    /// Returns how many of the first `positions` positions are summaries.
     pub fn summaries(self, positions: usize) -> usize {
         let rest = positions % self.stride;
         positions / self.stride * self.summary + (rest + self.summary).saturating_sub(self.stride)
     }
 
-    /// Whether a head sees its own block, and whether it sees summaries.
+    /// Returns whether a head sees its own block, and whether it sees summaries.
     fn sees(self, head: usize) -> [bool; 2] {
         let local = head < self.local;
         [self.merged || local, self.merged || !local]
     }
 
-    /// The positions of the summaries with these numbers.
+    /// Returns the positions of the summaries with these numbers.
     fn places(self, numbers: Range<usize>) -> impl Iterator<Item = usize> {
         let before = self.stride - self.summary;
         numbers.map(move |n| n / self.summary * self.stride + before + n % self.summary)
     }
 }
 
-/// Keys as they stand in the text.
+/// The pattern for keys in the order of the text.
 impl SeenKeys for Blocks {
     fn of_query(&self, query: Query, _: usize, see: &mut dyn FnMut(Range<usize>)) {
         let (start, end) = (self.block_start(query.position), query.position + 1);
@@ -68,7 +68,7 @@ impl SeenKeys for Blocks {
     }
 }
 
-/// Keys behind copies of summaries: those copies come first, then the keys from position `base` on.
+/// The pattern for keys that follow copies of summaries: the copies come first, then the keys from position `base` on.
 #[derive(Debug)]
 struct Gathered {
     blocks: Blocks,
@@ -101,7 +101,7 @@ impl SeenKeys for Gathered {
 }
 
 impl Gathered {
-    /// The rules of the text for keys in this order.
+    /// Translates the visibility rules of the text to this order of keys.
     fn visible(self, visible: Visibility) -> Visibility {
         let (copies, base) = (self.copies, self.base);
         let behind = |length: &usize| copies + length.saturating_sub(base);
@@ -124,7 +124,7 @@ impl Gathered {
     }
 }
 
-/// Keys or values `[batch, heads, keys, d_head]` at these places.
+/// Selects keys or values `[batch, heads, keys, d_head]` at these positions.
 fn taken(x: &Tensor<4>, places: impl Iterator<Item = usize>) -> Tensor<4> {
     let places: Vec<i32> = places.map(|at| at as i32).collect();
     let places = TensorData::new(places.clone(), [places.len()]);
@@ -133,7 +133,8 @@ fn taken(x: &Tensor<4>, places: impl Iterator<Item = usize>) -> Tensor<4> {
 }
 
 impl Blocks {
-    /// Keys or values in their order: `earlier` summaries, those among `own`, which begins at position `base`, and `own`.
+    /// Concatenates keys or values in the kernel's order: `earlier` summaries, the summaries among `own`, which begins at
+    /// position `base`, and `own` itself.
     fn in_order(
         self,
         earlier: Option<Tensor<4>>,
@@ -152,7 +153,7 @@ impl Blocks {
         Tensor::cat(parts.into_iter().flatten().collect(), 2)
     }
 
-    /// Keeps what later queries see of keys and values up to position `end`: no summaries where no head sees any.
+    /// Keeps the keys and values up to position `end` that later queries see; no summaries if no head sees any.
     fn keep(
         self,
         kept: &mut Summaries,

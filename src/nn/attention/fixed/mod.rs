@@ -1,14 +1,14 @@
 //! The fixed pattern of the Sparse Transformer (Child et al. 2019, "Generating long sequences with sparse transformers",
 //! sections 4.3 and 5.1).
 //!
-//! With blocks of l positions (`stride`), query i of some heads sees the keys j ≤ i of its own block, ⌊j/l⌋ = ⌊i/l⌋, and of
-//! the other heads those of the last c positions of each block (`summary`), j mod l ≥ l − c, which gather what their block
-//! holds. With `merged` every head sees both. A query of the other heads that stands before the first summary sees nothing,
-//! and its heads give zeros.
+//! With blocks of l positions (`stride`), query i of some heads sees the keys j ≤ i of its own block, ⌊j/l⌋ = ⌊i/l⌋. In the other
+//! heads it sees the last c positions of each block (`summary`), j mod l ≥ l − c, which collect the content of their block. With
+//! `merged` every head sees both. In the other heads, a query before the first summary sees nothing, and these heads output
+//! zeros.
 //!
-//! Summaries are copied before the other keys, where they lie side by side: a query sees one range of them and one of its own
-//! block, tiles outside of both are never computed, and time grows with T·(l + c·T/l): with T^1.5 for l near √T and one c.
-//! Decoding reads and keeps the summaries and the block of a new position.
+//! Summaries are copied in front of the other keys, so that they are contiguous: a query sees one range of summaries and one of
+//! its own block. Tiles outside both are never computed, and time grows with T·(l + c·T/l): with T^1.5 for l near √T and a fixed
+//! c. Decoding reads and keeps the summaries and the block of the new position.
 
 mod blocks;
 mod kept;
@@ -25,7 +25,7 @@ pub use kept::Summaries;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "fixed",
     summary: "some heads see their block, the others the last positions of every block; causal, T^1.5 for stride √T",
@@ -33,10 +33,10 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"fixed\", n_heads = 4, stride = 128, summary = 32 }",
 };
 
-/// Positions of a summary.
+/// Default number of positions of a summary.
 const SUMMARY: usize = 8;
 
-/// The knobs of the fixed pattern: those of multi-head attention, blocks and summaries, and which head sees which.
+/// Settings of the fixed pattern: those of multi-head attention, blocks and summaries, and which heads see which.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct FixedConfig {
@@ -48,16 +48,16 @@ pub struct FixedConfig {
     #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stride: Option<usize>,
-    /// Positions c at the end of each block that all later ones see; 8 when absent (the paper has 8, 16 and 32), of a shorter
-    /// block all. Source: Child et al. 2019, section 4.3.
+    /// Positions c at the end of each block that all later ones see; 8 when absent (the paper has 8, 16 and 32), or the whole
+    /// block if it is shorter. Source: Child et al. 2019, section 4.3.
     #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<usize>,
-    /// The first heads that see their own block, so many; half of them when absent.
+    /// Number of heads, counted from the first, that see their own block; half of them when absent.
     /// Source: Child et al. 2019, section 5.1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local_heads: Option<usize>,
-    /// Whether every head sees its own block and the summaries of those before it.
+    /// Whether every head sees both its own block and the summaries of earlier blocks.
     /// Source: Child et al. 2019, section 5.1.
     pub merged: bool,
 }
@@ -65,7 +65,7 @@ pub struct FixedConfig {
 one_table!(FixedConfig, heads: MultiHeadConfig, |_| &[]);
 
 impl FixedConfig {
-    /// The keys that heads see in inputs of so many positions.
+    /// Returns the block layout for inputs of `context` positions.
     fn blocks(&self, context: usize) -> Blocks {
         let stride = stride_or_root(self.stride, context);
         let heads = self.heads.n_heads;
@@ -77,7 +77,7 @@ impl FixedConfig {
         }
     }
 
-    /// Attention of a shape to these keys.
+    /// Builds the attention layer for this shape over these keys.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> MultiHead {
         MultiHead::new(&self.heads, shape, init).weighed(self.blocks(shape.context))
     }
@@ -112,7 +112,7 @@ impl AttentionFacts for FixedConfig {
         }
     }
 
-    /// Of a head in the mean.
+    /// Returns the mean over heads.
     fn keys(&self, tokens: usize, _causal: bool) -> usize {
         let blocks = self.blocks(tokens);
         let own = tokens.min(blocks.stride);

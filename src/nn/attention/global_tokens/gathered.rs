@@ -1,11 +1,11 @@
-//! Queries of global tokens as a tensor of their own: gathered from their rows, and put back into them.
+//! Queries of global tokens as a separate tensor: gathered from their rows and written back into them.
 
 use crate::kernel::{self, Globals, Pattern, Query, ScoreBias, SeenKeys, Visibility, replay};
 use crate::nn::position::Rotation;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use std::ops::Range;
 
-/// The keys that gathered queries see, by row and number.
+/// The keys that gathered queries see, by row and index of the query.
 #[derive(Debug)]
 struct Gathered(Vec<Vec<Vec<Range<usize>>>>);
 
@@ -23,14 +23,14 @@ impl SeenKeys for Gathered {
 /// The global tokens of a pass.
 pub(super) struct Marked {
     globals: Globals,
-    /// Positions of a row.
+    /// Number of positions of a row.
     cols: usize,
-    /// Global tokens of the row that has most.
+    /// Maximum number of global tokens in a row.
     pub most: usize,
 }
 
 impl Marked {
-    /// `None` when no row has any.
+    /// Collects the global tokens of a pass; `None` if no row has any.
     pub fn of(visible: &Visibility, cols: usize) -> Option<Self> {
         let globals = visible.globals.clone()?;
         let most = globals.iter().map(Vec::len).max()?;
@@ -41,7 +41,7 @@ impl Marked {
         })
     }
 
-    /// The position of each gathered query; rows with fewer than the most repeat their first position.
+    /// Returns the (row, position) of each gathered query; rows with fewer than `most` are padded with position 0.
     fn positions(&self) -> impl Iterator<Item = (usize, usize)> {
         let rows = self.globals.iter().enumerate();
         rows.flat_map(|(row, globals)| {
@@ -49,7 +49,7 @@ impl Marked {
         })
     }
 
-    /// The keys that they see: all that other rules than the window allow.
+    /// Returns the keys that the gathered queries see: all keys that the rules other than the window allow.
     pub fn seen(&self, visible: &Visibility) -> Pattern {
         let rules = Visibility {
             window: None,
@@ -79,7 +79,7 @@ impl Marked {
         Pattern::new(Gathered(rows.collect()))
     }
 
-    /// Rows of a batch laid end to end that the gathered queries have.
+    /// Returns the indices of the gathered queries among the batch's rows laid end to end.
     pub fn places(&self, device: &Device) -> Tensor<1, Int> {
         integers(
             self.positions().map(|(row, at)| row * self.cols + at),
@@ -87,7 +87,8 @@ impl Marked {
         )
     }
 
-    /// `x` `[batch, heads, cols, n]` in which those of the global tokens `[batch, heads, most, n]` stand in their rows.
+    /// Returns `x` `[batch, heads, cols, n]` with the entries of the global tokens, `[batch, heads, most, n]`, written into their
+    /// positions.
     pub fn put(&self, x: Tensor<4>, of_globals: Tensor<4>) -> Tensor<4> {
         let [batch, heads, cols, n] = x.dims();
         let device = x.device();
@@ -103,14 +104,14 @@ impl Marked {
         all.reshape([batch, cols, heads, n]).swap_dims(1, 2)
     }
 
-    /// What distances add to the scores of the gathered queries, `[batch, heads, most, cols]`.
+    /// Returns the biases by distance for the scores of the gathered queries, `[batch, heads, most, cols]`.
     pub fn bias(&self, bias: &ScoreBias) -> ScoreBias {
         match bias {
             ScoreBias::None => ScoreBias::None,
             ScoreBias::ByDistance(bias) => {
                 let [heads, _] = bias.dims();
                 let (batch, cols) = (self.globals.len(), self.cols);
-                // The key at j stands on diagonal j + cols − 1 − i of query i.
+                // The key at position j is on diagonal j + cols − 1 − i of the query at position i.
                 let first = self.positions().map(|(_, at)| cols - 1 - at);
                 let each = first.flat_map(|first| first..first + cols);
                 let rows = bias.clone().select(1, integers(each, &bias.device()));
@@ -123,7 +124,7 @@ impl Marked {
         }
     }
 
-    /// Gathered queries `[batch, heads, most, d_head]` turned by the positions that they stand at.
+    /// Rotates gathered queries `[batch, heads, most, d_head]` by their positions.
     pub fn turned(&self, q: Tensor<4>, r: &Rotation) -> Tensor<4> {
         let [batch, heads, most, d_head] = q.dims();
         let places = integers(self.positions().map(|(_, at)| at), &q.device());

@@ -1,14 +1,14 @@
-//! Global tokens (Beltagy et al. 2020, Longformer, sections 3.1 and 3.2): a query sees the keys of its window and those of
-//! all global tokens, in one softmax; a global token sees every key.
+//! Global tokens (Beltagy et al. 2020, Longformer, sections 3.1 and 3.2): a query sees the keys of its window and those of all
+//! global tokens, in one softmax; a global token sees every key.
 //!
 //! ```text
 //! y_i = softmax(scale·q_i k_jᵀ)v_j   over j near i, and j global        where i is not global
 //! y_i = softmax(scale·q̂_i k̂_jᵀ)v̂_j  over all j                         where i is global
 //! ```
 //!
-//! with q̂, k̂, v̂ of projections of their own, or the same ones. Which tokens are global a task says, row by row
-//! ([`Visibility::globals`]). The window and the global keys are a [`Pattern`](crate::kernel::Pattern); queries of global
-//! tokens with projections of their own are gathered, look at all keys, and take the place of their rows: time and memory
+//! where q̂, k̂, v̂ come from separate projections or from the same ones. The task decides which tokens are global, row by row
+//! ([`Visibility::globals`]). The window and the global keys form a [`Pattern`](crate::kernel::Pattern). Queries of global tokens
+//! with separate projections are gathered, attend to all keys, and their results replace those of their rows: time and memory
 //! stay linear in the length.
 
 mod gathered;
@@ -32,25 +32,25 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Global {
-    /// Queries of global tokens, and the keys and values that they see, have matrices of their own (Longformer).
+    /// Queries of global tokens, and the keys and values that they see, have separate matrices (Longformer).
     Own,
-    /// They have those of all tokens.
+    /// Global tokens use the projections of all tokens.
     Shared,
 }
 
-/// The projections that global tokens have of their own.
+/// The separate projections of global tokens.
 #[derive(Module, Debug)]
 pub struct GlobalHeads {
-    /// `[d_model, n_heads·d_head]`.
+    /// Projection from d_model to n_heads·d_head.
     pub query: Linear,
-    /// `[d_model, n_kv_heads·d_head]`.
+    /// Projection from d_model to n_kv_heads·d_head.
     pub key: Linear,
-    /// `[d_model, n_kv_heads·d_head]`.
+    /// Projection from d_model to n_kv_heads·d_head.
     pub value: Linear,
 }
 
 impl GlobalHeads {
-    /// Projections for heads of this config.
+    /// Builds the projections for heads of this config.
     pub fn new(config: &MultiHeadConfig, shape: &AttentionShape, init: &Init) -> Self {
         let d_model = shape.d_model;
         let d_head = config.d_head(d_model);
@@ -66,7 +66,7 @@ impl GlobalHeads {
 }
 
 impl MultiHead {
-    /// Attention in which global tokens have projections of their own.
+    /// Applies attention in which global tokens have separate projections.
     pub(super) fn forward_global(
         &self,
         own: &GlobalHeads,
@@ -107,7 +107,7 @@ impl MultiHead {
         })
     }
 
-    /// Queries of the global tokens, keys and values that they see, by heads and turned by their positions.
+    /// Returns the queries of the global tokens and the keys and values that they see, by heads and rotated by their positions.
     fn of_globals(
         &self,
         own: &GlobalHeads,

@@ -1,4 +1,4 @@
-//! The keys near a query and those of global tokens, as a pattern.
+//! The pattern of the keys near a query plus those of global tokens.
 
 use crate::kernel::{Globals, Pattern, Query, SeenKeys, Visibility, Window};
 use std::ops::Range;
@@ -8,12 +8,12 @@ use std::ops::Range;
 struct WindowAndGlobals {
     window: Window,
     globals: Globals,
-    /// Whether a global token sees every key by the pattern.
+    /// Whether the pattern lets a global token see every key.
     symmetric: bool,
 }
 
 impl WindowAndGlobals {
-    /// Keys from the first to behind the last one of the window.
+    /// Returns the range from the first to the last key of the window, dilated gaps included.
     fn near(&self, query: Query, keys: usize) -> Range<usize> {
         let step = self.window.step(query.head);
         let before = self.window.before.saturating_mul(step);
@@ -93,8 +93,8 @@ impl SeenKeys for WindowAndGlobals {
     }
 }
 
-/// The rules in which the window is one of keys near a query and of global tokens, where some row has any. `symmetric` says
-/// that global tokens see every key by the pattern, and not by projections of their own.
+/// Returns the visibility rules with the window turned into a pattern of near keys and global tokens, if some row has global
+/// tokens. `symmetric` says that global tokens see every key by this pattern rather than through separate projections.
 pub fn seen(visible: Visibility, symmetric: bool) -> Visibility {
     match (visible.globals.clone(), visible.window.clone()) {
         (Some(globals), Some(window)) if globals.iter().any(|row| !row.is_empty()) => Visibility {

@@ -1,4 +1,4 @@
-//! The keys of latent attention, and what checks and plans ask of it.
+//! The settings of latent attention, and the facts that checks and plans query.
 
 use super::super::multi_head::MultiHeadConfig;
 use super::super::{Abilities, AttentionFacts, Kind};
@@ -9,10 +9,10 @@ use crate::nn::position::Means;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Heads of any attention.
+/// Maximum number of heads of any attention.
 const MOST_HEADS: usize = 4096;
 
-/// The knobs of latent attention.
+/// Settings of latent attention.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LatentConfig {
@@ -22,25 +22,25 @@ pub struct LatentConfig {
     /// Width of the part of a head's queries and keys that has no rotation. Source: DeepSeek-AI 2024, section 2.1.2.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub d_nope: usize,
-    /// Width of the part that rotary positions turn, of which all heads have one key: even, where positions are rotary.
-    /// Source: DeepSeek-AI 2024, section 2.1.3.
+    /// Width of the part that rotary positions rotate; all heads share one key for it. It must be even. Source: DeepSeek-AI 2024,
+    /// section 2.1.3.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub d_rope: usize,
     /// Width of a head's values. Source: DeepSeek-AI 2024, section 2.1.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub d_value: usize,
-    /// Width of the vector that keys and values are made of. Source: DeepSeek-AI 2024, section 2.1.2.
+    /// Width of the latent vector from which keys and values are computed. Source: DeepSeek-AI 2024, section 2.1.2.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub kv_rank: usize,
-    /// Width of the vector that queries are made of; they are made of the input when absent.
+    /// Width of the latent vector from which queries are computed; when absent, queries are computed from the input.
     /// Source: DeepSeek-AI 2024, section 2.1.2.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub q_rank: Option<usize>,
-    /// Whether the maps from the input to narrow vectors and to the shared key, and that of the output, have biases. The maps to
+    /// Whether the maps from the input to latent vectors and to the shared key, and the output map, have biases. The maps to
     /// heads have none.
     pub bias: bool,
-    /// Norm on the narrow vectors. Source: DeepSeek-AI 2024, section 3.1.2.
+    /// Norm on the latent vectors. Source: DeepSeek-AI 2024, section 3.1.2.
     pub norm: NormConfig,
     /// Factor on the scores; 1/√(d_nope + d_rope) when absent. Source: DeepSeek-AI 2024, equation 17.
     #[schemars(extend("exclusiveMinimum" = 0))]
@@ -65,17 +65,17 @@ impl Default for LatentConfig {
 }
 
 impl LatentConfig {
-    /// Width of a head's queries and keys.
+    /// Returns the width of a head's queries and keys.
     pub fn d_key(&self) -> usize {
         self.d_nope.saturating_add(self.d_rope)
     }
 
-    /// Factor on the scores.
+    /// Returns the factor on the scores.
     pub(super) fn scale(&self) -> f64 {
         self.scale.unwrap_or(1.0 / (self.d_key() as f64).sqrt())
     }
 
-    /// The widths of heads as numbers that sums of products hold: keys without the turned part, that part, values.
+    /// Returns the widths over all heads: keys without the rotated part, the rotated part, values.
     fn widths(&self) -> [u128; 3] {
         [self.d_nope, self.d_rope, self.d_value].map(|width| (self.n_heads * width) as u128)
     }
@@ -86,7 +86,7 @@ impl AttentionFacts for LatentConfig {
         KIND
     }
 
-    /// Heads whose queries meet their keys over as many elements.
+    /// Returns multi-head settings whose queries and keys have the same width.
     fn heads(&self) -> MultiHeadConfig {
         MultiHeadConfig {
             n_heads: self.n_heads,
@@ -105,7 +105,7 @@ impl AttentionFacts for LatentConfig {
         self.d_rope
     }
 
-    /// Vectors of distances would meet maps from the input to each head's queries and keys, which it does not have.
+    /// Vectors of distances would need maps from the input to each head's queries and keys, which this kind does not have.
     fn abilities(&self) -> Abilities {
         Abilities {
             positions: &[Means::Rotation, Means::Bias],
@@ -146,16 +146,16 @@ impl AttentionFacts for LatentConfig {
         (counted && even).then_some(self.d_rope)
     }
 
-    /// Queries, keys, values and results by heads, all as wide as the kernel takes them, and the narrow vectors before and
-    /// after their norms.
+    /// Queries, keys, values and results by heads, all padded to the width that the kernel needs, and the latent vectors before
+    /// and after their norms.
     fn kept(&self, _d_model: usize) -> u128 {
         let width = self.d_key().max(self.d_value) as u128;
         let narrow = self.kv_rank as u128 + self.q_rank.unwrap_or(0) as u128;
         4 * self.n_heads as u128 * width + 2 * narrow + self.d_rope as u128
     }
 
-    /// As they are in training: keys and values are made for each head. What the kernel multiplies of zeros that fill up the
-    /// narrower of keys and values is not counted.
+    /// Counts as in training, where keys and values are computed for each head. Products with the zeros that pad the narrower of
+    /// keys and values are not counted.
     fn products(&self, d_model: usize, [queries, sources, keys]: [usize; 3]) -> u128 {
         let [d_model, queries, sources, keys] =
             [d_model, queries, sources, keys].map(|n| n as u128);

@@ -1,9 +1,9 @@
-//! The state of latent attention in decoding: one narrow vector for each position, whatever the number of heads.
+//! The decoding state of latent attention: one narrow vector per position, whatever the number of heads.
 
 use crate::nn::state::Kept;
 use burn::tensor::{Int, Tensor};
 
-/// Normalised latents with the shared keys behind them, `[batch, 1, positions, kv_rank + d_rope]`.
+/// Normalised latents followed by the shared keys, `[batch, 1, positions, kv_rank + d_rope]`.
 #[derive(Clone, Debug, Default)]
 pub struct Latents {
     stored: Option<Tensor<4>>,
@@ -12,7 +12,7 @@ pub struct Latents {
 }
 
 impl Latents {
-    /// Positions read.
+    /// Returns the number of positions read.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -22,13 +22,12 @@ impl Latents {
         self.len == 0
     }
 
-    /// Numbers that are stored of a position.
+    /// Returns the number of values stored per position.
     pub fn width(&self) -> usize {
         self.stored.as_ref().map_or(0, |stored| stored.dims()[3])
     }
 
-    /// Appends those of new positions; returns those of all positions. Room is taken in steps that double, as caches of keys
-    /// and values take it.
+    /// Appends the vectors of new positions and returns those of all positions. Capacity grows by doubling, as in the KV cache.
     pub(super) fn append(&mut self, new: Tensor<4>) -> Tensor<4> {
         let [batch, _, positions, width] = new.dims();
         let (before, len) = (self.len, self.len + positions);

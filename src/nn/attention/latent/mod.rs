@@ -1,17 +1,18 @@
-//! Multi-head latent attention: keys and values of all heads are made of one narrow vector of each position, which is all that
-//! decoding keeps of it (DeepSeek-AI 2024, DeepSeek-V2, arXiv:2405.04434, section 2.1):
+//! Multi-head latent attention: keys and values of all heads are computed from one narrow vector (the latent) of each position,
+//! which is all that decoding keeps of it (DeepSeek-AI 2024, DeepSeek-V2, arXiv:2405.04434, section 2.1):
 //!
 //! c = norm(W_DKV x), k_i = [W_UK,i c ; turn(W_KR x)], v_i = W_UV,i c, q_i = [q_i^C ; turn(q_i^R)],
 //! head_i = softmax(q_i k_iᵀ/√(d_nope + d_rope)) v_i.
 //!
-//! Positions turn `d_rope` elements of a head alone, whose key is one for all heads. Queries are made of the input, or with
-//! `q_rank` of a narrow vector of their own.
+//! Positions rotate only the last `d_rope` elements of a head, whose key is shared by all heads. Queries are computed from the
+//! input or, with `q_rank`, from a separate latent vector.
 //!
-//! In decoding the state is c with the turned shared key, [`Latents`]. The first tokens are read as in training. Later queries
-//! look at the state itself, as multi-query attention whose one head is (c ; turned key): W_UK goes into the query, q_i^C
-//! W_UK,i, and W_UV behind the sum of weighed vectors c (section 2.1.2). Both give the same numbers up to rounding.
+//! In decoding the state is c with the rotated shared key, [`Latents`]. The first tokens are read as in training. Later queries
+//! attend to the state itself, as multi-query attention whose single head is (c ; rotated key): W_UK is absorbed into the query,
+//! q_i^C W_UK,i, and W_UV is applied after the weighted sum of vectors c (section 2.1.2). Both ways agree up to rounding.
 //!
-//! It cannot look at earlier segments nor at a memory: cross-attention beside it is multi-head attention of heads as wide.
+//! This kind can attend neither to earlier segments nor to a memory: cross-attention beside it is multi-head attention with heads
+//! of the same width.
 
 mod config;
 mod kept;
@@ -29,7 +30,7 @@ use burn::tensor::Tensor;
 pub use config::LatentConfig;
 pub use kept::Latents;
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "latent",
     summary: "keys and values of all heads from one narrow vector of each position, which is all that decoding keeps (MLA)",
@@ -40,23 +41,23 @@ pub const KIND: Kind = Kind {
 /// Latent attention with its parameters.
 #[derive(Module, Debug)]
 pub struct Latent {
-    /// W_DQ `[d_model, q_rank]`, where queries are made of a narrow vector.
+    /// W_DQ, from d_model to q_rank, if queries are computed from a latent vector.
     pub query_latent: Option<Linear>,
-    /// Norm on that vector.
+    /// Norm on the latent vector of queries.
     pub query_norm: Norm,
-    /// W_UQ and W_QR `[d_model or q_rank, n_heads·(d_nope + d_rope)]`, head by head.
+    /// W_UQ and W_QR, from d_model or q_rank to n_heads·(d_nope + d_rope), head by head.
     pub query: Linear,
-    /// W_DKV `[d_model, kv_rank]`.
+    /// W_DKV, from d_model to kv_rank.
     pub latent: Linear,
-    /// Norm on the vector that keys and values are made of.
+    /// Norm on the latent vector of keys and values.
     pub latent_norm: Norm,
-    /// W_KR `[d_model, d_rope]`.
+    /// W_KR, from d_model to d_rope.
     pub shared_key: Linear,
-    /// W_UK `[kv_rank, n_heads·d_nope]`.
+    /// W_UK, from kv_rank to n_heads·d_nope.
     pub key: Linear,
-    /// W_UV `[kv_rank, n_heads·d_value]`.
+    /// W_UV, from kv_rank to n_heads·d_value.
     pub value: Linear,
-    /// `[n_heads·d_value, d_model]`.
+    /// Output map, from n_heads·d_value to d_model.
     pub output: Linear,
     n_heads: usize,
     d_nope: usize,
@@ -68,7 +69,7 @@ pub struct Latent {
 }
 
 impl LatentConfig {
-    /// Attention of a shape.
+    /// Builds the attention layer for this shape.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> Latent {
         let (d_model, heads, rank) = (shape.d_model, self.n_heads, self.kv_rank);
         let d_key = self.d_key();
@@ -108,14 +109,14 @@ impl LatentConfig {
 }
 
 impl Latent {
-    /// `[batch, seq, heads·d]` → `[batch, heads, seq, d]`.
+    /// Splits `[batch, seq, heads·d]` into heads, `[batch, heads, seq, d]`.
     fn split(&self, x: Tensor<3>) -> Tensor<4> {
         let [batch, seq, width] = x.dims();
         let d = width / self.n_heads;
         x.reshape([batch, seq, self.n_heads, d]).swap_dims(1, 2)
     }
 
-    /// The two parts of all queries: without a rotation, and turned by their positions.
+    /// Returns the two parts of all queries: the part without rotation, and the part rotated by positions.
     fn queries(&self, x: Operand, cx: &LayerContext) -> [Tensor<4>; 2] {
         let q = match &self.query_latent {
             Some(down) => self.query.forward(self.query_norm.forward(down.of(x))),
@@ -126,14 +127,14 @@ impl Latent {
         [plain, turned(q.narrow(3, self.d_nope, self.d_rope), cx)]
     }
 
-    /// Normalised latents `[batch, seq, kv_rank]` and turned shared keys `[batch, 1, seq, d_rope]`.
+    /// Returns normalised latents `[batch, seq, kv_rank]` and rotated shared keys `[batch, 1, seq, d_rope]`.
     fn latents(&self, x: Operand, cx: &LayerContext) -> (Tensor<3>, Tensor<4>) {
         let latent = self.latent_norm.forward(self.latent.of(x.clone()));
         let shared = self.shared_key.of(x).unsqueeze_dim(1);
         (latent, turned(shared, cx))
     }
 
-    /// The result of attention over the keys and values of all heads, `[batch, heads, queries, d_value]`.
+    /// Returns the result of attention over the keys and values of all heads, `[batch, heads, queries, d_value]`.
     fn by_heads(
         &self,
         [plain, turned]: [Tensor<4>; 2],
@@ -148,14 +149,15 @@ impl Latent {
         let shared = shared.expand([batch, heads, keys, self.d_rope]);
         let k = Tensor::cat(vec![k, shared], 3);
         let q = Tensor::cat(vec![plain, turned], 3);
-        // The kernels take values as wide as keys: elements of zeros change no score, and those of results are cut off.
+        // The kernels need values as wide as keys: padding zeros change no score, and the excess of the results is cut off.
         let width = (self.d_nope + self.d_rope).max(self.d_value);
         let [q, k, v] = [q, k, v].map(|x| widened(x, width));
         let y = self.weighed([q, k, v], cx);
         y.narrow(3, 0, self.d_value)
     }
 
-    /// The same over what is kept of all positions, `[batch, 1, keys, kv_rank + d_rope]`, which is key and value at once.
+    /// Like [`Self::by_heads`], over the stored state of all positions, `[batch, 1, keys, kv_rank + d_rope]`, which serves as
+    /// both key and value.
     fn absorbed(
         &self,
         [plain, turned]: [Tensor<4>; 2],
@@ -173,7 +175,7 @@ impl Latent {
         y.matmul(of_heads(&self.value, self.d_value).swap_dims(2, 3))
     }
 
-    /// Softmax attention to the keys that the context shows.
+    /// Applies softmax attention to the visible keys of the context.
     fn weighed(&self, [q, k, v]: [Tensor<4>; 3], cx: &LayerContext) -> Tensor<4> {
         let relations = Relations {
             visible: cx.visible.clone(),
@@ -200,7 +202,7 @@ impl Latent {
     }
 }
 
-/// Parts of heads as the positions of the pass turn them.
+/// Rotates parts of heads by the positions of the pass.
 fn turned(x: Tensor<4>, cx: &LayerContext) -> Tensor<4> {
     match &cx.prepared.rotation {
         Some(rotation) => rotation.turn(x),
@@ -208,7 +210,7 @@ fn turned(x: Tensor<4>, cx: &LayerContext) -> Tensor<4> {
     }
 }
 
-/// `x` with zeros behind the last dimension, up to a width.
+/// Pads the last dimension of `x` with zeros up to `width`.
 fn widened(x: Tensor<4>, width: usize) -> Tensor<4> {
     let [batch, heads, positions, own] = x.dims();
     if own == width {

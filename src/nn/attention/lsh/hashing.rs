@@ -1,5 +1,5 @@
-//! Buckets of vectors: `argmax [xR; −xR]` with random rotations R (Andoni et al. 2015, arXiv:1509.02897, as Kitaev et al. 2020
-//! use it).
+//! Hash buckets of vectors: `argmax [xR; −xR]` with random rotations R (Andoni et al. 2015, arXiv:1509.02897, as used by Kitaev
+//! et al. 2020).
 
 use crate::kernel;
 use crate::rng::Stream;
@@ -13,12 +13,12 @@ pub struct Rotations {
     numbers: Vec<f32>,
     heads: usize,
     rounds: usize,
-    /// Half of each factor of the number of buckets: a column is a bucket, its opposite another one.
+    /// Half of each factor of the number of buckets: each column stands for a bucket, and its opposite for another.
     halves: Vec<usize>,
 }
 
 impl Rotations {
-    /// Rotations of these numbers, `[heads, rounds, columns, d_head]`, for buckets of these factors.
+    /// Creates rotations from these values, `[heads, rounds, columns, d_head]`, for these factors of the number of buckets.
     pub fn of(numbers: Vec<f32>, [heads, rounds]: [usize; 2], factors: &[usize]) -> Self {
         Self {
             numbers,
@@ -28,7 +28,7 @@ impl Rotations {
         }
     }
 
-    /// Normal draws.
+    /// Draws rotations from a normal distribution.
     pub fn drawn(
         stream: &mut Stream,
         [heads, rounds, d_head]: [usize; 3],
@@ -39,12 +39,13 @@ impl Rotations {
         Self::of(numbers.collect(), [heads, rounds], factors)
     }
 
-    /// Columns of one round.
+    /// Returns the number of columns of one round.
     fn columns(&self) -> usize {
         self.halves.iter().sum()
     }
 
-    /// The bucket of each vector of x `[batch, heads, tokens, d_head]` in each round, `[batch, heads, rounds, tokens]`.
+    /// Returns the bucket of each vector of `x` `[batch, heads, tokens, d_head]` in each round, as
+    /// `[batch, heads, rounds, tokens]`.
     pub fn buckets(&self, x: Tensor<4>) -> Vec<u32> {
         let [batch, heads, tokens, d_head] = x.dims();
         assert_eq!(heads, self.heads, "rotations for each head");
@@ -80,7 +81,7 @@ impl Rotations {
         buckets
     }
 
-    /// The bucket of a rotated vector: a digit for each factor, the first one the lowest.
+    /// Returns the bucket of a rotated vector: one digit for each factor, the first digit the lowest.
     fn bucket(&self, rotated: &[f32]) -> u32 {
         let (mut bucket, mut unit, mut rest) = (0, 1, rotated);
         for half in &self.halves {
@@ -93,7 +94,7 @@ impl Rotations {
     }
 }
 
-/// The place of the largest number in `[x; −x]`, the first one of several.
+/// Returns the index of the largest number in `[x; −x]`, the first of equals.
 fn largest(x: &[f32]) -> usize {
     let (mut high, mut low) = ((0, f32::NEG_INFINITY), (0, f32::INFINITY));
     for (i, x) in x.iter().enumerate() {

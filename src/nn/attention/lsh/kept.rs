@@ -1,18 +1,18 @@
-//! The state of attention by hashing in decoding: keys, values, and the buckets of positions, each hashed once.
+//! The decoding state of LSH attention: keys, values, and the buckets of positions, each hashed once.
 
 use super::hashing::Rotations;
 use crate::nn::attention::LayerCache;
 use crate::nn::state::Kept;
 use burn::tensor::{Int, Tensor};
 
-/// What decoding keeps. A newer position sorts all of them anew, but hashes itself alone.
+/// The decoding state. A new position requires sorting all positions again, but only the new one is hashed.
 #[derive(Clone, Debug, Default)]
 pub struct HashedKeys {
     cache: LayerCache,
     hashed: Option<Hashed>,
 }
 
-/// Positions that are in their buckets.
+/// Positions with their buckets.
 #[derive(Clone, Debug)]
 struct Hashed {
     factors: Vec<usize>,
@@ -22,13 +22,13 @@ struct Hashed {
 }
 
 impl HashedKeys {
-    /// Appends keys and values of new positions; returns those of all.
+    /// Appends keys and values of new positions and returns those of all positions.
     pub(super) fn append(&mut self, k: Tensor<4>, v: Tensor<4>) -> (Tensor<4>, Tensor<4>) {
         self.cache.append(k, v, None)
     }
 
-    /// Puts the newest queries into buckets of these factors. Where positions before them are in others, or in none, they are
-    /// hashed by their keys, which point where their queries do.
+    /// Assigns the newest queries to buckets of these factors. If earlier positions have buckets of other factors, or none yet,
+    /// they are hashed by their keys, which have the same directions as their queries.
     pub(super) fn hash(
         &mut self,
         factors: &[usize],
@@ -52,12 +52,12 @@ impl HashedKeys {
         self.hashed = Some(hashed);
     }
 
-    /// The buckets of all positions, by row, head and round.
+    /// Returns the buckets of all positions, by row, head and round.
     pub(super) fn buckets(&self) -> &[Vec<u32>] {
         self.hashed.as_ref().map_or(&[], |hashed| &hashed.buckets)
     }
 
-    /// Positions that it has.
+    /// Returns the number of positions read.
     pub fn len(&self) -> usize {
         self.cache.len()
     }
@@ -90,7 +90,7 @@ impl Kept for HashedKeys {
 }
 
 impl Hashed {
-    /// The buckets of more positions.
+    /// Hashes more positions and appends their buckets.
     fn push(&mut self, x: Tensor<4>) {
         let [_, _, tokens, _] = x.dims();
         let found = self.rotations.buckets(x);

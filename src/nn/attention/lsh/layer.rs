@@ -1,4 +1,4 @@
-//! The layer: projections, hashing, the plan of chunks, attention.
+//! The LSH attention layer: projections, hashing, planning of chunks, attention.
 
 use super::hashing::Rotations;
 use super::kept::HashedKeys;
@@ -16,17 +16,17 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use std::borrow::Cow;
 
-/// Under the root of a key's mean square.
+/// Added to a key's mean square under the root.
 const EPS: f64 = 1e-6;
 
-/// Attention by hashing with its parameters.
+/// LSH attention with its parameters.
 #[derive(Module, Debug)]
 pub struct Lsh {
-    /// Queries and keys, `[d_model, n_heads·d_head]`.
+    /// The shared projection of queries and keys, from d_model to n_heads·d_head.
     pub query_key: Linear,
-    /// `[d_model, n_heads·d_head]`.
+    /// Projection from d_model to n_heads·d_head.
     pub value: Linear,
-    /// `[n_heads·d_head, d_model]`.
+    /// Projection from n_heads·d_head to d_model.
     pub output: Linear,
     d_head: usize,
     dropout: f64,
@@ -38,7 +38,7 @@ pub struct Lsh {
 }
 
 impl Lsh {
-    /// Attention of a shape, with dropout on its weights.
+    /// Builds the attention layer for this shape.
     pub fn new(config: &LshConfig, shape: &AttentionShape, init: &Init) -> Self {
         let (d_model, heads) = (shape.d_model, &config.heads);
         let d_head = heads.d_head(d_model);
@@ -56,19 +56,20 @@ impl Lsh {
         }
     }
 
-    /// Hashes by these rotations in every pass, in place of drawn ones: what another program drew.
+    /// Sets fixed rotations for every pass in place of drawn ones, for example those that another program drew.
     pub fn rotate_by(&mut self, rotations: Rotations) {
         self.rotations = Some(rotations);
     }
 
-    /// `[batch, seq, heads·d_head]` → `[batch, heads, seq, d_head]`.
+    /// Splits `[batch, seq, heads·d_head]` into heads, `[batch, heads, seq, d_head]`.
     fn split(&self, x: Tensor<3>) -> Tensor<4> {
         let [batch, seq, width] = x.dims();
         let x = x.reshape([batch, seq, width / self.d_head, self.d_head]);
         x.swap_dims(1, 2)
     }
 
-    /// Vectors `[batch, heads, seq, d_head]` whose mean square is 1: keys, but for 1/√d_head, which is the scores' factor.
+    /// Scales vectors `[batch, heads, seq, d_head]` to a mean square of 1. These are the keys, except for 1/√d_head, which is the
+    /// scores' factor.
     fn normalised(&self, x: Tensor<4>) -> Tensor<4> {
         let [batch, heads, seq, d_head] = x.dims();
         let x = x.swap_dims(1, 2).reshape([batch, seq * heads, d_head]);
@@ -76,7 +77,7 @@ impl Lsh {
         x.reshape([batch, seq, heads, d_head]).swap_dims(1, 2)
     }
 
-    /// The order in which the positions of queries `[batch, heads, tokens, d_head]` meet.
+    /// Plans the sorted order of the positions of queries `[batch, heads, tokens, d_head]`.
     fn plan(&self, q: &Tensor<4>, lengths: Option<&[usize]>, pass: &Pass) -> SortedChunks {
         let [rows, heads, tokens, d_head] = q.dims();
         let config = &self.config;
@@ -89,7 +90,7 @@ impl Lsh {
         SortedChunks::new(self.sizes([rows, heads, tokens]), &buckets, lengths)
     }
 
-    /// The rotations of a pass, for buckets of these factors.
+    /// Returns the rotations of a pass, for buckets of these factors.
     fn rotations(
         &self,
         factors: &[usize],
@@ -118,8 +119,8 @@ impl Lsh {
         }
     }
 
-    /// The order in which the newest queries meet all keys that decoding keeps: new positions are hashed once, and all are
-    /// sorted anew.
+    /// Plans the order in which the newest queries meet all keys that decoding keeps: new positions are hashed once, and all
+    /// positions are sorted again.
     fn continued(
         &self,
         q: &Tensor<4>,

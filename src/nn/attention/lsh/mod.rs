@@ -1,17 +1,17 @@
-//! Attention by locality-sensitive hashing (Kitaev et al. 2020, Reformer, section 2): a query looks at the keys that fall into
-//! its bucket, near enough.
+//! LSH attention, by locality-sensitive hashing (Kitaev et al. 2020, Reformer, section 2): a query attends, approximately, to the
+//! keys in its own bucket.
 //!
-//! Queries and keys are one projection, the keys of unit length, so that a query is nearest to what it would look at most.
-//! A round of hashing multiplies queries by a random matrix R; the bucket is `argmax [xR; −xR]`. Positions are sorted by
-//! bucket and cut into chunks, each of which looks at itself and at `look_back` chunks before it (`kernel::sorted_chunks`),
-//! so that time grows with `T·rounds·chunk` (and T log T for the sorting, which a counting sort makes T). Rounds make
-//! misses rare; their results are one softmax over the keys of all of them. No query sees itself, unless it sees nothing
-//! else. Inputs that one chunk holds are seen whole: softmax attention with shared queries and keys.
+//! Queries and keys come from one projection, with keys scaled to unit length, so that a query is near the keys with the largest
+//! scores. A round of hashing multiplies queries by a random matrix R; the bucket is `argmax [xR; −xR]`. Positions are sorted by
+//! bucket and cut into chunks, each of which attends to itself and to the `look_back` chunks before it (`kernel::sorted_chunks`).
+//! Time grows with `T·rounds·chunk` (and T log T for the sorting, reduced to T by a counting sort). Several rounds make misses
+//! rare; their results form one softmax over the keys of all rounds. No query sees itself, unless it sees nothing else. Inputs
+//! that fit in one chunk are seen whole: plain softmax attention with shared queries and keys.
 //!
-//! Sorting takes in all tokens of a row. In a causal stack no query sees a later key, but a later token moves the borders of
-//! chunks, and with them the earlier keys that a query meets (so it does in the released code and in Hugging Face's). Hence what
-//! holds of earlier positions in inputs of up to `chunk` tokens holds nearly beyond that: a decoder that reads a text token by
-//! token meets, for each token, the keys that sorting gives it at that time.
+//! Sorting involves all tokens of a row. In a causal stack no query sees a later key, but a later token moves the borders of
+//! chunks, and with them the earlier keys that a query meets (as in the released code and in Hugging Face's). Beyond `chunk`
+//! tokens, the outputs at earlier positions are therefore only nearly independent of later tokens: a decoder that reads a text
+//! token by token meets, for each token, the keys that sorting yields at that time.
 
 mod hashing;
 mod kept;
@@ -30,7 +30,7 @@ pub use layer::Lsh;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "lsh",
     summary: "each position sees those that hash into its bucket, in sorted chunks; queries are keys; time nearly linear",
@@ -38,13 +38,13 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"lsh\", n_heads = 4, rounds = 4, chunk = 64 }",
 };
 
-/// Rounds, and chunks on one side, at most.
+/// Maximum number of rounds, and of chunks on one side.
 const MOST: usize = 64;
 
-/// Buckets at most.
+/// Maximum number of buckets.
 const MOST_BUCKETS: usize = 1 << 24;
 
-/// The knobs of attention by hashing: those of multi-head attention that it has, and those of buckets and chunks.
+/// Settings of LSH attention: the supported settings of multi-head attention, and those of buckets and chunks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct LshConfig {
@@ -52,24 +52,24 @@ pub struct LshConfig {
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
-    /// Rounds of hashing. Source: Kitaev et al. 2020, section 2.
+    /// Number of hashing rounds. Source: Kitaev et al. 2020, section 2.
     #[schemars(range(min = 1, max = MOST))]
     pub rounds: usize,
-    /// Buckets: one even number, or even factors of it, whose hashes are drawn separately. When absent, by the length: a power
-    /// of two, at least one bucket for each chunk and at most two, in two factors where that is many.
-    /// Source: Kitaev et al. 2020, section 2.
+    /// Number of buckets: one even number, or its even factors, whose hashes are drawn separately. When absent, it follows the
+    /// length: a power of two, with one to two buckets per chunk, in two factors if that is many. Source: Kitaev et al. 2020,
+    /// section 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buckets: Option<Vec<usize>>,
     /// Positions of a chunk. Source: Kitaev et al. 2020, section 2.
     #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     pub chunk: usize,
-    /// Chunks before its own that a position looks at.
+    /// Number of chunks before its own that a position attends to.
     #[schemars(range(max = MOST))]
     pub look_back: usize,
-    /// Chunks after its own that it looks at.
+    /// Number of chunks after its own that a position attends to.
     #[schemars(range(max = MOST))]
     pub look_ahead: usize,
-    /// Whether each training step draws rotations of its own; otherwise all have those of evaluation.
+    /// Whether each training step draws its own rotations; otherwise all steps use those of evaluation.
     pub redraw: bool,
 }
 
@@ -90,12 +90,13 @@ impl Default for LshConfig {
 one_table!(LshConfig, heads: MultiHeadConfig, |_| &[]);
 
 impl LshConfig {
-    /// Attention of a shape.
+    /// Builds the attention layer for this shape.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> Lsh {
         Lsh::new(self, shape, init)
     }
 
-    /// The factors of the number of buckets for inputs of so many tokens, in a model whose longest have `context`.
+    /// Returns the factors of the number of buckets for inputs of `tokens` tokens, in a model whose longest inputs have
+    /// `context`.
     pub fn factors(&self, tokens: usize, context: usize) -> Vec<usize> {
         if let Some(buckets) = &self.buckets {
             return buckets.clone();
@@ -109,7 +110,7 @@ impl LshConfig {
         vec![1 << (power / 2), 1 << (power - power / 2)]
     }
 
-    /// Places that a position looks at in all rounds.
+    /// Returns the number of slots that a position attends to in all rounds.
     fn met(&self) -> usize {
         let window = self
             .chunk
@@ -137,7 +138,7 @@ impl LshConfig {
         }
     }
 
-    /// Faults of keys of multi-head attention that it does not have.
+    /// Reports settings of multi-head attention that this kind does not support.
     fn heads_faults(&self, at: &mut TableFaults) {
         let (heads, plain) = (&self.heads, MultiHeadConfig::default());
         for (key, given, why) in [
@@ -238,7 +239,7 @@ impl AttentionFacts for LshConfig {
         4 * width + (self.heads.n_heads * (self.rounds + 2)) as u128
     }
 
-    /// Three projections, the hashes, scores and weighted values.
+    /// Counts three projections, the hashes, scores and weighted values.
     fn products(&self, d_model: usize, [queries, _, keys]: [usize; 3]) -> u128 {
         let heads = self.heads.n_heads as u128;
         let head = self.heads.d_head(d_model) as u128;

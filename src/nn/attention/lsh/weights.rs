@@ -1,4 +1,4 @@
-//! The weights of attention by hashing for those who read them: query by query, in plain loops.
+//! The weights of LSH attention for probes and records, computed query by query in plain loops.
 
 use crate::kernel;
 use crate::kernel::sorted_chunks::{ALONE, SortedSettings};
@@ -13,25 +13,25 @@ pub(super) struct Weights<'a> {
     pub q: &'a Tensor<4>,
     /// All keys, `[batch, heads, tokens, d_head]`.
     pub k: &'a Tensor<4>,
-    /// The plan, and which keys are seen.
+    /// The plan of chunks and the visibility of keys.
     pub settings: &'a SortedSettings,
 }
 
-/// One head of one row.
+/// One head of one row of the batch.
 struct Head {
-    /// The position of the first query at hand.
+    /// Position of the first query.
     first: usize,
     q: Vec<f32>,
     k: Vec<f32>,
     d_head: usize,
-    /// The place of each position in each round.
+    /// Index of each position in the sorted order of each round.
     places: Vec<usize>,
     row: usize,
     head: usize,
 }
 
 impl Weights<'_> {
-    /// Notes entropies and all weights where the pass is asked for them.
+    /// Notes entropies and records all weights, as the pass asks.
     pub(super) fn observe(&self, pass: &Pass, layer: usize) {
         if let Some(probe) = pass.probe()
             && let Some(sample) = probe.sample()
@@ -43,7 +43,7 @@ impl Weights<'_> {
         }
     }
 
-    /// The mean entropy in nats over heads and some queries of a row, those of padding left out.
+    /// Returns the mean entropy in nats over heads and some queries of a row, padding left out.
     fn entropy(&self, Sample { row, length, .. }: Sample) -> f64 {
         let wanted = self.settings.wanted();
         let queries = spread(length.unwrap_or(wanted.len()).clamp(1, wanted.len()));
@@ -63,7 +63,7 @@ impl Weights<'_> {
         sum / (heads * places.len()) as f64
     }
 
-    /// All weights, `[batch, heads, queries, keys]`.
+    /// Returns all weights, `[batch, heads, queries, keys]`.
     fn all(&self) -> Tensor<4> {
         let ([batch, heads, tokens, _], wanted) = (self.k.dims(), self.settings.wanted());
         let mut all = Vec::with_capacity(batch * heads * wanted.len() * tokens);
@@ -107,7 +107,7 @@ impl Weights<'_> {
 }
 
 impl Head {
-    /// The weight of every key for a query: one softmax over the keys of all rounds.
+    /// Returns the weight of every key for a query: one softmax over the keys of all rounds.
     fn weights(&self, settings: &SortedSettings, query: usize) -> Vec<f64> {
         let (plan, d) = (&settings.plan, self.d_head);
         let sizes = plan.sizes();

@@ -1,14 +1,15 @@
-//! Which compressed keys a query sees.
+//! The compressed keys that each query sees.
 
 use crate::kernel::{Query, SeenKeys};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The keys of whole blocks at or before a query, or of blocks that are not padding alone.
+/// In a causal stack, the keys of blocks that end at or before a query; otherwise those of all blocks that contain more than
+/// padding.
 #[derive(Debug)]
 pub(super) struct Blocks {
     pub factor: usize,
-    /// Keys before those of blocks, which all queries see.
+    /// Number of keys before those of blocks; all queries see them.
     pub null: usize,
     pub causal: bool,
     pub lengths: Option<Arc<[usize]>>,
@@ -16,11 +17,11 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// The number of keys that a query of a row sees: the first ones.
+    /// Returns how many of the first keys a query of a row sees.
     fn seen(&self, row: usize, position: usize, keys: usize) -> usize {
         let of_row = |all: &Option<Arc<[usize]>>| all.as_ref().map(|all| all[row]);
         let blocks = match self.causal {
-            // The source of a prefix language model is seen whole.
+            // The source of a prefix language model sees all of itself.
             true => (position + 1).max(of_row(&self.prefix).unwrap_or(0)) / self.factor,
             false => of_row(&self.lengths).map_or(keys, |length| length.div_ceil(self.factor)),
         };

@@ -4,7 +4,7 @@ use crate::nn::attention::LayerCache;
 use crate::nn::state::Kept;
 use burn::tensor::{Int, Tensor};
 
-/// What decoding keeps: compressed keys and values, and those of positions that make no whole block yet.
+/// The decoding state: compressed keys and values, and those of positions that do not form a complete block yet.
 #[derive(Clone, Debug)]
 pub struct Compressed {
     pub(super) whole: LayerCache,
@@ -13,7 +13,7 @@ pub struct Compressed {
 }
 
 impl Compressed {
-    /// Nothing read yet; a compressed key stands for so many positions.
+    /// Creates an empty state; a compressed key stands for `factor` positions.
     pub fn new(factor: usize) -> Self {
         Self {
             whole: LayerCache::default(),
@@ -22,7 +22,7 @@ impl Compressed {
         }
     }
 
-    /// Compressed keys that it has.
+    /// Returns the number of compressed keys.
     pub fn keys(&self) -> usize {
         self.whole.len()
     }

@@ -1,14 +1,14 @@
-//! Memory-compressed attention: keys and values go through a convolution over positions whose stride is its width, so that
-//! queries meet a third of them (Liu et al. 2018, section 4.2.3): softmax(scale·Q·conv(K)ᵀ)·conv(V).
+//! Memory-compressed attention: keys and values pass through a convolution along positions whose stride equals its width, so that
+//! with a stride of 3 queries meet a third of them (Liu et al. 2018, section 4.2.3): softmax(scale·Q·conv(K)ᵀ)·conv(V).
 //!
-//! A compressed key stands for `factor` consecutive positions, the first for positions 0 to factor − 1. The convolution
-//! is over the whole width, a product over the numbers of a block of positions. In a causal stack a query sees the
-//! compressed keys all of whose positions stand at it or before it; one that sees none gives zeros, or looks at the null key
-//! where there is one (a key and a value that are learned and that all queries see). Positions behind the last whole block
-//! have no key yet; local attention in the layers between sees them (T-DMCA). Where a stack reads both ways the last block
-//! is filled up with zeros, as are positions behind the end of a row, and blocks of padding alone are hidden.
+//! A compressed key stands for `factor` consecutive positions, the first key for positions 0 to factor − 1. The convolution spans
+//! the whole width, as one matrix product over all values of a block of positions. In a causal stack a query sees the compressed
+//! keys whose positions are all at or before it. A query that sees none outputs zeros, or attends to the null key if there is one
+//! (a learned key and value that all queries see). Positions after the last complete block have no key yet; local attention in
+//! the layers between covers them (T-DMCA). If a stack reads both ways, the last block is padded with zeros, padding positions
+//! are zeroed, and blocks of only padding are masked.
 //!
-//! Decoding keeps compressed keys and values, and those of the block that is not whole yet.
+//! Decoding keeps compressed keys and values, and the keys and values of the incomplete block.
 
 mod blocks;
 mod kept;
@@ -32,7 +32,7 @@ pub use kept::Compressed;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "memory_compressed",
     summary: "a convolution of stride `factor` makes keys and values fewer; memory linear in the length",
@@ -40,7 +40,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"memory_compressed\", n_heads = 4, factor = 3 }",
 };
 
-/// The knobs of memory-compressed attention: those of multi-head attention and of the convolution.
+/// Settings of memory-compressed attention: those of multi-head attention and of the convolution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct MemoryCompressedConfig {
@@ -48,11 +48,11 @@ pub struct MemoryCompressedConfig {
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
-    /// Positions that a compressed key stands for: width and stride of the convolution.
+    /// Number of positions that a compressed key stands for: width and stride of the convolution.
     /// Source: Liu et al. 2018, section 4.2.3.
     #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     pub factor: usize,
-    /// Whether all queries see a key and a value that are learned, zeros at first.
+    /// Whether all queries see an additional learned key and value, initially zeros.
     #[serde(skip_serializing_if = "is_usual")]
     pub null_key: bool,
 }
@@ -69,7 +69,7 @@ impl Default for MemoryCompressedConfig {
 
 one_table!(MemoryCompressedConfig, heads: MultiHeadConfig, |_| &[]);
 
-/// The roles of the parameters of [`MemoryCompressed`] beside its linear maps.
+/// Roles of the parameters of [`MemoryCompressed`] that are not linear maps.
 pub const ROLES: Roles = Roles::new(
     "MemoryCompressed",
     &[("null_key", BIAS), ("null_value", BIAS)],
@@ -78,21 +78,21 @@ pub const ROLES: Roles = Roles::new(
 /// Memory-compressed attention with its parameters.
 #[derive(Module, Debug)]
 pub struct MemoryCompressed {
-    /// Queries, keys and values by heads, and the output's matrix.
+    /// Projections of queries, keys, values and the output.
     pub heads: MultiHead,
-    /// The convolution of keys, `[width, factor·width]`: position after position of a block, head after head of each.
+    /// The convolution of keys, `[width, factor·width]`: the positions of a block one after the other, and within each its heads.
     pub compress_keys: Linear,
-    /// That of values.
+    /// The convolution of values.
     pub compress_values: Linear,
-    /// The key that all queries see, `[width]`.
+    /// The null key that all queries see, `[width]`.
     pub null_key: Option<Param<Tensor<1>>>,
-    /// Its value.
+    /// The value of the null key, `[width]`.
     pub null_value: Option<Param<Tensor<1>>>,
     factor: usize,
 }
 
 impl MemoryCompressedConfig {
-    /// Attention of a shape.
+    /// Builds the attention layer for this shape.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> MemoryCompressed {
         let heads = MultiHead::new(&self.heads, shape, init);
         let width = self.heads.n_kv_heads() * self.heads.d_head(shape.d_model);
@@ -122,7 +122,7 @@ impl AttentionFacts for MemoryCompressedConfig {
         self.heads = heads;
     }
 
-    /// A compressed key has no position of its own, and may be of two documents.
+    /// A compressed key has no single position, and may span two documents.
     fn abilities(&self) -> Abilities {
         Abilities {
             positions: &[],
@@ -158,7 +158,7 @@ impl AttentionFacts for MemoryCompressedConfig {
         at.fault(&["factor", "data.context"], rule);
     }
 
-    /// Beside what all heads keep, the compressed keys and values: of each position less than one.
+    /// Besides what all heads keep: the compressed keys and values, less than one of each per position.
     fn kept(&self, d_model: usize) -> u128 {
         let compressed = 2 * self.kv_width(d_model);
         self.heads.kept(d_model) + compressed.div_ceil(self.factor.max(1) as u128)
@@ -180,7 +180,7 @@ impl MemoryCompressedConfig {
 }
 
 impl MemoryCompressed {
-    /// Positions `[batch, kv heads, blocks·factor, d_head]` as `[batch, kv heads, blocks, d_head]`.
+    /// Compresses `[batch, kv heads, blocks·factor, d_head]` to `[batch, kv heads, blocks, d_head]`.
     fn compressed(&self, x: Tensor<4>, map: &Linear) -> Tensor<4> {
         let [batch, heads, positions, d_head] = x.dims();
         let blocks = positions / self.factor;
@@ -190,7 +190,7 @@ impl MemoryCompressed {
         x.swap_dims(1, 2)
     }
 
-    /// The learned key and value in each row, `[batch, kv heads, 1, d_head]`.
+    /// Returns the null key and value expanded to each row, `[batch, kv heads, 1, d_head]`.
     fn null(&self, like: &Tensor<4>) -> Option<[Tensor<4>; 2]> {
         let [batch, heads, _, d_head] = like.dims();
         let in_rows = |x: &Param<Tensor<1>>| {
@@ -203,7 +203,7 @@ impl MemoryCompressed {
         ])
     }
 
-    /// Keys and values of a whole text, compressed; `None` where there is no whole block.
+    /// Returns the compressed keys and values of a whole text; `None` if there are none.
     fn of_text(&self, kv: [Tensor<4>; 2], visible: &Visibility) -> Option<[Tensor<4>; 2]> {
         let [batch, heads, positions, d_head] = kv[0].dims();
         let rest = positions % self.factor;
@@ -233,7 +233,7 @@ impl MemoryCompressed {
         Some([behind(null_key, k), behind(null_value, v)])
     }
 
-    /// All compressed keys and values after the next positions, which the state takes.
+    /// Adds the next positions to the state and returns all compressed keys and values.
     fn continued(&self, kv: [Tensor<4>; 2], state: &mut Compressed) -> Option<[Tensor<4>; 2]> {
         if state.whole.is_empty()
             && let Some([key, value]) = self.null(&kv[0])
@@ -269,7 +269,7 @@ impl MemoryCompressed {
             return q.zeros_like();
         };
         let all = match cx.visible.causal {
-            // One query in decoding stands behind all whole blocks.
+            // A single query in decoding comes after all complete blocks.
             true => decodes && q.dims()[2] == 1,
             false => cx.visible.lengths.is_none(),
         };

@@ -1,5 +1,5 @@
-//! Gated attention: heads' results times σ(W_G x) of the query's position, before the output's matrix (Qiu et al. 2025, "Gated attention
-//! for large language models", arXiv:2505.06708, section 2.2, position G1).
+//! Gated attention: heads' results times σ(W_G x) of the query's position, before the output projection (Qiu et al. 2025, "Gated
+//! attention for large language models", arXiv:2505.06708, section 2.2, position G1).
 
 use crate::kernel;
 use crate::nn::init::{Init, Role};
@@ -9,18 +9,18 @@ use burn::tensor::activation::sigmoid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The numbers of a gate.
+/// Granularity of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
-    /// One for each element of each head.
+    /// One value for each element of each head.
     Elementwise,
-    /// One for each head.
+    /// One value for each head.
     Headwise,
 }
 
 impl Gate {
-    /// Numbers of a position's gate, of `[heads, width of a head]`.
+    /// Returns the width of a position's gate for `[heads, width of a head]`.
     pub(in crate::nn::attention) fn width(self, [heads, d_head]: [usize; 2]) -> usize {
         match self {
             Self::Elementwise => heads * d_head,
@@ -28,14 +28,14 @@ impl Gate {
         }
     }
 
-    /// The map W_G; its draws are no other map's.
+    /// Builds the map W_G; its random draws are independent of all other maps'.
     pub(super) fn init(self, d_model: usize, heads: [usize; 2], bias: bool, init: &Init) -> Linear {
         let width = self.width(heads);
         Linear::new(d_model, width, bias, Role::Inner, &init.of("gate"))
     }
 }
 
-/// Results `[batch, seq, heads·d_head]` times the gate of `x` `[batch, seq, d_model]`.
+/// Multiplies results `[batch, seq, heads·d_head]` by the gate of `x` `[batch, seq, d_model]`.
 pub(super) fn gated(y: Tensor<3>, gate: &Linear, x: Tensor<3>, heads: usize) -> Tensor<3> {
     let gate = gate.forward(x);
     let [batch, seq, width] = y.dims();

@@ -1,10 +1,10 @@
 //! Multi-head scaled dot-product attention: concat(head₁ … head_h)W^O with
 //! head_i = softmax(scale·q_i k_iᵀ + bias)v_i (Vaswani et al. 2017, section 3.2).
 //!
-//! Fewer key-value heads than query heads make grouped-query (Ainslie et al. 2023) or, with one,
-//! multi-query attention (Shazeer 2019). Queries and keys may be normalised per head (Henry et al. 2020)
-//! and scores capped at c·tanh(s/c) (Gemma 2). A head may look at nothing ([`sinks`]), and its result be gated ([`gate`]). A loss may
-//! drive heads apart (`diversity`).
+//! With fewer key-value heads than query heads this is grouped-query attention (Ainslie et al. 2023) or, with one, multi-query
+//! attention (Shazeer 2019). Queries and keys may be normalised per head (Henry et al. 2020) and scores capped at c·tanh(s/c)
+//! (Gemma 2). A head may attend to nothing ([`sinks`]), and its result may be gated ([`gate`]). A loss may drive heads apart
+//! (`diversity`).
 
 pub mod gate;
 mod reading;
@@ -28,7 +28,7 @@ use burn::tensor::{Device, Tensor};
 use sinks::Sinks;
 use std::sync::Arc;
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "multi_head",
     summary: "scaled dot products over all positions; n_kv_heads makes it grouped-query or multi-query",
@@ -36,29 +36,29 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"multi_head\", n_heads = 4, n_kv_heads = 2 }",
 };
 
-/// The roles of the parameters of [`MultiHead`].
+/// Roles of the parameters of [`MultiHead`].
 pub const ROLES: Roles = Roles::new("MultiHead", &[("sinks", BIAS)]);
 
 /// Multi-head attention with its parameters.
 #[derive(Module, Debug)]
 pub struct MultiHead {
-    /// `[d_model, n_heads·d_head]`.
+    /// Projection from d_model to n_heads·d_head.
     pub query: Linear,
-    /// `[d_memory, n_kv_heads·d_head]`, of which d_memory is d_model but in attention to another network's states.
+    /// Projection from d_memory to n_kv_heads·d_head; d_memory equals d_model except in attention to another network's states.
     pub key: Linear,
-    /// `[d_memory, n_kv_heads·d_head]`.
+    /// Projection from d_memory to n_kv_heads·d_head.
     pub value: Linear,
-    /// `[n_heads·d_head, d_model]`.
+    /// Projection from n_heads·d_head to d_model.
     pub output: Linear,
     /// Norm on each head's queries, or on all of them together.
     pub query_norm: Norm,
-    /// The same of keys.
+    /// Norm on keys, likewise.
     pub key_norm: Norm,
-    /// The map of the gate on results, where there is one.
+    /// The map of the gate on results, if there is one.
     pub gate: Option<Linear>,
-    /// Scores `[n_heads]` beside those of keys, where they are learned.
+    /// Learned sink scores, `[n_heads]`.
     pub sinks: Option<Param<Tensor<1>>>,
-    /// Projections that global tokens have of their own.
+    /// Separate projections of global tokens.
     pub global: Option<GlobalHeads>,
     pub(super) n_heads: usize,
     pub(super) n_kv_heads: usize,
@@ -81,7 +81,7 @@ pub struct MultiHead {
 }
 
 impl MultiHead {
-    /// Attention of a shape, with dropout on its weights.
+    /// Builds the attention layer for this shape.
     pub fn new(config: &MultiHeadConfig, shape: &AttentionShape, init: &Init) -> Self {
         let (d_model, d_memory) = (shape.d_model, shape.d_memory);
         let (heads, kv_heads) = (config.n_heads, config.n_kv_heads());
@@ -125,7 +125,7 @@ impl MultiHead {
         }
     }
 
-    /// The same attention to the keys of a window.
+    /// Restricts the attention to the keys of a window.
     pub fn within(self, window: Window) -> Self {
         Self {
             window: Some(window),
@@ -133,7 +133,7 @@ impl MultiHead {
         }
     }
 
-    /// The same heads, whose keys a kind weighs in its own way.
+    /// Replaces the softmax over all visible keys by another way to weigh them.
     pub fn weighed(self, weighs: impl Weighs + 'static) -> Self {
         Self {
             weighs: Some(Arc::new(weighs)),
@@ -141,7 +141,7 @@ impl MultiHead {
         }
     }
 
-    /// The same attention to the keys of global tokens, too, with the projections `own` that these have, or the same.
+    /// Makes global tokens visible, with the separate projections `own` or, if `None`, with the same projections.
     pub(super) fn with_globals(self, own: Option<GlobalHeads>) -> Self {
         Self {
             sees_globals: true,
@@ -155,7 +155,7 @@ impl MultiHead {
         self.sees_globals
     }
 
-    /// Numbers of queries, keys or values, held in their range.
+    /// Clamps the elements of queries, keys or values to the configured range.
     pub(super) fn clipped(&self, x: Tensor<3>) -> Tensor<3> {
         match self.clip {
             Some(most) => x.clamp(-most, most),
@@ -163,7 +163,7 @@ impl MultiHead {
         }
     }
 
-    /// `[batch, seq, heads·d_head]` → `[batch, heads, seq, d_head]`, normalised.
+    /// Splits `[batch, seq, heads·d_head]` into heads, `[batch, heads, seq, d_head]`, and normalises.
     pub(super) fn split(&self, x: Tensor<3>, heads: usize, norm: Option<&Norm>) -> Tensor<4> {
         let [batch, seq, _] = x.dims();
         let x = match norm {
@@ -174,7 +174,7 @@ impl MultiHead {
         x.reshape([batch, seq, heads, self.d_head]).swap_dims(1, 2)
     }
 
-    /// Keys and values of `source` `[batch, keys, d_model]`, by heads.
+    /// Computes keys and values of `source` `[batch, keys, d_model]`, by heads.
     fn keys_and_values(&self, source: Operand) -> (Tensor<4>, Tensor<4>) {
         let k = self.clipped(self.key.of(source.clone()));
         let k = self.split(k, self.n_kv_heads, Some(&self.key_norm));
@@ -183,13 +183,13 @@ impl MultiHead {
         (k, v)
     }
 
-    /// The scores beside those of keys, `[heads]`.
+    /// Returns the sink scores, `[heads]`.
     fn sinks_of_heads(&self, device: &Device) -> Option<Tensor<1>> {
         let learned = self.sinks.as_ref();
         self.sinks_kind.scores(learned, self.n_heads, device)
     }
 
-    /// Which keys a query sees: of the model's, those in the window; a memory is seen as the model says.
+    /// Returns which keys a query sees: those that the model allows, restricted to the window. A memory has no window.
     fn visible(&self, cx: &LayerContext) -> Visibility {
         let mut visible = cx.visible.clone();
         if cx.memory.is_none() {
@@ -205,8 +205,8 @@ impl MultiHead {
 }
 
 impl MultiHead {
-    /// Queries of `x`, keys and values of what the context says, weighed by `weigh`, whose result
-    /// `[batch, heads, queries, d_head]` goes through the output's matrix.
+    /// Computes queries from `x` and keys and values from the sources in the context, and weighs them with `weigh`, whose result
+    /// `[batch, heads, queries, d_head]` goes through the output projection.
     pub fn forward_with(
         &self,
         x: Tensor<3>,
@@ -216,8 +216,8 @@ impl MultiHead {
         self.forward_reaching(x, cx, self.reach(), weigh)
     }
 
-    /// [`Self::forward_with`] where decoding keeps the keys of so many positions before a query (of all when `None`), as
-    /// the kind's own [`Layer::reach`] says.
+    /// Like [`Self::forward_with`], but decoding keeps the keys of `reach` positions before a query (of all if `None`), in
+    /// agreement with the kind's own [`Layer::reach`].
     pub fn forward_reaching(
         &self,
         x: Tensor<3>,
@@ -228,10 +228,10 @@ impl MultiHead {
         let gating = self.gate.as_ref().map(|gate| (gate, x.clone()));
         let attended = self.attended(x, cx, reach);
         let offset = attended.relations.offset;
-        // Of another length than the keys of a memory, queries have lengths of their own, which are not told.
+        // In cross-attention the lengths are those of the memory's keys; lengths of the queries are not known.
         let lengths = attended.relations.visible.lengths.clone();
         let lengths = lengths.filter(|_| !attended.crossed);
-        // Columns by which queries tell segments apart are not of the values.
+        // Columns that encode segments are not part of the values.
         let y = self.of_values(weigh(attended, cx));
         if self.head_diversity > 0.0 && cx.state.is_none() {
             let of_queries = |length: &usize| length.saturating_sub(offset);
@@ -242,7 +242,7 @@ impl MultiHead {
         self.put_out(y, gating)
     }
 
-    /// The same of queries alone, for a kind that keeps what it needs of a memory's keys and values.
+    /// Like [`Self::forward_with`] with only queries, for a kind that has its own state of a memory's keys and values.
     pub fn forward_queries(
         &self,
         x: Tensor<3>,
@@ -254,7 +254,7 @@ impl MultiHead {
         self.put_out(weigh(q), gating)
     }
 
-    /// Results without columns behind those of values.
+    /// Cuts off columns beyond those of the values.
     fn of_values(&self, y: Tensor<4>) -> Tensor<4> {
         let [_, heads, _, width] = y.dims();
         match heads * width == self.n_heads * self.d_head {
@@ -263,7 +263,7 @@ impl MultiHead {
         }
     }
 
-    /// Results by heads through the gate, which reads the queries' input, and the output's matrix.
+    /// Merges the heads' results, gates them with the queries' input if there is a gate, and applies the output projection.
     fn put_out(&self, y: Tensor<4>, gating: Option<(&Linear, Tensor<3>)>) -> Tensor<3> {
         let [batch, _, queries, _] = y.dims();
         let y = y.swap_dims(1, 2);

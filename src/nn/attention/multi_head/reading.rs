@@ -1,4 +1,4 @@
-//! Queries, keys and values of multi-head attention, by heads and turned by their positions.
+//! Queries, keys and values of multi-head attention, by heads and rotated by their positions.
 
 use super::MultiHead;
 use crate::kernel::{AttentionOptions, Operand, Relations};
@@ -10,8 +10,8 @@ use burn::tensor::Tensor;
 use std::cell::Cell;
 
 impl MultiHead {
-    /// Queries, keys and values by heads, turned by their positions, with their relations; a cache of decoding takes the new
-    /// keys and values and gives those before them.
+    /// Returns queries, keys and values by heads, rotated by their positions, with their relations. A KV cache takes the new keys
+    /// and values and supplies the earlier ones.
     pub(super) fn attended(
         &self,
         x: Tensor<3>,
@@ -23,7 +23,7 @@ impl MultiHead {
         let cache = cx.state.as_deref_mut().and_then(LayerState::cache);
         let read = cache.filter(|_| !crossed).map(|cache| cache.len());
         let (q, k, v) = self.queries_keys_values(x, cx, reach);
-        // The first keys that were read are not at hand any more.
+        // Number of the first keys that decoding has dropped.
         let keys = k.dims()[2];
         let dropped = cx.span.keys - keys;
         let span = Span {
@@ -82,7 +82,7 @@ impl MultiHead {
         }
     }
 
-    /// Queries of `x`, keys and values of all that it looks at.
+    /// Returns the queries of `x`, and the keys and values that they attend to.
     fn queries_keys_values(
         &self,
         x: Tensor<3>,

@@ -1,21 +1,21 @@
-//! Queries that tell keys of their own segment from others (Yang et al. 2019, XLNet, section 2.5).
+//! Queries that distinguish keys of their own segment from others (Yang et al. 2019, XLNet, section 2.5).
 //!
-//! A score has (q_i + s)·e_own more where query and key are of one segment, and (q_i + s)·e_other where they are not. What all
-//! keys of a query have in common leaves its weights as they are, so that (q_i + s)·(e_own − e_other) at the keys of its own
-//! segment is the same. Heads get a column for each segment: a query that number in the column of its segment, a key 1 in its own,
-//! values nothing. No tensor of pairs is made, and the kernels know nothing of segments.
+//! A score grows by (q_i + s)·e_own if query and key are of one segment, and by (q_i + s)·e_other if not. A term common to all
+//! keys of a query does not change its weights, so adding (q_i + s)·(e_own − e_other) at the keys of the query's own segment is
+//! equivalent. Heads get one more column for each segment: a query has that number in the column of its segment, a key has 1 in
+//! its own, values have zeros. No tensor of pairs is made, and the kernels need not know about segments.
 
 use crate::kernel::{DistanceTable, Relative};
 use crate::nn::attention::Attended;
 use crate::nn::position::SegmentVectors;
 use burn::tensor::Tensor;
 
-/// Columns are a multiple of so many, as kernels take numbers together.
+/// Columns are padded to a multiple of this, since kernels process values in groups.
 const TOGETHER: usize = 8;
 
 impl Attended {
-    /// The same whose queries tell keys of their own segment from others; `kinds` is 1 at the segment of each token,
-    /// `[batch, seq, segments]`. Results are wider by columns of zeros.
+    /// Adds to the scores of keys in the query's own segment. `kinds` `[batch, seq, segments]` is 1 at the segment of each token.
+    /// The results gain extra columns of zeros.
     pub(super) fn telling(self, kinds: &Tensor<3>, told: SegmentVectors) -> Self {
         let [batch, heads, queries, keys, d_head] = self.dims();
         let kv_heads = self.k.dims()[1];
@@ -53,7 +53,7 @@ impl Attended {
     }
 }
 
-/// Numbers of the host beside a tensor that may be tracked.
+/// Brings a tensor from the host to the autodiff state of `beside`.
 fn like(x: &Tensor<3>, beside: &Tensor<4>) -> Tensor<3> {
     match (x.is_autodiff(), beside.is_autodiff()) {
         (false, true) => Tensor::from_inner(x.clone()),
@@ -62,7 +62,7 @@ fn like(x: &Tensor<3>, beside: &Tensor<4>) -> Tensor<3> {
     }
 }
 
-/// (q + s)·(e_own − e_other) of each query, `[batch, heads, queries, 1]`.
+/// Returns (q + s)·(e_own − e_other) of each query, `[batch, heads, queries, 1]`.
 fn factors(q: &Tensor<4>, told: SegmentVectors) -> Tensor<4> {
     let [_, heads, _, d_head] = q.dims();
     let own = told.vectors.clone().narrow(0, 0, heads);
@@ -72,7 +72,7 @@ fn factors(q: &Tensor<4>, told: SegmentVectors) -> Tensor<4> {
     (q.clone() + shift).matmul(apart)
 }
 
-/// The share of distances in heads that are wider by so many columns, which have none.
+/// Widens the relative position terms to heads with `columns` more columns, which get zeros.
 fn widened(relative: Relative, columns: usize) -> Relative {
     let shift = |x: Tensor<2>| {
         let [heads, _] = x.dims();

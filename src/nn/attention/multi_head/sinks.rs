@@ -1,5 +1,5 @@
-//! Sinks: a score for each head that all its queries have beside those of keys and that has no value, so that a head may look at nothing.
-//! The operation is [`crate::kernel`]'s.
+//! Attention sinks: an extra score for each head that competes with those of the keys and has no value, so that a head may attend
+//! to nothing. The operation itself is part of [`crate::kernel`].
 
 use crate::faults::TableFaults;
 use crate::nn::init::Init;
@@ -8,21 +8,21 @@ use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The score beside those of keys.
+/// The extra score beside those of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Sinks {
-    /// None: the weights of a query sum to 1.
+    /// No sink: the weights of a query sum to 1.
     #[default]
     None,
-    /// 0 in all heads (Miller 2023, "Attention is off by one").
+    /// A score of 0 in all heads (Miller 2023, "Attention is off by one").
     Zero,
-    /// A number for each head that is learned, 0 at first (OpenAI 2025, gpt-oss model card, section 2.2).
+    /// A learned score for each head, initially 0 (OpenAI 2025, gpt-oss model card, section 2.2).
     Learned,
 }
 
 impl Sinks {
-    /// A fault where a kind of attention has no place for them.
+    /// Reports a fault if sinks are set for a kind of attention that does not support them.
     pub(in crate::nn::attention) fn out_of_place(self, kind: &str, at: &mut TableFaults) {
         if self != Self::None {
             let rule = format!(
@@ -32,12 +32,12 @@ impl Sinks {
         }
     }
 
-    /// The parameter of so many heads.
+    /// Builds the parameter for `heads` heads, if sinks are learned.
     pub(super) fn init(self, heads: usize, init: &Init) -> Option<Param<Tensor<1>>> {
         (self == Self::Learned).then(|| init.of("sinks").vector(heads, 0.0))
     }
 
-    /// The scores of heads, `[heads]`.
+    /// Returns the extra score of each head, `[heads]`.
     pub(super) fn scores(
         self,
         learned: Option<&Param<Tensor<1>>>,

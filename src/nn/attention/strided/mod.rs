@@ -1,12 +1,12 @@
 //! The strided pattern of the Sparse Transformer (Child et al. 2019, "Generating long sequences with sparse transformers",
 //! sections 4.3 and 5.1).
 //!
-//! With a stride l, query i of some heads sees the l positions before it and itself, i − l ≤ j ≤ i, and of the other heads
+//! With a stride l, query i of some heads sees itself and the l positions before it, i − l ≤ j ≤ i. In the other heads it sees
 //! every l-th position up to itself, (i − j) mod l = 0.
 //!
-//! Positions with one remainder by l see each other alone in the other heads, so their queries, keys and values are copied
-//! into runs of T/l positions that lie side by side, and each run is dense causal attention: time grows with T·(l + T/l), with
-//! T^1.5 for l near √T. Biases by distance are those of every l-th distance. Decoding reads l + 1 and T/l keys.
+//! In these other heads, positions with the same remainder modulo l see only each other. Their queries, keys and values are
+//! therefore copied into contiguous runs of T/l positions, and each run is dense causal attention: time grows with T·(l + T/l),
+//! with T^1.5 for l near √T. Biases by distance become those of every l-th distance. Decoding reads l + 1 and T/l keys.
 
 mod runs;
 mod weighing;
@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weighing::Strides;
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "strided",
     summary: "some heads see the last positions, the others every stride-th; causal, T^1.5 for stride √T",
@@ -29,7 +29,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"strided\", n_heads = 4, stride = 128 }",
 };
 
-/// The knobs of the strided pattern: those of multi-head attention, the stride, and which head sees which keys.
+/// Settings of the strided pattern: those of multi-head attention, the stride, and which heads see which keys.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct StridedConfig {
@@ -41,7 +41,7 @@ pub struct StridedConfig {
     #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stride: Option<usize>,
-    /// The first heads that see the last positions, so many; half of them when absent.
+    /// Number of heads, counted from the first, that see the last positions; half of them when absent.
     /// Source: Child et al. 2019, section 5.1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local_heads: Option<usize>,
@@ -49,18 +49,18 @@ pub struct StridedConfig {
 
 one_table!(StridedConfig, heads: MultiHeadConfig, |_| &[]);
 
-/// A stride for inputs of `context` positions.
+/// Returns the stride for inputs of `context` positions.
 pub(super) fn stride_or_root(stride: Option<usize>, context: usize) -> usize {
     let root = || (context as f64).sqrt().round() as usize;
     stride.unwrap_or_else(root).max(1)
 }
 
-/// Half of the heads, the larger one.
+/// Returns half of the heads, rounded up.
 pub(super) fn half(heads: usize) -> usize {
     heads.div_ceil(2)
 }
 
-/// So many of the first heads where there are others.
+/// Scales the number of first heads in proportion to the number of heads.
 pub(super) fn scaled_heads(
     first: Option<usize>,
     from: &MultiHeadConfig,
@@ -70,7 +70,7 @@ pub(super) fn scaled_heads(
 }
 
 impl StridedConfig {
-    /// The keys that heads see in inputs of so many positions.
+    /// Returns the pattern for inputs of `context` positions.
     fn strides(&self, context: usize) -> Strides {
         Strides {
             stride: stride_or_root(self.stride, context),
@@ -78,7 +78,7 @@ impl StridedConfig {
         }
     }
 
-    /// Attention of a shape to these keys.
+    /// Builds the attention layer for this shape over these keys.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> MultiHead {
         MultiHead::new(&self.heads, shape, init).weighed(self.strides(shape.context))
     }
@@ -109,7 +109,7 @@ impl AttentionFacts for StridedConfig {
         }
     }
 
-    /// Of a head in the mean.
+    /// Returns the mean over heads.
     fn keys(&self, tokens: usize, _causal: bool) -> usize {
         let Strides { stride, local } = self.strides(tokens);
         let heads = self.heads.n_heads.max(1);

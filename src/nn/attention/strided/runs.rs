@@ -1,22 +1,22 @@
-//! Positions with one remainder by a stride as runs that lie side by side.
+//! Positions with the same remainder modulo a stride, stored as contiguous runs.
 
 use crate::kernel::{Documents, ScoreBias, Visibility, replay};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
-/// Positions by their remainders: run r of a row has the positions r, r + l, r + 2·l …, as many as every other run, of which
-/// the last one may stand behind the text.
+/// Positions by their remainders: run r of a row has the positions r, r + l, r + 2·l … All runs have the same length; the last
+/// position of a run may lie beyond the text.
 #[derive(Clone, Copy)]
 pub(super) struct Runs {
-    /// The stride l: runs of a row.
+    /// The stride l, which is also the number of runs of a row.
     pub stride: usize,
-    /// Positions of a row.
+    /// Number of positions of a row.
     pub positions: usize,
-    /// Positions of a run.
+    /// Number of positions of a run.
     pub length: usize,
 }
 
 impl Runs {
-    /// `[batch, heads, positions, d_head]` → `[batch·l, heads, length, d_head]`.
+    /// Rearranges `[batch, heads, positions, d_head]` into runs, `[batch·l, heads, length, d_head]`.
     pub fn of(self, x: Tensor<4>) -> Tensor<4> {
         let [batch, heads, _, d_head] = x.dims();
         let x = x.swap_dims(1, 2);
@@ -34,7 +34,7 @@ impl Runs {
         x.swap_dims(1, 2)
     }
 
-    /// `[batch·l, heads, length, d_head]` → `[batch, heads, positions, d_head]`.
+    /// Rearranges runs `[batch·l, heads, length, d_head]` back to `[batch, heads, positions, d_head]`.
     pub fn back(self, y: Tensor<4>) -> Tensor<4> {
         let [rows, heads, length, d_head] = y.dims();
         let batch = rows / self.stride;
@@ -45,7 +45,7 @@ impl Runs {
         y.narrow(1, 0, self.positions).swap_dims(1, 2)
     }
 
-    /// The rules of the text in each run; causality hides what stands behind the text.
+    /// Translates the visibility rules of the text to runs; causality masks what lies beyond the text.
     pub fn visible(self, visible: Visibility) -> Visibility {
         let Self { stride, length, .. } = self;
         let in_runs = |tokens: &usize| {
@@ -71,7 +71,7 @@ impl Runs {
         }
     }
 
-    /// The bias of every l-th distance.
+    /// Selects the biases of every l-th distance.
     pub fn bias(self, bias: ScoreBias) -> ScoreBias {
         let ScoreBias::ByDistance(bias) = bias else {
             return bias;
@@ -85,7 +85,7 @@ impl Runs {
     }
 }
 
-/// Places as a tensor.
+/// Puts indices into a tensor.
 pub(super) fn indices(places: &[usize], device: &Device) -> Tensor<1, Int> {
     let places: Vec<i32> = places.iter().map(|at| *at as i32).collect();
     let number = places.len();

@@ -1,4 +1,4 @@
-//! How heads of the strided pattern weigh their keys: the last ones by a window, every stride-th in runs.
+//! The weighing of keys in the heads of the strided pattern: the last keys through a window, every stride-th in runs.
 
 use super::super::{Attended, Weighs};
 use super::runs::{Runs, indices};
@@ -11,12 +11,12 @@ use crate::rng::part;
 use burn::tensor::Tensor;
 use std::ops::Range;
 
-/// The last keys in the first heads, every stride-th in the others.
+/// The pattern: the last keys in the first heads, every stride-th key in the others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Strides {
     /// The stride l.
     pub stride: usize,
-    /// The first heads, which see the last keys.
+    /// Number of the first heads, which see the last keys.
     pub local: usize,
 }
 
@@ -44,7 +44,7 @@ impl Weighs for Strides {
         let from_start = attended.relations.offset == 0 && queries == keys;
         let by_distance = !matches!(attended.relations.bias, ScoreBias::Dense(_));
         if !by_distance || !(from_start || queries == 1) {
-            // Keys in their order: a text that is continued by more than a position.
+            // Keys stay in their order if a text is continued by more than one position.
             return attended.softmax(cx);
         }
         attended.observed(cx);
@@ -67,7 +67,7 @@ impl Weighs for Strides {
 }
 
 impl Strides {
-    /// Attention to the last keys.
+    /// Applies attention to the last keys.
     fn last(self, mut heads: Attended) -> Tensor<4> {
         heads.relations.visible.window = Some(Window {
             before: self.stride,
@@ -85,7 +85,7 @@ impl Strides {
         kernel::attention(q, k, v, relations, options)
     }
 
-    /// Attention of each position to those of its remainder, as runs of them.
+    /// Applies attention of each position to those with the same remainder, as runs.
     fn in_runs(self, heads: Attended) -> Tensor<4> {
         let [_, _, positions, _, _] = heads.dims();
         let Attended {
@@ -111,7 +111,7 @@ impl Strides {
         runs.back(y)
     }
 
-    /// Attention of one query, the newest, to every stride-th key.
+    /// Applies attention of a single query, the newest, to every stride-th key.
     fn of_one(self, heads: Attended) -> Tensor<4> {
         let [_, _, _, keys, _] = heads.dims();
         let Attended {
@@ -160,7 +160,7 @@ impl Strides {
         kernel::attention(q, k, v, relations, self.options(options))
     }
 
-    /// Dropout of weights apart from that of the first heads, with a row for each run.
+    /// Keys the dropout of weights separately from that of the first heads, with one row for each run.
     fn options(self, options: AttentionOptions) -> AttentionOptions {
         let apart = |key: DropKey| DropKey {
             first_row: key.first_row * self.stride as u64,

@@ -1,4 +1,4 @@
-//! The keys of a mixture of experts, and what checks and plans ask of it.
+//! The settings of a mixture of experts, and the facts that checks and plans query.
 
 use super::super::{DenseConfig, GatedConfig};
 use super::routing::Score;
@@ -7,28 +7,28 @@ use crate::one_table::is_usual;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Bound of the number of experts.
+/// Maximum number of experts.
 pub(super) const MOST_EXPERTS: usize = 1 << 16;
 
-/// The knobs of a mixture of experts.
+/// Settings of a mixture of experts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MoeConfig {
     /// Number of experts. Source: Shazeer et al. 2017, section 2.
     #[schemars(range(min = 1, max = MOST_EXPERTS))]
     pub n_experts: usize,
-    /// Experts that a token uses. Source: Shazeer et al. 2017, section 2.1.
+    /// Number of experts that a token uses. Source: Shazeer et al. 2017, section 2.1.
     #[schemars(range(min = 1, max = MOST_EXPERTS))]
     pub top_k: usize,
-    /// Each expert.
+    /// The form of each expert.
     pub expert: ExpertConfig,
-    /// Experts that every token uses beside those that it is routed to, as one layer so many times as wide.
-    /// Source: Dai et al. 2024, DeepSeekMoE, section 3.2.
+    /// Number of experts that every token uses beside those it is routed to; they form one layer with this multiple of an
+    /// expert's inner width. Source: Dai et al. 2024, DeepSeekMoE, section 3.2.
     #[schemars(range(max = MOST_EXPERTS))]
     #[serde(skip_serializing_if = "is_usual")]
     pub shared: usize,
-    /// Whether a gate multiplies what the shared experts give a token: σ of a product with its vector. Source: Qwen Team 2024,
-    /// Qwen1.5-MoE.
+    /// Whether a gate multiplies the shared experts' output for a token: σ of a product with the token's vector. Source: Qwen
+    /// Team 2024, Qwen1.5-MoE.
     #[serde(skip_serializing_if = "is_usual")]
     pub shared_gate: bool,
     /// Whether the router's scores have a bias. Source: OpenAI 2025, gpt-oss model card, section 2.1.
@@ -38,38 +38,39 @@ pub struct MoeConfig {
     #[serde(skip_serializing_if = "Score::is_softmax")]
     pub score: Score,
     /// Whether a token's weights are divided by their sum; when absent, they are if it uses more than one expert. With
-    /// `top_k = 1` and true the one weight is always 1, as in a Mixtral of one expert a token: the router then learns from
-    /// its own losses alone.
+    /// `top_k = 1` and true the single weight is always 1, as in a Mixtral with one expert per token: the router then learns only
+    /// from its own losses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub normalize_weights: Option<bool>,
     /// Factor on the weights of the experts that a token is routed to. Source: DeepSeek-AI 2024, DeepSeek-V2, released code.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "is_one")]
     pub scale: f64,
-    /// Groups of consecutive experts of which a token uses `top_groups` alone: those whose `group_best` best scores have the
-    /// greatest sum. Source: DeepSeek-AI 2024, DeepSeek-V2, section 2.1.2.
+    /// Number of groups of consecutive experts, of which a token uses only the `top_groups` whose `group_best` best scores have
+    /// the largest sum. Source: DeepSeek-AI 2024, DeepSeek-V2, section 2.1.2.
     #[schemars(range(min = 1, max = MOST_EXPERTS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<usize>,
-    /// Groups whose experts a token may use, fewer than `groups`.
+    /// Number of groups whose experts a token may use, fewer than `groups`.
     #[schemars(range(min = 1, max = MOST_EXPERTS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_groups: Option<usize>,
-    /// Best scores of a group that are added up to rank it; 2 when absent, 1 in DeepSeek-V2. Source: DeepSeek-AI 2024, DeepSeek-V3,
-    /// section 2.1.2.
+    /// Number of best scores of a group that are added up to rank it; 2 when absent, 1 in DeepSeek-V2. Source: DeepSeek-AI 2024,
+    /// DeepSeek-V3, section 2.1.2.
     #[schemars(range(min = 1, max = MOST_EXPERTS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group_best: Option<usize>,
-    /// Whether experts are chosen by their scores plus a number of each, which no weight has in it and no training moves: 0 in a
-    /// new model, and what a folder says in an imported one. Source: Wang et al. 2024, section 3 (which moves them by loads).
+    /// Whether experts are chosen by their scores plus a correction for each expert that affects no weight and is not trained: 0
+    /// in a new model, and taken from the folder of an imported one. Source: Wang et al. 2024, section 3 (which moves them by
+    /// loads).
     #[serde(skip_serializing_if = "is_usual")]
     pub correction: bool,
-    /// An expert takes so many times its even share of a row's tokens, in training; any number when absent.
+    /// Capacity of an expert in training, as a multiple of its even share of a row's tokens; no limit when absent.
     /// Source: Fedus et al. 2022, section 2.2.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_factor: Option<f64>,
-    /// Coefficient of the balance loss; 0 measures it only. Source: Fedus et al. 2022, section 2.2.
+    /// Coefficient of the balance loss; with 0 it is only measured. Source: Fedus et al. 2022, section 2.2.
     #[schemars(range(min = 0))]
     pub balance_loss: f64,
     /// Coefficient of the router's z-loss; 0 leaves it out. Source: Zoph et al. 2022, section 3.3.
@@ -122,7 +123,7 @@ impl Default for ExpertConfig {
 }
 
 impl ExpertConfig {
-    /// The key of its inner width, when it is given.
+    /// Returns the inner width, if the settings give one.
     pub fn given_width(&self) -> Option<usize> {
         match self {
             Self::Dense(c) => c.d_ff,
@@ -130,7 +131,7 @@ impl ExpertConfig {
         }
     }
 
-    /// The key of its inner width.
+    /// Returns the setting of the inner width, for changes.
     pub fn width_key(&mut self) -> &mut Option<usize> {
         match self {
             Self::Dense(c) => &mut c.d_ff,
@@ -138,14 +139,14 @@ impl ExpertConfig {
         }
     }
 
-    /// One expert that is so many times as wide, in a model of width `d_model`.
+    /// Returns an expert that is `times` times as wide, in a model of width `d_model`.
     fn widened(&self, times: usize, d_model: usize) -> Self {
         let mut wide = self.clone();
         *wide.width_key() = Some(self.d_ff(d_model).saturating_mul(times));
         wide
     }
 
-    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
     fn kept(&self, d_model: usize) -> u128 {
         match self {
             Self::Dense(c) => c.kept(d_model),
@@ -153,7 +154,7 @@ impl ExpertConfig {
         }
     }
 
-    /// Multiplications of a forward pass for each position.
+    /// Returns the number of multiplications per position in a forward pass.
     fn products(&self, d_model: usize) -> u128 {
         match self {
             Self::Dense(c) => c.products(d_model),
@@ -161,7 +162,7 @@ impl ExpertConfig {
         }
     }
 
-    /// The inner width for vectors of `d_model` elements.
+    /// Returns the layer's inner width in a model of width `d_model`.
     pub fn d_ff(&self, d_model: usize) -> usize {
         match self {
             Self::Dense(c) => c.d_ff(d_model),
@@ -176,20 +177,20 @@ impl MoeConfig {
         self.normalize_weights.unwrap_or(self.top_k > 1)
     }
 
-    /// The experts that every token uses as one layer, where there are some.
+    /// Returns the experts that every token uses as one layer, if there are any.
     pub fn shared_layer(&self, d_model: usize) -> Option<ExpertConfig> {
         (self.shared > 0).then(|| self.expert.widened(self.shared, d_model))
     }
 
-    /// Whether the gradient of a step depends on how it is cut into micro-batches: the balance loss is a product of
-    /// two means over the tokens of one micro-batch.
+    /// Whether the gradient of a step depends on its division into micro-batches: the balance loss is a product of two means over
+    /// the tokens of one micro-batch.
     pub fn couples_rows(&self) -> bool {
         self.balance_loss > 0.0
     }
 }
 
 impl MoeConfig {
-    /// Faults of its keys.
+    /// Reports invalid settings.
     pub fn faults(&self, at: &mut TableFaults) {
         let experts = at.count("n_experts", self.n_experts, MOST_EXPERTS);
         if experts && at.count("top_k", self.top_k, MOST_EXPERTS) && self.top_k > self.n_experts {
@@ -236,22 +237,23 @@ impl MoeConfig {
         }
     }
 
-    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`: the router's, and
-    /// for each expert that a token uses its input, its result and what is between.
+    /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`: the router's, and for
+    /// each expert that a token uses its input, its output and the inner values.
     pub fn kept(&self, d_model: usize) -> u128 {
         let inner = self.expert.kept(d_model);
         let shared = self.shared_layer(d_model).map_or(0, |c| c.kept(d_model));
         2 * self.n_experts as u128 + self.top_k as u128 * (2 * d_model as u128 + inner) + shared
     }
 
-    /// Multiplications of a forward pass for each position: the router's, and those of the experts that it uses, shared ones among them.
+    /// Returns the multiplications per position of a forward pass: those of the router and of the experts that a token uses,
+    /// shared ones included.
     pub fn products(&self, d_model: usize) -> u128 {
         let used = (self.top_k + self.shared) as u128;
         let scores = self.n_experts + usize::from(self.shared_gate);
         d_model as u128 * scores as u128 + used * self.expert.products(d_model)
     }
 
-    /// Parameters that a token does not use in a model of width `d_model`.
+    /// Returns the number of parameters that a token does not use, in a model of width `d_model`.
     pub fn unused(&self, d_model: usize) -> usize {
         let d_ff = self.expert.d_ff(d_model);
         let (matrices, vectors) = match &self.expert {

@@ -1,4 +1,4 @@
-//! The experts of a layer: their matrices one after another in one tensor, as the grouped products read them.
+//! The experts of a layer: their matrices are stored one after another in one tensor, as the grouped products read them.
 
 use super::super::gated::GatedProduct;
 use super::super::{Activation, DenseConfig};
@@ -11,20 +11,20 @@ use crate::nn::role::{BIAS, Roles, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 
-/// The roles of the parameters of [`ExpertLinear`].
+/// Roles of the parameters of [`ExpertLinear`].
 pub const ROLES: Roles = Roles::new("ExpertLinear", &[("weight", WEIGHT), ("bias", BIAS)]);
 
-/// Affine maps, one an expert.
+/// Affine maps, one for each expert.
 #[derive(Module, Debug)]
 pub struct ExpertLinear {
     /// `[experts, d_out, d_in]`.
     pub weight: Param<Tensor<3>>,
-    /// `[experts·d_out]`, a vector so that optimizers take it for the biases that it is.
+    /// `[experts·d_out]`; a vector, so that optimizers treat it as biases.
     pub bias: Option<Param<Tensor<1>>>,
 }
 
 impl ExpertLinear {
-    /// Maps from `d_in` to `d_out`.
+    /// Builds maps from `d_in` to `d_out`.
     fn new(
         n_experts: usize,
         [d_in, d_out]: [usize; 2],
@@ -38,7 +38,7 @@ impl ExpertLinear {
         }
     }
 
-    /// `[rows, d_in]` → `[rows, d_out]`.
+    /// Maps `[rows, d_in]` to `[rows, d_out]`.
     fn forward(&self, x: Tensor<2>, groups: &Groups) -> Tensor<2> {
         let weight = self.weight.val();
         let [n_experts, d_out, _] = weight.dims();
@@ -62,7 +62,7 @@ pub struct Experts {
     dropout: f64,
 }
 
-/// What stands between the maps of an expert.
+/// The operation between the maps of an expert.
 #[derive(Clone, Copy, Debug)]
 enum Inner {
     Dense(Activation),
@@ -70,7 +70,7 @@ enum Inner {
 }
 
 impl Experts {
-    /// So many experts for vectors of `d_model` elements, with dropout after their nonlinearity.
+    /// Builds `n_experts` experts for vectors of `d_model` elements, with dropout after their nonlinearity.
     pub(super) fn new(
         config: &ExpertConfig,
         n_experts: usize,
@@ -95,8 +95,8 @@ impl Experts {
         }
     }
 
-    /// Rows `[rows, d_model]` of each expert → the same shape; `batch` is the number of rows of the batch, by which
-    /// dropout is drawn.
+    /// Applies each expert to its rows of `x` `[rows, d_model]`; the shape stays the same. `batch` is the number of rows of the
+    /// batch, by which dropout is drawn.
     pub(super) fn forward(
         &self,
         x: Tensor<2>,
@@ -126,8 +126,8 @@ impl Experts {
     }
 }
 
-/// Dropout's factors of rows, drawn by the row of the batch, the position and the rank of the choice: a token's draws
-/// depend on no other token, whatever rows it is sorted among.
+/// Returns the dropout factors of rows, drawn by the row of the batch, the position and the rank of the choice: a token's draws
+/// depend on no other token, wherever its rows are sorted.
 fn kept(key: DropKey, groups: &Groups, [batch, d_ff]: [usize; 2], device: &Device) -> Tensor<2> {
     let choices = groups.tokens() * groups.choices();
     let ones = Tensor::<3>::ones([batch, choices / batch, d_ff], device);
@@ -135,7 +135,7 @@ fn kept(key: DropKey, groups: &Groups, [batch, d_ff]: [usize; 2], device: &Devic
     gather(factors, &groups.of_choices())
 }
 
-/// Rows as one sequence, as the kernels of activations take them.
+/// Views rows as one sequence, as the activation kernels require.
 fn as_sequence(x: Tensor<2>) -> Tensor<3> {
     let [rows, width] = x.dims();
     x.reshape([1, rows, width])

@@ -1,24 +1,24 @@
-//! Groups of experts, of which a token uses some alone (DeepSeek-AI 2024, DeepSeek-V2, section 2.1.2).
+//! Groups of experts, of which a token uses only some (DeepSeek-AI 2024, DeepSeek-V2, section 2.1.2).
 
 use super::config::{MOST_EXPERTS, MoeConfig};
 use crate::faults::TableFaults;
 
-/// Best scores of a group that are added up to rank it. Source: DeepSeek-AI 2024, DeepSeek-V3, section 2.1.2.
+/// Default number of best scores of a group that are added up to rank it. Source: DeepSeek-AI 2024, DeepSeek-V3, section 2.1.2.
 const USUAL_BEST: usize = 2;
 
-/// Groups of consecutive experts, of which a token uses some alone.
+/// Groups of consecutive experts, of which a token uses only some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpertGroups {
-    /// All of them.
+    /// Number of groups.
     pub number: usize,
-    /// Those that a token may use.
+    /// Number of groups that a token may use.
     pub top: usize,
-    /// Best scores of a group that are added up to rank it.
+    /// Number of best scores of a group that are added up to rank it.
     pub best: usize,
 }
 
 impl MoeConfig {
-    /// The groups of experts of which a token may use some, where it may not use all.
+    /// Returns the groups of experts, if a token may not use all experts.
     pub fn groups(&self) -> Option<ExpertGroups> {
         Some(ExpertGroups {
             number: self.groups?,
@@ -27,7 +27,7 @@ impl MoeConfig {
         })
     }
 
-    /// Faults of groups of experts.
+    /// Reports invalid settings of groups of experts.
     pub(super) fn group_faults(&self, at: &mut TableFaults) {
         let (groups, top) = match (self.groups, self.top_groups) {
             (None, None) if self.group_best.is_some() => {

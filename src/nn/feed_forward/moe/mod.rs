@@ -1,22 +1,22 @@
-//! A mixture of experts (Shazeer et al. 2017): several feed-forward layers, of which each token uses the few that a
-//! router chooses, y = Σ_{e ∈ top k} g_e·E_e(x) with p = softmax(W_r x), or the sigmoid of each score, in single precision.
+//! A mixture of experts (Shazeer et al. 2017): several feed-forward layers, of which each token uses the few chosen by a router,
+//! y = Σ_{e ∈ top k} g_e·E_e(x) with p = softmax(W_r x), or the sigmoid of each score, in single precision.
 //!
-//! The weights g are the chosen numbers p, divided by their sum (Jiang et al. 2024, Mixtral) or as they are (Fedus
-//! et al. 2022, Switch), times a factor. Every token uses the shared experts (Dai et al. 2024, DeepSeekMoE).
+//! The weights g are the values p of the chosen experts, either divided by their sum (Jiang et al. 2024, Mixtral) or unchanged
+//! (Fedus et al. 2022, Switch), times a factor. Every token also uses the shared experts (Dai et al. 2024, DeepSeekMoE).
 //!
-//! Each expert multiplies its own tokens alone. Without a capacity no token is passed over. With one, an expert takes
-//! ⌈capacity_factor·n·k/experts⌉ of the n tokens of a row in training, in the order of their positions, and the others
-//! pass by it: a later token never changes an earlier one's result, and no row another's. Evaluation and decoding pass
-//! over none, so that cached and uncached results agree.
+//! Each expert processes only its own tokens. Without a capacity no token is dropped. With one, an expert accepts
+//! ⌈capacity_factor·n·k/experts⌉ of the n tokens of a row in training, in the order of their positions, and skips the rest: a
+//! later token never changes an earlier one's result, and no row another's. Evaluation and decoding drop no tokens, so that
+//! cached and uncached results agree.
 //!
-//! Each layer adds two losses. `balance` = E·Σ_e f_e·P_e (Switch, equations 4 to 6), k when all experts are even: f_e is the
-//! number of choices of expert e, before any are passed over, divided by the number of tokens, and P_e is the mean router
-//! probability of expert e; sigmoids are first divided by their sum over all experts. `router_z` is the mean of the
-//! squared log-sum-exp of the router's scores (Zoph et al. 2022, ST-MoE, equation 5).
+//! Each layer adds two losses. `balance` = E·Σ_e f_e·P_e (Switch, equations 4 to 6), which is k if all experts are used evenly:
+//! f_e is the number of choices of expert e, before any are dropped, divided by the number of tokens, and P_e is the mean router
+//! probability of expert e; sigmoids are first divided by their sum over all experts. `router_z` is the mean of the squared
+//! log-sum-exp of the router's scores (Zoph et al. 2022, ST-MoE, equation 5).
 //!
-//! Padding is not routed, gets zeros but for shared experts, and counts in no loss. The loss of a step is the mean of its
-//! micro-batches by tokens. That is exact for `router_z`; `balance` is a product of two means, so that it depends on
-//! the size of micro-batches.
+//! Padding is not routed, gets zeros except from shared experts, and does not count in any loss. The loss of a step is the mean
+//! over its micro-batches, weighted by tokens. That is exact for `router_z`; `balance` is a product of two means, so it depends
+//! on the size of micro-batches.
 
 mod config;
 pub mod experts;
@@ -43,10 +43,10 @@ use route::{Choice, Tokens};
 pub use routing::Score;
 pub use shared::SharedExperts;
 
-/// The roles of what [`Moe`] keeps beside its maps.
+/// Roles of the state that [`Moe`] keeps beside its maps.
 pub const ROLES: Roles = Roles::new("Moe", &[("correction", FIXED)]);
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "moe",
     summary: "a mixture of experts: each token uses the top_k feed-forward layers that a router chooses",
@@ -56,7 +56,7 @@ pub const KIND: Kind = Kind {
 
 impl Layer for Moe {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
-        // In decoding the lengths are of all keys: what comes now begins behind those that were read.
+        // In decoding the lengths count all keys; the new input begins after the positions already read.
         let lengths = cx.visible.lengths.as_ref().map(|lengths| {
             let left = |length: &usize| length.saturating_sub(cx.span.offset);
             lengths.iter().map(left).collect::<Vec<_>>()
@@ -64,8 +64,8 @@ impl Layer for Moe {
         let Some(shared) = &self.shared else {
             return self.mix(x, lengths.as_deref(), cx.pass);
         };
-        // Two uses of the input, and two of each of these: a sum of two gradients has one order, so that a block that computes
-        // itself once more rounds alike.
+        // Each tensor here has at most two uses: a sum of two gradients has only one order, so a recomputed block rounds the same
+        // way.
         let [to_routed, to_shared] = [x.clone() * 1.0, x * 1.0];
         let routed = self.mix(to_routed, lengths.as_deref(), cx.pass);
         let pass = cx.pass;
@@ -83,15 +83,15 @@ impl Layer for Moe {
 /// A router and its experts.
 #[derive(Module, Debug)]
 pub struct Moe {
-    /// Scores of experts.
+    /// The router, which scores the experts.
     pub router: Linear,
     /// All experts.
     pub experts: Experts,
     /// Experts that every token uses.
     pub shared: Option<SharedExperts>,
-    /// The gate on what these give, `[1, d_model]`.
+    /// The gate on the output of the shared experts, `[1, d_model]`.
     pub shared_gate: Option<Linear>,
-    /// Added to the scores by which experts are chosen, `[n_experts]`; no parameter.
+    /// Correction added to the scores by which experts are chosen, `[n_experts]`; not a parameter.
     pub correction: Option<RunningState<Tensor<1>>>,
     n_experts: usize,
     top_k: usize,
@@ -107,7 +107,7 @@ pub struct Moe {
 }
 
 impl Moe {
-    /// The layer for vectors of `d_model` elements, with dropout after the experts' nonlinearity.
+    /// Builds the layer for vectors of `d_model` elements, with dropout after the experts' nonlinearity.
     pub fn new(config: &MoeConfig, d_model: usize, dropout: f64, init: &Init) -> Self {
         Self {
             router: Linear::new(
@@ -139,7 +139,8 @@ impl Moe {
         }
     }
 
-    /// The experts that tokens are routed to, `[batch, seq, d_model]` → the same shape; beyond the rows' `lengths` are no tokens.
+    /// Applies the routed experts to `x` `[batch, seq, d_model]`; the shape stays the same. Positions beyond the rows' `lengths`
+    /// are padding.
     pub fn mix(&self, x: Tensor<3>, lengths: Option<&[usize]>, pass: &Pass) -> Tensor<3> {
         let [batch, seq, d_model] = x.dims();
         let tokens = Tokens::new([batch, seq], lengths);
@@ -162,7 +163,7 @@ impl Moe {
         combine(rows, weights, &groups).reshape([batch, seq, d_model])
     }
 
-    /// The experts of every token by the numbers of all, `[tokens, experts]`.
+    /// Returns the chosen experts of every token from the values of all experts, `[tokens, experts]`.
     fn chosen(&self, weights: &Tensor<2>) -> Vec<usize> {
         let mut known = kernel::untracked(weights.clone());
         if let Some(correction) = &self.correction {
@@ -178,7 +179,7 @@ impl Moe {
         choice.of(&known)
     }
 
-    /// The weights of the chosen experts, `[tokens, top_k]`, out of those of all.
+    /// Returns the weights of the chosen experts, `[tokens, top_k]`, from the values of all experts.
     fn weights(&self, weights: Tensor<2>, chosen: &[usize]) -> Tensor<2> {
         let [tokens, _] = weights.dims();
         let chosen: Vec<i32> = chosen.iter().map(|expert| *expert as i32).collect();
@@ -195,7 +196,7 @@ impl Moe {
         }
     }
 
-    /// Adds the balance loss, and the z-loss when it has a coefficient.
+    /// Adds the balance loss and, if it has a coefficient, the z-loss.
     fn add_losses(
         &self,
         tokens: &Tokens,

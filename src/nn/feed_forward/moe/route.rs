@@ -1,10 +1,10 @@
-//! Which tokens go to which experts: the choice, and the capacity of experts.
+//! The assignment of tokens to experts: their choice, and the capacity of experts.
 
 use super::groups::ExpertGroups;
 use burn::tensor::{Int, Tensor, TensorData};
 
-/// Softmax over the experts of every token, `[tokens, experts]`. Burn's own takes other steps with a graph than without
-/// one and rounds differently: a block that computes itself once more could choose other experts than it had.
+/// Returns the softmax over the experts of every token, `[tokens, experts]`. Burn's own softmax computes differently with a graph
+/// than without one and rounds differently: a recomputed block could choose other experts than the first time.
 pub(super) fn likelihoods(scores: Tensor<2>) -> Tensor<2> {
     let highest = scores.clone().detach().max_dim(1);
     let exp = (scores - highest).exp();
@@ -12,20 +12,20 @@ pub(super) fn likelihoods(scores: Tensor<2>) -> Tensor<2> {
     exp / sum
 }
 
-/// Which of its experts a token uses.
+/// The choice of a token's experts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice {
-    /// All experts.
+    /// Number of experts.
     pub n_experts: usize,
-    /// Those of a token.
+    /// Number of experts that a token uses.
     pub top_k: usize,
-    /// Groups of experts of which a token may use some, where it may not use all.
+    /// Groups of experts, if a token may not use all experts.
     pub groups: Option<ExpertGroups>,
 }
 
 impl Choice {
-    /// The likeliest experts of every token, the likeliest first; of two that are equally likely, the one with the lower
-    /// number.
+    /// Returns the likeliest experts of every token, the likeliest first; of two equally likely experts, the one with the lower
+    /// number comes first.
     pub(super) fn of(self, likelihoods: &[f32]) -> Vec<usize> {
         let Self {
             n_experts, top_k, ..
@@ -43,7 +43,7 @@ impl Choice {
     }
 }
 
-/// The experts of the groups that a token may use: those with the greatest sums of their likeliest.
+/// Returns the experts of the groups that a token may use: the groups with the largest sums of their best likelihoods.
 fn in_groups(likely: &[f32], groups: ExpertGroups) -> Vec<usize> {
     let each = likely.len() / groups.number;
     let best = |group: usize| {
@@ -62,12 +62,12 @@ fn in_groups(likely: &[f32], groups: ExpertGroups) -> Vec<usize> {
         .collect()
 }
 
-/// Puts the likeliest first; equal ones stay in their order.
+/// Sorts by descending likelihood; equal ones keep their order.
 fn by_likelihood(numbers: &mut [usize], likelihood: impl Fn(usize) -> f32) {
     numbers.sort_by(|a, b| likelihood(*b).total_cmp(&likelihood(*a)));
 }
 
-/// The tokens of a batch, row after row, padding among them.
+/// The tokens of a batch, row after row, padding included.
 pub(super) struct Tokens<'a> {
     rows: usize,
     cols: usize,
@@ -75,7 +75,7 @@ pub(super) struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    /// Rows of `cols` positions, of which the first `lengths` are tokens; all of them when there are no lengths.
+    /// Describes rows of `cols` positions, of which the first `lengths` are tokens; all of them if there are no lengths.
     pub(super) fn new([rows, cols]: [usize; 2], lengths: Option<&'a [usize]>) -> Self {
         let lengths = lengths.filter(|lengths| lengths.iter().any(|length| *length < cols));
         Self {
@@ -85,18 +85,18 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Tokens of a row.
+    /// Returns the number of tokens of a row.
     fn length(&self, row: usize) -> usize {
         self.lengths
             .map_or(self.cols, |lengths| lengths[row].min(self.cols))
     }
 
-    /// The positions that are tokens, counted over all rows.
+    /// Returns the positions that are tokens, counted over all rows.
     fn positions(&self) -> impl Iterator<Item = usize> {
         (0..self.rows).flat_map(|row| row * self.cols..row * self.cols + self.length(row))
     }
 
-    /// The rows of tokens, out of a matrix with a line for every position.
+    /// Selects the lines of tokens from a matrix with a line for every position.
     pub(super) fn of(&self, x: &Tensor<2>) -> Tensor<2> {
         if self.lengths.is_none() {
             return x.clone();
@@ -108,7 +108,7 @@ impl<'a> Tokens<'a> {
             .select(0, Tensor::<1, Int>::from_data(positions, &x.device()))
     }
 
-    /// How often each expert is chosen, by the number of tokens; `None` when there is no token.
+    /// Returns how often each expert is chosen, divided by the number of tokens; `None` if there is no token.
     pub(super) fn shares(
         &self,
         chosen: &[usize],
@@ -125,8 +125,8 @@ impl<'a> Tokens<'a> {
         (tokens > 0).then(|| counts.iter().map(share).collect())
     }
 
-    /// The expert of each choice, `None` where it is full and at padding. Choices are taken row by row, by position,
-    /// then by rank: what is taken does not depend on later positions, nor on other rows.
+    /// Returns the expert of each choice; `None` if that expert is full, and at padding. Choices are served row by row, by
+    /// position, then by rank, so the result depends neither on later positions nor on other rows.
     pub(super) fn taken(
         &self,
         chosen: &[usize],
@@ -150,7 +150,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// Choices that an expert takes of a row's; any number without a factor.
+/// Returns how many choices of a row an expert accepts; unlimited without a factor.
 fn capacity(factor: Option<f64>, choices: usize, n_experts: usize) -> usize {
     factor.map_or(usize::MAX, |factor| {
         (factor * choices as f64 / n_experts as f64).ceil() as usize
@@ -195,7 +195,7 @@ mod tests {
             };
             choice.of(&[0.5, 0.5, 0.9, 0.0, 0.6, 0.6])
         };
-        // The groups' sums are 1.0, 0.9 and 1.2: the best expert of all stands in the one that is left out.
+        // The groups' sums are 1.0, 0.9 and 1.2: the best single expert is in the group that is left out.
         assert_eq!(choose(2), [4, 5, 0]);
         // By their best scores, 0.5, 0.9 and 0.6.
         assert_eq!(choose(1), [2, 4, 5]);
@@ -221,7 +221,7 @@ mod tests {
         let tokens = Tokens::new([2, 4], None);
         let all = tokens.taken(&chosen, [2, 1], None);
         assert!(all.iter().zip(&chosen).all(|(taken, e)| *taken == Some(*e)));
-        // ⌈1.0·4/2⌉ = 2 of a row.
+        // ⌈1.0·4/2⌉ = 2 choices of a row.
         let taken = tokens.taken(&chosen, [2, 1], Some(1.0));
         let (zero, one) = (Some(0), Some(1));
         assert_eq!(taken, [zero, zero, None, one, zero, zero, one, None]);

@@ -1,4 +1,4 @@
-//! How the scores of a router become the weights of experts.
+//! The conversion of a router's scores to weights of experts.
 
 use super::route::likelihoods;
 use burn::tensor::Tensor;
@@ -6,11 +6,11 @@ use burn::tensor::activation::sigmoid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Added to sums of sigmoids that weights are divided by: all of them may be too small for a number.
+/// Added to the sum of sigmoids by which weights are divided, in case all of them underflow.
 /// Source: DeepSeek-AI 2024, DeepSeek-V3, released code.
 const LEAST: f64 = 1e-20;
 
-/// What is made of a router's scores.
+/// The function applied to a router's scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Score {
@@ -27,7 +27,7 @@ impl Score {
         *self == Self::Softmax
     }
 
-    /// The numbers of all experts, `[tokens, experts]`.
+    /// Returns the values of all experts, `[tokens, experts]`.
     pub(super) fn of(self, scores: Tensor<2>) -> Tensor<2> {
         match self {
             Self::Softmax => likelihoods(scores),
@@ -35,17 +35,17 @@ impl Score {
         }
     }
 
-    /// The numbers of all experts as shares of a token: as they are where they add up to 1.
+    /// Returns the values of all experts as shares that sum to 1 for each token; softmax values already do.
     pub(super) fn likelihoods(self, numbers: &Tensor<2>) -> Tensor<2> {
         match self {
             Self::Softmax => numbers.clone(),
-            // Two uses of the numbers, and two of what is used here: a sum of two gradients has one order, so that a block that
-            // computes itself once more rounds alike.
+            // Each tensor here has at most two uses: a sum of two gradients has only one order, so a recomputed block rounds the
+            // same way.
             Self::Sigmoid => self.shares(numbers.clone() * 1.0),
         }
     }
 
-    /// Each number of a row by the row's sum.
+    /// Divides each value by the sum of its row.
     pub(super) fn shares(self, numbers: Tensor<2>) -> Tensor<2> {
         let sum = numbers.clone().sum_dim(1);
         match self {

@@ -7,7 +7,7 @@ use crate::nn::layer::{Layer, LayerContext};
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-/// Shared experts, whose inner vectors stand one after another.
+/// Shared experts, whose inner vectors are concatenated.
 #[derive(Module, Debug)]
 pub enum SharedExperts {
     /// W₂·act(W₁x).
@@ -17,7 +17,7 @@ pub enum SharedExperts {
 }
 
 impl SharedExperts {
-    /// The layer for vectors of `d_model` elements, with dropout after its nonlinearity.
+    /// Builds the layer for vectors of `d_model` elements, with dropout after its nonlinearity.
     pub(super) fn new(config: &ExpertConfig, d_model: usize, dropout: f64, init: &Init) -> Self {
         match config {
             ExpertConfig::Dense(c) => Self::Dense(Dense::new(c, d_model, dropout, init)),

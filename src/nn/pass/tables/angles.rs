@@ -1,4 +1,4 @@
-//! Tables of angles, by which layers turn vectors.
+//! Tables of angles with which layers rotate vectors.
 
 use super::{beside, held};
 use crate::kernel::replay;
@@ -10,9 +10,9 @@ use burn::tensor::{Device, Tensor, TensorData};
 pub struct Angles {
     /// θ, the base of the wavelengths.
     pub theta: f64,
-    /// d, the numbers that are turned pair by pair.
+    /// d, the width that is rotated pair by pair.
     pub numbers: usize,
-    /// n.
+    /// The positions n.
     pub positions: Vec<usize>,
 }
 
@@ -20,7 +20,7 @@ pub struct Angles {
 pub(super) type Kept = (Angles, [Tensor<2>; 2]);
 
 impl Angles {
-    /// Their cosines and sines, each `[positions, pairs]`.
+    /// Returns the cosines and sines of the angles, each `[positions, pairs]`.
     pub fn tables(&self, device: &Device) -> [Tensor<2>; 2] {
         let (d, pairs) = (self.numbers, self.numbers / 2);
         let frequency = |pair: usize| self.theta.powf(-2.0 * pair as f64 / d as f64);
@@ -39,7 +39,7 @@ impl Angles {
 }
 
 impl Pass {
-    /// The tables of these angles for vectors like `x`: those that a layer of the pass asked for last, where they are the same.
+    /// Returns the cosines and sines of these angles for vectors like `x`, from the cache if the previous request was the same.
     pub fn tables(&self, angles: Angles, x: &Tensor<3>) -> [Tensor<2>; 2] {
         let mut kept = held(&self.tables.angles);
         if let Some((known, tables)) = &*kept
@@ -74,7 +74,7 @@ mod tests {
         let slow = 100.0_f64.powf(-0.5);
         let wanted = [0.0, 0.0, 1.0, slow, 2.0, 2.0 * slow].map(|x| x.sin() as f32);
         assert_eq!(sin.into_data().try_to_vec::<f32>().unwrap(), wanted);
-        // Others are asked for, and the first once more.
+        // Other tables are requested in between, then the first ones again.
         let [cos, _] = pass.tables(angles(3), &x(&tracked));
         assert!(cos.is_autodiff());
         assert_eq!(pass.tables(angles(2), &x(&tracked))[0].dims(), [2, 2]);

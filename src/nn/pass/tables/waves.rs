@@ -6,20 +6,20 @@ use crate::nn::pass::Pass;
 use burn::tensor::{Device, Tensor, TensorData};
 use std::f64::consts::TAU;
 
-/// The transforms of texts: over the channels of a position, and over the positions of each text.
+/// The Fourier transforms of texts: over the channels of a position, and over the positions of each text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waves {
     channels: usize,
     seq: usize,
-    /// Positions of each row; one number where all rows have all positions.
+    /// Number of positions of each row; a single number if no row has padding.
     lengths: Vec<usize>,
 }
 
-/// Transforms with their matrices.
+/// Transforms together with their matrices.
 pub(super) type Kept = (Waves, [Tensor<3>; 2]);
 
 impl Waves {
-    /// Of rows of `seq` positions, each of which has so many of a text where some are filled up.
+    /// Describes the transforms of rows of `seq` positions; `lengths` gives each row's text length if some rows are padded.
     pub fn new(channels: usize, seq: usize, lengths: Option<&[usize]>) -> Self {
         let whole = |lengths: &&[usize]| lengths.iter().any(|n| *n < seq);
         Self {
@@ -31,8 +31,8 @@ impl Waves {
         }
     }
 
-    /// The cosines over channels above the sines, `[1, 2·channels, channels]`, and the cosines over positions beside the negative sines,
-    /// `[rows or 1, seq, 2·seq]`, which are 0 where a row is filled up.
+    /// Returns two matrices: the cosines over channels stacked on the sines, `[1, 2·channels, channels]`, and the cosines over
+    /// positions beside the negative sines, `[rows or 1, seq, 2·seq]`, which are 0 at padding.
     pub fn matrices(&self, device: &Device) -> [Tensor<3>; 2] {
         let d = self.channels;
         let turn = Turn::of(d);
@@ -68,8 +68,8 @@ impl Waves {
     }
 }
 
-/// The cosines and sines of the n parts of a turn. A product of two places is reduced to its rest first, so that phases are as exact for
-/// long texts as for short ones.
+/// The cosines and sines of the n-th parts of a full turn. The product of two positions is reduced modulo n first, so that phases
+/// are as exact for long texts as for short ones.
 struct Turn {
     cosines: Vec<f32>,
     sines: Vec<f32>,
@@ -94,7 +94,7 @@ impl Turn {
 }
 
 impl Pass {
-    /// The matrices of these transforms for vectors like `x`: those that a layer of the pass asked for last, where they are the same.
+    /// Returns the matrices of these transforms for vectors like `x`, from the cache if the previous request was the same.
     pub fn transforms(&self, waves: Waves, x: &Tensor<3>) -> [Tensor<3>; 2] {
         let mut kept = held(&self.tables.waves);
         if let Some((known, matrices)) = &*kept

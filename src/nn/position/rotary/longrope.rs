@@ -1,13 +1,13 @@
-//! LongRoPE: a factor of its own for each wavelength, and other factors in long texts (Ding et al. 2024, arXiv:2402.13753,
+//! LongRoPE: a separate factor for each wavelength, and other factors in long texts (Ding et al. 2024, arXiv:2402.13753,
 //! sections 3.2 and 3.3).
 //!
-//! A search finds the factors; it is not part of this program, and released models bring theirs. A pass over positions up to
-//! `end` turns all of them by `long_factor` where `end` is more than `original_context`, and by `short_factor` else, as
-//! transformers does. Positions that a cache or a memory holds before the pass count, and so does what fills rows up: the rows
-//! of a step, in all of its micro-batches and processes, have one width and so one list. Generation reads a text anew where it
-//! outgrows `original_context`, since the keys in its cache are turned by the other list; searches for translations and
-//! captions, and models that read texts of any length on, keep such keys as they are. The first tokens of a text, which the
-//! paper leaves as they were, are stretched as all others, as in released models (Abdin et al. 2024, Phi-3).
+//! The factors are found by a search, which is not part of this program; released models bring theirs. A pass over positions up
+//! to `end` uses `long_factor` for all of them if `end` exceeds `original_context`, otherwise `short_factor`, as transformers
+//! does. Positions that a cache or a memory holds before the pass count, and so does padding: the rows of a step, in all of its
+//! micro-batches and processes, have one width and hence one list. Generation reads a text again when it outgrows
+//! `original_context`, since the keys in its cache were rotated by the other list. Beam searches for translations and captions,
+//! and models that read texts of unlimited length, keep such keys as they are. The first tokens of a text, which the paper leaves
+//! unstretched, are stretched like all others, as in released models (Abdin et al. 2024, Phi-3).
 
 use super::scaling::unstretched;
 use crate::faults::{LONGEST, TableFaults};
@@ -18,36 +18,36 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LongropeScalingConfig {
-    /// What each wavelength is multiplied by in a pass that ends within `original_context`: a number for each pair of rotated
-    /// elements of a head. Source: Ding et al. 2024, section 3.3.
+    /// Factors on the wavelengths in a pass that ends within `original_context`, one for each pair of rotated elements of a head.
+    /// Source: Ding et al. 2024, section 3.3.
     pub short_factor: Vec<f64>,
-    /// The same for a pass that ends beyond `original_context`, for all of its positions; what fills rows up counts.
+    /// Factors on the wavelengths in a pass that ends beyond `original_context`, for all of its positions; padding counts.
     /// Source: Ding et al. 2024, section 3.2.
     pub long_factor: Vec<f64>,
-    /// Length of pre-training.
+    /// Context length of pre-training.
     pub original_context: usize,
-    /// New length over trained length, from which the factor on turned queries and keys follows:
+    /// New length over trained length, which determines the factor on rotated queries and keys:
     /// √(1 + ln(factor)/ln(original_context)). Source: Abdin et al. 2024, Phi-3, released code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factor: Option<f64>,
-    /// Factor on turned queries and keys, in short and long texts, in place of `factor`.
+    /// Factor on rotated queries and keys, in short and long texts, given in place of `factor`.
     /// Source: Abdin et al. 2024, Phi-3, released code.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub magnitude: Option<f64>,
 }
 
-/// The rotation of long passes.
+/// The rotation in long passes.
 #[derive(Clone, Debug)]
 pub(super) struct Long {
-    /// Positions of the longest pass that has the other one.
+    /// Number of positions of the longest pass that still uses the short rotation.
     pub(super) beyond: usize,
     /// θ_i for each pair of rotated elements.
     pub(super) frequencies: Vec<f64>,
 }
 
 impl LongropeScalingConfig {
-    /// Both lists with their keys.
+    /// Returns both lists with the names of their settings.
     fn lists(&self) -> [(&'static str, &[f64]); 2] {
         [
             ("short_factor", self.short_factor.as_slice()),
@@ -55,7 +55,7 @@ impl LongropeScalingConfig {
         ]
     }
 
-    /// Faults of its keys.
+    /// Reports invalid settings.
     pub(super) fn faults(&self, at: &mut TableFaults) {
         for (key, factors) in self.lists() {
             let mut numbered = factors.iter().zip(1..);
@@ -88,7 +88,7 @@ impl LongropeScalingConfig {
         }
     }
 
-    /// A fault of each list that has another length than there are pairs of rotated elements.
+    /// Reports each list whose length is not the number of rotated pairs.
     pub(super) fn pair_faults(&self, pairs: usize, at: &mut TableFaults) {
         for (key, factors) in self.lists() {
             if factors.len() != pairs {
@@ -101,7 +101,7 @@ impl LongropeScalingConfig {
         }
     }
 
-    /// θ_i of short passes, and the factor on cosines and sines of all.
+    /// Returns θ_i of short passes, and the factor on cosines and sines of all passes.
     pub(super) fn frequencies(&self, theta: f64, rotated: usize) -> (Vec<f64>, f64) {
         let usual = || {
             let factor = self.factor.unwrap_or(1.0).max(1.0);
@@ -111,7 +111,7 @@ impl LongropeScalingConfig {
         (stretched(theta, rotated, &self.short_factor), magnitude)
     }
 
-    /// The rotation of long passes.
+    /// Returns the rotation in long passes.
     pub(super) fn long(&self, theta: f64, rotated: usize) -> Long {
         Long {
             beyond: self.original_context,
@@ -120,7 +120,7 @@ impl LongropeScalingConfig {
     }
 }
 
-/// θ_i with each wavelength multiplied by its factor.
+/// Returns θ_i with each wavelength multiplied by its factor.
 fn stretched(theta: f64, rotated: usize, factors: &[f64]) -> Vec<f64> {
     let each = unstretched(theta, rotated).zip(factors);
     each.map(|(frequency, factor)| frequency / factor).collect()

@@ -1,4 +1,4 @@
-//! Wavelengths that are stretched for longer inputs than those of pre-training.
+//! Stretching of wavelengths for inputs longer than those of pre-training.
 
 use super::longrope::{Long, LongropeScalingConfig};
 use crate::faults::{LONGEST, TableFaults};
@@ -11,22 +11,22 @@ use std::f64::consts::TAU;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ScalingConfig {
-    /// Not at all.
+    /// No stretching.
     None(NoScalingConfig),
-    /// Every position divided by the factor.
+    /// Position interpolation: every position is divided by the factor.
     Linear(LinearScalingConfig),
-    /// The base multiplied by factor^(r/(r−2)).
+    /// NTK-aware base: the base is multiplied by factor^(r/(r−2)).
     Ntk(NtkScalingConfig),
-    /// Short wavelengths kept, long ones divided, a ramp between; scores sharpened.
+    /// YaRN: short wavelengths are kept, long ones stretched, with a ramp between; scores are sharpened.
     Yarn(YarnScalingConfig),
-    /// Llama 3.1's: as YaRN, with the ramp in wavelengths and no sharpening.
+    /// Llama 3.1's: like YaRN, with the ramp in wavelengths and no sharpening.
     Llama3(Llama3ScalingConfig),
-    /// A factor for each wavelength, and other ones in long texts.
+    /// LongRoPE: a factor for each wavelength, and other factors in long texts.
     Longrope(LongropeScalingConfig),
 }
 
 impl ScalingConfig {
-    /// Faults of its keys.
+    /// Reports invalid settings.
     pub(super) fn faults(&self, at: &mut TableFaults) {
         let (factor, original) = match self {
             Self::None(_) => return,
@@ -66,7 +66,7 @@ impl ScalingConfig {
         at.count("original_context", original.unwrap_or(1), LONGEST);
     }
 
-    /// Faults of its keys where so many pairs of a head's elements are rotated.
+    /// Reports settings that are invalid for this number of rotated pairs of a head's elements.
     pub fn pair_faults(&self, pairs: usize, at: &mut TableFaults) {
         match self {
             Self::Ntk(_) if pairs == 1 => at.fault(
@@ -78,7 +78,7 @@ impl ScalingConfig {
         }
     }
 
-    /// The rotation of long passes, where it is another one.
+    /// Returns the rotation in long passes, if it differs.
     pub(super) fn long(&self, theta: f64, rotated: usize) -> Option<Long> {
         match self {
             Self::Longrope(c) => Some(c.long(theta, rotated)),
@@ -88,7 +88,7 @@ impl ScalingConfig {
         }
     }
 
-    /// θ_i for i in 0..rotated/2, and the factor on cosines and sines; those of short passes, where long ones have others.
+    /// Returns θ_i for i in 0..rotated/2, and the factor on cosines and sines; those of short passes if long ones differ.
     pub(super) fn frequencies(&self, theta: f64, rotated: usize) -> (Vec<f64>, f64) {
         let r = rotated as f64;
         let plain = |theta: f64| unstretched(theta, rotated);
@@ -110,7 +110,7 @@ impl ScalingConfig {
                 };
                 let (low, high) = (first.max(0.0), last.min(r - 1.0));
                 let width = match high - low {
-                    // Below 0 where the whole ramp lies on one side of the table, as in the released code.
+                    // Negative if the whole ramp is on one side of the table, as in the released code.
                     width if width.abs() > 0.0 && width.is_finite() => width,
                     _ => 0.001,
                 };
@@ -137,7 +137,7 @@ impl ScalingConfig {
     }
 }
 
-/// theta^(−2i/rotated) for i in 0..rotated/2.
+/// Returns theta^(−2i/rotated) for i in 0..rotated/2.
 pub(super) fn unstretched(theta: f64, rotated: usize) -> impl Iterator<Item = f64> {
     (0..rotated / 2).map(move |i| theta.powf(-2.0 * i as f64 / rotated as f64))
 }
@@ -169,20 +169,20 @@ pub struct NtkScalingConfig {
 pub struct YarnScalingConfig {
     /// New length over trained length. Source: Peng et al. 2024, section 3.4.
     pub factor: f64,
-    /// Length of pre-training.
+    /// Context length of pre-training.
     pub original_context: usize,
-    /// Wavelengths that turn more often than this in the original context are kept.
+    /// Wavelengths with more turns than this within the original context are kept.
     /// Source: Peng et al. 2024, section 3.2.
     #[serde(default = "beta_fast")]
     pub beta_fast: f64,
-    /// Wavelengths that turn less often than this are divided. Source: Peng et al. 2024, section 3.2.
+    /// Wavelengths with fewer turns than this within the original context are stretched. Source: Peng et al. 2024, section 3.2.
     #[serde(default = "beta_slow")]
     pub beta_slow: f64,
-    /// Factor on turned queries and keys; 0.1·ln(factor) + 1 when absent. Source: Peng et al. 2024, section 3.3.
+    /// Factor on rotated queries and keys; 0.1·ln(factor) + 1 when absent. Source: Peng et al. 2024, section 3.3.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub magnitude: Option<f64>,
-    /// Whether the part of the table between wavelengths that are kept and those that are divided begins and ends at whole numbers.
+    /// Whether the ramp between kept and stretched wavelengths begins and ends at whole numbers.
     /// Source: Peng et al. 2023, released code; OpenAI 2025, gpt-oss, where it does not.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub truncate: bool,
@@ -206,9 +206,9 @@ fn beta_slow() -> f64 {
 pub struct Llama3ScalingConfig {
     /// New length over trained length.
     pub factor: f64,
-    /// Length of pre-training.
+    /// Context length of pre-training.
     pub original_context: usize,
-    /// Wavelengths above original_context/low_freq_factor are divided.
+    /// Wavelengths above original_context/low_freq_factor are stretched.
     pub low_freq_factor: f64,
     /// Wavelengths below original_context/high_freq_factor are kept.
     pub high_freq_factor: f64,

@@ -1,34 +1,34 @@
-//! The keys of RWKV-7's time mixing, what is wrong with them, and what they cost.
+//! The settings of RWKV-7's time mixing, their faults and their costs.
 
 use crate::faults::TableFaults;
 use crate::kernel::generalized_delta::CHUNK;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Numbers of a head, and of the low ranks, at most.
+/// Maximum width of a head, and of the low ranks.
 const MOST: usize = 1024;
 
-/// Numbers of a head where a config does not say it.
+/// Default width of a head.
 const D_HEAD: usize = 64;
 
-/// The knobs of the layer.
+/// Settings of RWKV-7's time mixing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rwkv7Config {
-    /// Numbers of a head, which divide d_model; 64, or d_model where that is less, when absent. Source: Peng et al. 2025, section 4.1.
+    /// Width of a head, a divisor of d_model; 64, or d_model if that is less, when absent. Source: Peng et al. 2025, section 4.1.
     #[schemars(range(min = 1, max = MOST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_head: Option<usize>,
-    /// Rank of the map that makes decays; 2.5·√d_model rounded to a multiple of 32, at least 32, when absent. Source: the authors' code.
+    /// Rank of the map for decays; 2.5·√d_model rounded to a multiple of 32, at least 32, when absent. Source: the authors' code.
     #[schemars(range(min = 1, max = MOST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decay_rank: Option<usize>,
-    /// Rank of the map that makes in-context learning rates; that of decays in the authors' code, 2.5·√d_model rounded to a multiple of
+    /// Rank of the map for in-context learning rates, as for decays in the authors' code: 2.5·√d_model rounded to a multiple of
     /// 32, at least 32, when absent.
     #[schemars(range(min = 1, max = MOST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_rank: Option<usize>,
-    /// Rank of the map that makes the share of the first layer's values; 1.7·√d_model rounded to a multiple of 32, at least 32, when
+    /// Rank of the map for the share of the first layer's values; 1.7·√d_model rounded to a multiple of 32, at least 32, when
     /// absent. Source: the authors' code.
     #[schemars(range(min = 1, max = MOST))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,9 +37,9 @@ pub struct Rwkv7Config {
     #[schemars(range(min = 1, max = MOST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate_rank: Option<usize>,
-    /// Whether layers behind the stack's first one mix its values into theirs. Source: Zhou et al. 2024, arXiv:2410.17897.
+    /// Whether layers after the stack's first one mix its values into theirs. Source: Zhou et al. 2024, arXiv:2410.17897.
     pub value_residual: bool,
-    /// Added to the variance in the norm over each head; the authors' code has 1e-5 for each number of a head.
+    /// Added to the variance in the norm over each head; the authors' code uses 1e-5 for each element of a head.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub norm_eps: f64,
 }
@@ -58,39 +58,39 @@ impl Default for Rwkv7Config {
     }
 }
 
-/// The rank that the authors' code takes in a model of width `d_model`.
+/// Returns the rank in the authors' code for a model of width `d_model`.
 fn usual_rank(factor: f64, d_model: usize) -> usize {
     let steps = (factor * (d_model as f64).sqrt() / 32.0).round_ties_even();
     32 * (steps as usize).max(1)
 }
 
 impl Rwkv7Config {
-    /// Numbers of a head in a model of width `d_model`.
+    /// Returns the width of a head in a model of width `d_model`.
     pub fn d_head(&self, d_model: usize) -> usize {
         self.d_head.unwrap_or(D_HEAD.min(d_model))
     }
 
-    /// Rank of decays in a model of width `d_model`.
+    /// Returns the rank of decays in a model of width `d_model`.
     pub fn decay_rank(&self, d_model: usize) -> usize {
         self.decay_rank.unwrap_or(usual_rank(2.5, d_model))
     }
 
-    /// Rank of learning rates in a model of width `d_model`.
+    /// Returns the rank of learning rates in a model of width `d_model`.
     pub fn rate_rank(&self, d_model: usize) -> usize {
         self.rate_rank.unwrap_or(usual_rank(2.5, d_model))
     }
 
-    /// Rank of the first layer's share in a model of width `d_model`.
+    /// Returns the rank of the first layer's share in a model of width `d_model`.
     pub fn value_rank(&self, d_model: usize) -> usize {
         self.value_rank.unwrap_or(usual_rank(1.7, d_model))
     }
 
-    /// Rank of the gate in a model of width `d_model`.
+    /// Returns the rank of the gate in a model of width `d_model`.
     pub fn gate_rank(&self, d_model: usize) -> usize {
         self.gate_rank.unwrap_or(usual_rank(5.0, d_model))
     }
 
-    /// Numbers of all low ranks of a layer that is not the first.
+    /// Returns the sum of all low ranks of a layer other than the first.
     fn ranks(&self, d_model: usize) -> u128 {
         let value = match self.value_residual {
             true => self.value_rank(d_model),
@@ -104,7 +104,7 @@ impl Rwkv7Config {
         value as u128 + others.map(|rank| rank as u128).iter().sum::<u128>()
     }
 
-    /// Faults of its keys in a model of width `d_model`, when that is sound.
+    /// Reports invalid settings; `d_model` is the model's width, if that is valid.
     pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) {
         let counts = [
             ("decay_rank", self.decay_rank),
@@ -143,9 +143,10 @@ impl Rwkv7Config {
         at.fault(&keys, rule);
     }
 
-    /// Numbers that are kept of each position for the backward pass, in a layer that is not the first: mixes, receptances, keys before
-    /// and after they are changed, values before and after the first layer's share, decays and rates with what they are made of, removed
-    /// keys, results before and after norm, bonus and gate, low ranks, and the states before each chunk of positions.
+    /// Returns how many values per position are kept for the backward pass, in a layer other than the first: mixes, receptances,
+    /// keys before and after they are changed, values before and after the first layer's share, decays and rates with the values
+    /// they are computed from, removed keys, results before and after norm, bonus and gate, low ranks, and the states before each
+    /// chunk of positions.
     pub fn kept(&self, d_model: usize) -> u128 {
         let d = d_model as u128;
         let wide = if self.value_residual { 29 } else { 25 };
@@ -153,15 +154,15 @@ impl Rwkv7Config {
         wide * d + self.ranks(d_model) + self.gate_rank(d_model) as u128 + states
     }
 
-    /// Multiplications of a forward pass for each position in products of matrices, in a layer that is not the first: maps, low ranks,
-    /// and the states that the removed key and the receptance read.
+    /// Returns the multiplications per position of a forward pass in matrix products, in a layer other than the first: maps, low
+    /// ranks, and the reads of the states by the removed key and the receptance.
     pub fn products(&self, d_model: usize) -> u128 {
         let d = d_model as u128;
         let maps = 4 * d * d + 2 * d * self.ranks(d_model);
         maps + 2 * d * self.d_head(d_model) as u128
     }
 
-    /// Widths of the vectors of its state.
+    /// Returns the widths of the layer's state vectors.
     pub fn state_widths(&self, d_model: usize) -> Vec<usize> {
         vec![self.d_head(d_model) * d_model, d_model]
     }
@@ -171,7 +172,7 @@ impl Rwkv7Config {
 mod tests {
     use super::*;
 
-    /// The formulas of the authors' code, whose halves are rounded to even numbers.
+    /// The formulas of the authors' code, which rounds halves to even numbers.
     #[test]
     fn ranks_follow_the_width() {
         let of = |d_model| {

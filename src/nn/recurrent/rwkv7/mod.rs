@@ -1,5 +1,5 @@
 //! RWKV's time mixing, version 7 (Peng et al. 2025, arXiv:2503.14456, section 4.1): a generalised delta rule whose decays and
-//! in-context learning rates follow the input, behind mixes of each position with the one before it.
+//! in-context learning rates depend on the input, after mixes of each position with the one before it.
 //!
 //! ```text
 //! x_□ = μ_□⊙x_t + (1 − μ_□)⊙x_{t−1} for r, w, k, v, a and g, each with its own μ
@@ -11,12 +11,13 @@
 //! y = W_o(g⊙(norm(o) + (Σ r⊙k̃⊙ρ) v)), norm and sum over each head
 //! ```
 //!
-//! S and o are those of [`crate::kernel::generalized_delta`], the width of all heads is d_model. v₁ goes from layer to layer by
-//! [`crate::nn::first_values`]; a layer that computes with the first one's parameters has no gate for it.
+//! S and o are those of [`crate::kernel::generalized_delta`]; the width of all heads together is d_model. v₁ is passed from layer
+//! to layer by [`crate::nn::first_values`]; a layer that computes with the first layer's parameters has no gate for it.
 //!
-//! Initial values of μ, w₀, a₀, v₀, ξ, α, ρ and of the norm's scale are those of the authors' code: they depend on the channel and on the
-//! layer. W and A are drawn as all matrices of a model are (there W_o and A begin at zero, and keys ten times smaller than receptances), B
-//! uniformly with the variance of the orthogonal ones there, so that every parameter learns from the first step on.
+//! Initial values of μ, w₀, a₀, v₀, ξ, α, ρ and of the norm's scale are those of the authors' code and depend on the channel and
+//! the layer. W and A are drawn like all matrices of a model (in the authors' code W_o and A begin at zero, and keys ten times
+//! smaller than receptances). B is drawn uniformly with the variance of the orthogonal matrices there, so that every parameter
+//! learns from the first step.
 
 mod config;
 mod first;
@@ -37,7 +38,7 @@ use burn::tensor::Tensor;
 pub use config::Rwkv7Config;
 use first::Channel;
 
-/// Its row of the family's table.
+/// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "rwkv7",
     summary: "a map of keys to values that decays and is corrected at rates of each channel's own (RWKV-7), behind a mix of neighbours",
@@ -45,21 +46,21 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"rwkv7\", d_head = 64 }",
 };
 
-/// −ln w at most: e^{−1/2}.
+/// Maximum of −ln w: e^{−1/2}.
 const FASTEST: f64 = 0.606_530_659_712_633_4;
 
-/// The square of the least length that a key is divided by: torch's `normalize` has 1e-12.
+/// The square of the smallest length by which a key is divided: torch's `normalize` uses 1e-12.
 const LEAST: f64 = 1e-24;
 
-/// The size of B at first, beside an orthogonal matrix's.
+/// Initial size of B, relative to an orthogonal matrix.
 const SIZE: f32 = 0.1;
 
-/// A map to few numbers and back, B act(A x) with something added.
+/// A low-rank map B act(A x) plus a vector.
 #[derive(Module, Debug)]
 pub struct LowRank {
     /// A, `[rank, d_model]`.
     pub down: Linear,
-    /// B, `[d_model, rank]`, with what is added as its bias.
+    /// B, `[d_model, rank]`; its bias is the added vector.
     pub up: Linear,
 }
 
@@ -75,13 +76,13 @@ impl LowRank {
         }
     }
 
-    /// σ(B x + …) of the numbers in the middle.
+    /// Returns σ(B x + …) for `x` in the low rank.
     fn share(&self, x: Tensor<3>) -> Tensor<3> {
         self.up.activated(x, Activation::Sigmoid)
     }
 }
 
-/// What the parameters of [`Rwkv7`] are.
+/// Roles of the parameters of [`Rwkv7`].
 pub const ROLES: Roles = Roles::new(
     "Rwkv7",
     &[("removed", WEIGHT), ("replaced", WEIGHT), ("bonus", WEIGHT)],
@@ -102,37 +103,37 @@ pub struct Rwkv7 {
     pub mix_rate: Mix,
     /// μ of gates.
     pub mix_gate: Mix,
-    /// `[d_model, d_model]`.
+    /// W_r, `[d_model, d_model]`.
     pub receptance: Linear,
-    /// `[d_model, d_model]`.
+    /// W_k, `[d_model, d_model]`.
     pub key: Linear,
-    /// `[d_model, d_model]`.
+    /// W_v, `[d_model, d_model]`.
     pub value: Linear,
-    /// Of decays, with w₀.
+    /// Low-rank map for decays, with w₀.
     pub decay: LowRank,
-    /// Of learning rates, with a₀.
+    /// Low-rank map for learning rates, with a₀.
     pub rate: LowRank,
-    /// Of the share of the first layer's values, with v₀; none in the first layer.
+    /// Low-rank map for the share of the first layer's values, with v₀; `None` in the first layer.
     pub residual: Option<LowRank>,
-    /// Of gates, with nothing added.
+    /// Low-rank map for gates, without an added vector.
     pub gate: LowRank,
-    /// ξ, `[d_model]`: which numbers of a key are removed.
+    /// ξ, `[d_model]`: the weights with which elements of a key are removed.
     pub removed: Param<Tensor<1>>,
     /// α, `[d_model]`: how far a key follows its learning rate.
     pub replaced: Param<Tensor<1>>,
-    /// ρ, `[d_model]`: by how much a position sees itself.
+    /// ρ, `[d_model]`: the weight with which a position sees itself.
     pub bonus: Param<Tensor<1>>,
-    /// Over each head.
+    /// Norm over each head.
     pub norm: LayerNorm,
-    /// `[d_model, d_model]`.
+    /// W_o, `[d_model, d_model]`.
     pub output: Linear,
     heads: usize,
-    /// Whether it makes the stack's first values.
+    /// Whether the layer provides the stack's first values.
     makes_first_values: bool,
 }
 
 impl Rwkv7 {
-    /// The layer of a shape.
+    /// Builds the layer for a block of this shape.
     pub fn new(config: &Rwkv7Config, shape: &BlockShape, init: &Init) -> Self {
         let (shape, d) = (*shape, shape.d_model);
         let d_head = config.d_head(d).max(1);
@@ -175,7 +176,7 @@ impl Rwkv7 {
         }
     }
 
-    /// v `[batch, seq, d_model]` of a mix of the same shape, with the share of the first layer's values.
+    /// Computes v `[batch, seq, d_model]` from a mix of the same shape, with the share of the first layer's values.
     fn values(&self, x: Tensor<3>, first_values: Option<&FirstValues>) -> Tensor<3> {
         let x = Operand::new(x);
         let v = self.value.of(x.clone());
@@ -191,7 +192,7 @@ impl Rwkv7 {
     }
 }
 
-/// The state is the maps of all heads, and the newest input.
+/// The state consists of the maps of all heads and the newest input.
 impl Advancing for Rwkv7 {
     fn advance(
         &self,

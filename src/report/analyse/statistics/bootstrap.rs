@@ -1,20 +1,20 @@
-//! Bootstrap intervals of a mean difference: no normal distribution is assumed (Efron and Tibshirani, "An
+//! Bootstrap intervals of a mean difference. They assume no normal distribution (Efron and Tibshirani, "An
 //! Introduction to the Bootstrap", 1993).
 //!
-//! A resample draws n of the n differences with replacement; the means of all resamples stand for what other seeds
-//! would have given. The percentile interval takes their α and 1-α quantiles, α = (1 - level) / 2 (section 13.3).
+//! A resample draws n of the n differences with replacement; the means of all resamples stand for the means that other
+//! seeds would have given. The percentile interval takes their α and 1-α quantiles, α = (1 - level) / 2 (section 13.3).
 //! BCa, "bias-corrected and accelerated", takes the quantiles
 //! Φ(z0 + (z0 ± z) / (1 - a (z0 ± z))), z = Φ⁻¹(1-α), with the bias z0 = Φ⁻¹ of the share of resampled means below
 //! the mean (ties count half) and the acceleration a = Σ d³ / (6 (Σ d²)^1.5) of the deviations d from the mean
 //! (Efron, "Better bootstrap confidence intervals", JASA 82, 1987; section 14.3). Quantiles between resamples are
 //! interpolated (Hyndman and Fan's type 7), as in scipy's `bootstrap`.
 //!
-//! Up to 10 differences nothing is drawn: all n^n resamples are taken, grouped into the C(2n-1, n) that differ,
+//! For up to 10 differences nothing is drawn: all n^n resamples are taken, grouped into the C(2n-1, n) distinct ones,
 //! each with its multinomial count (Fisher and Hall, "Bootstrap algorithms for small samples", Journal of
-//! Statistical Planning and Inference 27, 1991). More are resampled with the caller's random numbers.
+//! Statistical Planning and Inference 27, 1991). More differences are resampled with the caller's random numbers.
 //!
 //! With few values these intervals are too short: a resample is never wider than the data, and its deviation is
-//! smaller by √((n-1)/n) on average. For 5 seeds the t interval is the safer one.
+//! smaller by √((n-1)/n) on average. For 5 seeds the t interval is safer.
 
 use serde::Serialize;
 
@@ -22,9 +22,9 @@ use super::Interval;
 use super::distribution::{normal_cdf, normal_quantile};
 use super::summary::{Moments, finite, moments};
 
-/// Differences whose resamples are all taken, at most: 92,378 distinct ones of 10^10.
+/// Maximum number of differences for which all resamples are taken: 92,378 distinct ones of 10^10.
 const EXACT: usize = 10;
-/// Resampled means this close to the mean, relative to the largest deviation, are equal to it but for rounding.
+/// Tolerance, relative to the largest deviation, within which a resampled mean counts as equal to the mean up to rounding.
 const TIE: f64 = 1e-12;
 
 /// Bootstrap intervals of a mean.
@@ -36,18 +36,18 @@ pub struct Bootstrap {
     pub percentile: Interval,
     /// The bias-corrected and accelerated interval.
     pub bca: Interval,
-    /// Resamples drawn; none when all were taken.
+    /// Number of resamples drawn; `None` if all were taken.
     pub drawn: Option<usize>,
 }
 
-/// Bootstrap intervals at `level` of the mean of the finite differences.
+/// Computes bootstrap intervals at `level` of the mean of the finite differences.
 ///
-/// `below(n)` gives a uniform number in 0..n, such as `|n| stream.below(n)`; a resample calls it n times. Up to 10
-/// differences it is never called: all resamples are counted. Above, `resamples` (at least 1; 10,000 is common) are
-/// drawn. When all differences are equal both intervals are that value alone.
+/// `below(n)` gives a uniform number in 0..n, such as `|n| stream.below(n)`; a resample calls it n times. For up to 10
+/// differences it is never called, because all resamples are enumerated. For more, `resamples` (at least 1; 10,000 is
+/// common) are drawn. If all differences are equal, both intervals are that single value.
 ///
-/// None with fewer than two finite differences, for a level outside (0, 1), and when the mean or its deviations
-/// are beyond a float.
+/// Returns `None` for fewer than two finite differences, for a level outside (0, 1), and if the mean or its deviations
+/// overflow.
 pub fn bootstrap(
     differences: &[f64],
     level: f64,
@@ -84,14 +84,15 @@ pub fn bootstrap(
     })
 }
 
-/// Deviations from the mean whose own mean is 0 to rounding, even far from zero, where the mean is rounded coarsely.
+/// Returns deviations from the mean that themselves average to 0 up to rounding, even for values far from zero, whose mean is
+/// rounded coarsely.
 fn centred(values: &[f64], mean: f64) -> Option<Vec<f64>> {
     let rough: Vec<f64> = values.iter().map(|v| v - mean).collect();
     let off = moments(&rough)?.mean;
     Some(rough.iter().map(|d| d - off).collect())
 }
 
-/// Resampled means, less the mean of the data: (value, how many resamples have it), sorted by value.
+/// Resampled means minus the mean of the data, as (value, number of resamples with it), sorted by value.
 struct Means(Vec<(f64, f64)>);
 
 impl Means {
@@ -100,16 +101,16 @@ impl Means {
         Self(means)
     }
 
-    /// Means of drawn resamples.
+    /// Draws resamples and returns their means.
     fn draw(deviations: &[f64], resamples: usize, mut below: impl FnMut(u64) -> u64) -> Self {
         let n = deviations.len();
-        // A source that answers out of its range is held in it.
+        // Clamps the answer of a random source that leaves its range.
         let mut pick = || deviations[(below(n as u64) as usize).min(n - 1)] / n as f64;
         let mut mean = || (0..n).map(|_| pick()).sum::<f64>();
         Self::sorted((0..resamples).map(|_| (mean(), 1.0)).collect())
     }
 
-    /// Means of all n^n resamples.
+    /// Returns the means of all n^n resamples.
     fn all(deviations: &[f64]) -> Self {
         let mut means = Vec::new();
         let n = deviations.len();
@@ -118,7 +119,7 @@ impl Means {
         Self::sorted(means)
     }
 
-    /// The levels of the BCa quantiles; the percentile levels where the correction has no value.
+    /// Returns the levels of the BCa quantiles, or the percentile levels if the correction is not finite.
     fn bca_levels(&self, deviations: &[f64], alpha: f64) -> (f64, f64) {
         let widest = deviations.iter().fold(0.0, |w: f64, d| w.max(d.abs()));
         let power = |k: i32| deviations.iter().map(|d| (d / widest).powi(k)).sum::<f64>();
@@ -137,7 +138,7 @@ impl Means {
         }
     }
 
-    /// The share of resampled means below that of the data; equal ones count half.
+    /// Returns the share of resampled means below the mean of the data; ties count half.
     fn share_below(&self, tie: f64) -> f64 {
         let weight = |&(mean, count): &(f64, f64)| {
             if mean.abs() <= tie {
@@ -155,7 +156,8 @@ impl Means {
         self.0.iter().map(|m| m.1).sum()
     }
 
-    /// The type-7 quantile: between the sorted means number ⌊h⌋ and ⌊h⌋ + 1, counted from 0, h = level · (count - 1).
+    /// Returns the type-7 quantile: it interpolates between the sorted means ⌊h⌋ and ⌊h⌋ + 1, counted from 0, with
+    /// h = level · (count - 1).
     fn quantile(&self, level: f64) -> f64 {
         let h = level * (self.count() - 1.0);
         let (mut passed, mut low) = (0.0, None);
@@ -172,8 +174,8 @@ impl Means {
     }
 }
 
-/// All ways to draw `left` times from `values`: their sum and in how many orders it comes about, continued from
-/// `(sum, orders)`.
+/// Collects all ways to draw `left` times from `values`, each as its sum and the number of orders it comes in, continuing
+/// from `(sum, orders)`.
 fn choose(values: &[f64], left: usize, (sum, orders): (f64, f64), into: &mut Vec<(f64, f64)>) {
     let Some((&value, others)) = values.split_first() else {
         return;
@@ -182,7 +184,7 @@ fn choose(values: &[f64], left: usize, (sum, orders): (f64, f64), into: &mut Vec
         into.push((sum + left as f64 * value, orders));
         return;
     }
-    // C(left, times), from one `times` to the next; whole numbers, so the divisions are exact.
+    // C(left, times), updated from one `times` to the next; the values are whole, so the divisions are exact.
     let mut ways = 1.0;
     for times in 0..=left {
         let so_far = (sum + times as f64 * value, orders * ways);

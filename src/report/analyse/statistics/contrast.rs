@@ -1,17 +1,17 @@
-//! All arms of an ablation against its baseline: the test that the seeds allow, corrected for the number of arms,
-//! and a verdict in plain English.
+//! Contrasts of all arms of an ablation with its baseline: the test that the seeds allow, corrected for the number of
+//! arms, and a verdict in plain English.
 //!
-//! 1. Values of the same seed are paired. With two common seeds or more the test is the paired t test
-//!    ([`super::paired`]), without them Welch's when both sides have two values ([`super::independent`]), else there
-//!    is a difference and no test.
+//! 1. Values of the same seed are paired. With two or more common seeds the test is the paired t test
+//!    ([`super::paired`]). Otherwise it is Welch's if both sides have two values ([`super::independent`]), and else there
+//!    is a difference without a test.
 //! 2. The p values of all tested arms are corrected together ([`super::holm`]). An arm whose differences are all equal
-//!    (it is the baseline again, or lies as far from it for every seed) has no p value and is no test. Equal are also
-//!    differences that the rounding of their values tells apart: 0.8 - 0.6 and 0.4 - 0.2.
-//! 3. A corrected p of at most alpha is a verdict, by the sign of the difference. Above it the question is open, and
-//!    the answer to "how many seeds would settle it" is the sample in which the seen effect, Hedges' g_z or g as it is
-//!    shown, has power 0.8 at alpha / (number of tests): the strictest level that Holm's procedure may ask of this arm.
-//!    It is therefore always more than there are. Two seeds, whose effect has no such estimate, have no answer. Failing
-//!    to reject is never "the same".
+//!    (it repeats the baseline, or lies equally far from it for every seed) has no p value and does not count as a test.
+//!    Differences that only the rounding of their values separates count as equal: 0.8 - 0.6 and 0.4 - 0.2.
+//! 3. A corrected p of at most alpha gives a verdict, by the sign of the difference. Above it the question is open, and
+//!    the answer to "how many seeds would settle it" is the sample size at which the observed effect, the shown Hedges' g_z
+//!    or g, has power 0.8 at alpha / (number of tests): the strictest level that Holm's procedure may require of this arm.
+//!    It is therefore always more than the seeds at hand. For two seeds the effect has no such estimate, so there is no
+//!    answer. Failing to reject never means "the same".
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,20 +30,20 @@ use crate::rng::{Purpose, Stream};
 
 /// The power at which a question counts as settled: the convention of Cohen 1988, section 2.4.
 pub const POWER: f64 = 0.8;
-/// More seeds than this are "more than 1000".
+/// Maximum number of seeds searched; more are reported as "more than 1000".
 pub const MOST_SEEDS: usize = 1000;
-/// Error of a difference that rounding may make, in parts of the larger value: half an epsilon each for the two values
-/// (k correct of n), and as much again for sums over batches, means over runs and the difference itself.
+/// Rounding error of a difference, relative to the larger value: half an epsilon each for the two values (k correct of n),
+/// and the rest for sums over batches, means over runs and the difference itself.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
-/// Bootstrap resamples of more than ten differences, as many as scipy and R's `boot` users take.
+/// Number of bootstrap resamples for more than ten differences, as is common with scipy and R's `boot`.
 const RESAMPLES: usize = 10_000;
 
-/// The error rate and the direction of a finding.
+/// The error rate and direction by which verdicts are made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Criteria {
-    /// The chance of any false verdict over all arms, in (0, 1); intervals are at 1 - alpha.
+    /// Probability of any false verdict over all arms, in (0, 1); intervals are at level 1 - alpha.
     pub alpha: f64,
-    /// Which values of the metric are better.
+    /// Direction in which the metric improves.
     pub better: Direction,
 }
 
@@ -51,28 +51,28 @@ pub struct Criteria {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Test {
-    /// Student's paired t test, on the differences of common seeds.
+    /// Student's paired t test on the differences of common seeds.
     Paired(Paired),
-    /// On all values of both sides.
+    /// Welch's t test on all values of both sides.
     Unpaired(Independent),
-    /// None: too few values.
+    /// No test: too few values.
     Untested,
 }
 
-/// An arm against the baseline.
+/// The comparison of an arm with the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Contrast {
-    /// Seeds that both have, with finite values.
+    /// Number of seeds for which both sides have finite values.
     pub pairs: usize,
-    /// Arm minus baseline: the mean over common seeds, or the difference of means without a common seed; none when
-    /// a side has no finite value.
+    /// Arm minus baseline: the mean over common seeds, or the difference of means if there is no common seed. `None` if a
+    /// side has no finite value.
     pub difference: Option<f64>,
     /// The test and its effect sizes.
     pub test: Test,
-    /// Bootstrap intervals of the paired difference: no normal distribution is assumed, but with few seeds they are
-    /// too short. Always from the same random numbers.
+    /// Bootstrap intervals of the paired difference. They assume no normal distribution, but are too short for few seeds.
+    /// The random numbers are always the same.
     pub bootstrap: Option<Bootstrap>,
-    /// Its two-sided p value, uncorrected; none for an arm that is not tested.
+    /// Two-sided p value, uncorrected; `None` for an arm that is not tested.
     pub p: Option<f64>,
     /// The p value after Holm's correction over all tested arms.
     pub p_holm: Option<f64>,
@@ -81,7 +81,7 @@ pub struct Contrast {
 }
 
 impl Contrast {
-    /// The confidence interval of the difference, at 1 − alpha.
+    /// Returns the confidence interval of the difference, at level 1 − alpha.
     pub fn interval(&self) -> Option<Interval> {
         match &self.test {
             Test::Paired(t) => Some(t.interval),
@@ -90,7 +90,7 @@ impl Contrast {
         }
     }
 
-    /// The difference alone, without a test.
+    /// Returns the contrast with its difference but without a test, for the given reason.
     #[must_use]
     pub fn untested(self, reason: Reason) -> Self {
         Self {
@@ -103,12 +103,12 @@ impl Contrast {
         }
     }
 
-    /// Whether seeds pair, so that the effect is in standard deviations of their differences.
+    /// Whether the test is paired, so that the effect is in standard deviations of the paired differences.
     pub fn is_paired(&self) -> bool {
         matches!(self.test, Test::Paired(_))
     }
 
-    /// The effect in standard deviations, corrected for small samples: g_z of pairs, g of arms without.
+    /// Returns the effect size in standard deviations, corrected for small samples: g_z for paired arms, else g.
     pub fn effect(&self) -> Option<f64> {
         match &self.test {
             Test::Paired(t) => t.g_z,
@@ -124,17 +124,17 @@ impl Contrast {
 pub enum Verdict {
     /// Significantly better than the baseline.
     Better,
-    /// Significantly worse.
+    /// Significantly worse than the baseline.
     Worse,
     /// The difference may be chance.
     NotSettled {
-        /// Seeds (per arm) that would settle it if the true effect were the seen one; none for more than
-        /// [`MOST_SEEDS`].
+        /// Number of seeds per arm that would settle the question if the true effect were the observed one; `None` for more
+        /// than [`MOST_SEEDS`].
         needed: Option<usize>,
     },
-    /// The difference may be chance, and the seeds are too few to tell its effect.
+    /// The difference may be chance, and there are too few seeds to estimate the effect.
     Open,
-    /// There was nothing to test.
+    /// The arm was not tested.
     NotTested(Reason),
 }
 
@@ -151,13 +151,13 @@ pub enum Reason {
     /// The difference is the same for every seed, so there is no chance to test against: a coarse metric, or one
     /// that does not depend on the seed.
     NoSpread,
-    /// Values beyond a float, or an alpha outside (0, 1).
+    /// A result overflows, or alpha is outside (0, 1).
     OutOfRange,
-    /// Runs were trained for other numbers of steps than planned, and not for the same one.
+    /// The runs were trained for different numbers of steps, other than planned.
     OtherSteps,
-    /// Runs were made from other contents under one key: their data, initial weights or teacher.
+    /// The runs' inputs differ in content under the same key: data, initial weights or teacher.
     OtherContents,
-    /// Values are of another measure: a loss in other units, over other tokens, or anything of other examples.
+    /// The values are of a different measure (a loss in other units or over other tokens) or on different examples.
     OtherMeasure,
 }
 
@@ -193,7 +193,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Compares each arm, a list of (seed, value), with the baseline; one answer per arm, in their order.
+/// Compares each arm, a list of (seed, value), with the baseline. Returns one contrast per arm, in their order.
 ///
 /// Values that are not finite are left out; several values of one seed count by their mean.
 pub fn compare_arms<S: Ord + Sync>(
@@ -217,7 +217,7 @@ pub fn compare_arms<S: Ord + Sync>(
     compared
 }
 
-/// One value per seed: the mean of its finite values.
+/// Reduces the runs to one value per seed: the mean of its finite values.
 fn by_seed<S: Ord>(runs: &[(S, f64)]) -> BTreeMap<&S, f64> {
     let mut seeds: BTreeMap<&S, Vec<f64>> = BTreeMap::new();
     for (seed, value) in runs.iter().filter(|(_, value)| value.is_finite()) {
@@ -227,8 +227,8 @@ fn by_seed<S: Ord>(runs: &[(S, f64)]) -> BTreeMap<&S, f64> {
     seeds.into_iter().filter_map(mean).collect()
 }
 
-/// The finite differences of common seeds. Those that rounding alone may tell apart are one value, 0 where it may be that:
-/// a coarse metric has no spread in its last bit.
+/// Returns the finite differences of common seeds. If rounding alone may explain how they differ, all become one value, which
+/// is 0 if that is possible: the last bits of a coarse metric are not spread.
 fn differences<S: Ord>(baseline: &BTreeMap<&S, f64>, arm: &BTreeMap<&S, f64>) -> Vec<f64> {
     let common = arm.iter().filter_map(|(seed, &ours)| {
         let &theirs = baseline.get(seed)?;
@@ -237,7 +237,7 @@ fn differences<S: Ord>(baseline: &BTreeMap<&S, f64>, arm: &BTreeMap<&S, f64>) ->
         difference.is_finite().then_some((difference, error))
     });
     let common: Vec<(f64, f64)> = common.collect();
-    // The values that all differences may be.
+    // The range of values that every difference equals within rounding.
     let low = (common.iter().map(|(d, error)| d - error)).fold(f64::NEG_INFINITY, f64::max);
     let high = (common.iter().map(|(d, error)| d + error)).fold(f64::INFINITY, f64::min);
     let mut differences: Vec<f64> = common.into_iter().map(|(d, _)| d).collect();
@@ -253,7 +253,7 @@ fn differences<S: Ord>(baseline: &BTreeMap<&S, f64>, arm: &BTreeMap<&S, f64>) ->
     differences
 }
 
-/// The test of one arm, its verdict that of an arm without a p value.
+/// Tests one arm. The verdict is the one for an arm without a p value; the caller sets the others after the correction.
 fn compare<S: Ord>(baseline: &BTreeMap<&S, f64>, arm: &BTreeMap<&S, f64>, level: f64) -> Contrast {
     let differences = differences(baseline, arm);
     let [ours, theirs] = [arm, baseline].map(|side| side.values().copied().collect::<Vec<f64>>());
@@ -292,7 +292,7 @@ fn compare<S: Ord>(baseline: &BTreeMap<&S, f64>, arm: &BTreeMap<&S, f64>, level:
     }
 }
 
-/// The verdict of a tested arm with the corrected p value `p`, one of `tests`.
+/// Returns the verdict on a tested arm with the corrected p value `p`, out of `tests` tested arms.
 fn verdict(comparison: &Contrast, p: f64, tests: usize, criteria: Criteria) -> Verdict {
     let difference = comparison.difference.unwrap_or(0.0);
     let strictest = criteria.alpha / tests.max(1) as f64;

@@ -1,12 +1,12 @@
-//! Holm's step-down correction: p values of several arms, made such that the chance of ANY false discovery stays
-//! below the level whatever the dependence between the tests (Holm, "A simple sequentially rejective multiple test
+//! Holm's step-down correction. It adjusts the p values of several arms so that the probability of ANY false discovery
+//! stays below the level, whatever the dependence between the tests (Holm, "A simple sequentially rejective multiple test
 //! procedure", Scandinavian Journal of Statistics 6(2), 1979).
 //!
 //! With the m p values in rising order, the i-th becomes max over j ≤ i of min(1, (m - j + 1) p_j). It is never
 //! larger than Bonferroni's m · p.
 
-/// The corrected p values, in the order given. Entries without a p value (none, or not a number) stay none and do
-/// not count as tests.
+/// Returns the corrected p values, in the order given. Entries without a p value (`None` or NaN) stay `None` and do not
+/// count as tests.
 pub fn holm(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut tested: Vec<(usize, f64)> = p_values
         .iter()

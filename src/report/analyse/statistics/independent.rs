@@ -1,4 +1,4 @@
-//! Welch's t test: two arms whose seeds differ, without assuming equal variances.
+//! Welch's t test: compares two arms whose seeds differ, without assuming equal variances.
 //!
 //! With e_i² = s_i² / n_i, t = (m_2 - m_1) / √(e_1² + e_2²) is compared to Student's t with
 //! v = (e_1² + e_2²)² / (e_1⁴ / (n_1 - 1) + e_2⁴ / (n_2 - 1)) degrees of freedom (Welch, "The generalization of
@@ -8,7 +8,7 @@
 //! 2.3.2), and Hedges' g = J(v') · d with J of [`super::paired::small_sample_factor`] and
 //! v' = (n_1 - 1)(n_2 - 1)(s_1² + s_2²)² / ((n_2 - 1) s_1⁴ + (n_1 - 1) s_2⁴) (Delacre, Lakens, Ley, Liu and Leys,
 //! "Why Hedges' g*s based on the non-pooled standard deviation should be reported with Welch's t-test", 2021). Below
-//! v' = 2, which two values a side come to, J falls to 0 and g says nothing of d.
+//! v' = 2, which two values on each side give, J falls to 0 and g says nothing about d.
 
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ use super::distribution::{critical_t, two_sided_t};
 use super::paired::{ratio, small_sample_factor};
 use super::summary::{Moments, finite, moments};
 
-/// Welch's test of an arm against a baseline.
+/// Result of Welch's test of an arm against a baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Independent {
     /// Number of values of the baseline, at least 2.
@@ -26,27 +26,26 @@ pub struct Independent {
     pub n_arm: usize,
     /// Mean of the arm minus mean of the baseline.
     pub difference: f64,
-    /// Welch's t; none when neither arm varies.
+    /// Welch's t; `None` if neither side varies.
     pub t: Option<f64>,
-    /// Welch's degrees of freedom; n_1 + n_2 - 2 when neither arm varies.
+    /// Welch's degrees of freedom; n_1 + n_2 - 2 if neither side varies.
     pub df: f64,
-    /// The interval of the difference.
+    /// Confidence interval of the difference.
     pub interval: Interval,
-    /// Two-sided p value; none when neither arm varies, for then there is no chance to test against.
+    /// Two-sided p value; `None` if neither side varies, because there is then no chance variation to test against.
     pub p: Option<f64>,
-    /// Cohen's d with the average variance; none when neither arm varies.
+    /// Cohen's d with the average variance; `None` if neither side varies.
     pub d: Option<f64>,
-    /// Hedges' g with the average variance; none when neither arm varies, and for v' below 2.
+    /// Hedges' g with the average variance; `None` if neither side varies or v' is below 2.
     pub g: Option<f64>,
 }
 
-/// The degrees of freedom from which on an effect is corrected for the size of the sample: those of three pairs.
+/// Minimum degrees of freedom for the small-sample correction of an effect: those of three pairs.
 const LEAST_DF: f64 = 2.0;
 
-/// Welch's t test of the finite values, with an interval at `level` (such as 0.95).
+/// Runs Welch's t test on the finite values, with an interval at `level` (such as 0.95).
 ///
-/// None when an arm has fewer than two finite values, for a level outside (0, 1), and when a result is beyond a
-/// float.
+/// Returns `None` if a side has fewer than two finite values, for a level outside (0, 1), and if a result overflows.
 pub fn welch_t(baseline: &[f64], arm: &[f64], level: f64) -> Option<Independent> {
     let (m1, s1, n1) = sample(baseline)?;
     let (m2, s2, n2) = sample(arm)?;
@@ -72,15 +71,15 @@ pub fn welch_t(baseline: &[f64], arm: &[f64], level: f64) -> Option<Independent>
     })
 }
 
-/// Mean, standard deviation and count of at least two finite values.
+/// Returns mean, standard deviation and count of the finite values; `None` for fewer than two.
 fn sample(values: &[f64]) -> Option<(f64, f64, f64)> {
     let Moments { n, mean, sd } = moments(&finite(values.iter().copied()))?;
     Some((mean, sd?, n as f64))
 }
 
-/// Degrees of freedom of the sum of two squared deviations, each with its own: (a² + b²)² / (a⁴/u + b⁴/v)
-/// (Satterthwaite, "An approximate distribution of estimates of variance components", 1946); u + v when both
-/// vanish. Between min(u, v) and u + v.
+/// Returns the degrees of freedom of the sum of two squared deviations a² and b² with u and v degrees of freedom:
+/// (a² + b²)² / (a⁴/u + b⁴/v) (Satterthwaite, "An approximate distribution of estimates of variance components", 1946);
+/// u + v if both vanish. The result lies between min(u, v) and u + v.
 fn satterthwaite((a, u): (f64, f64), (b, v): (f64, f64)) -> f64 {
     let larger = a.max(b);
     if larger == 0.0 {

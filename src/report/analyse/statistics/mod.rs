@@ -1,8 +1,8 @@
-//! The statistics of ablations over a few seeds: pure functions of numbers, without runs, files or metrics.
+//! Statistics for ablations over a few seeds: pure functions of numbers, without runs, files or metrics.
 //!
 //! | question | file | method |
 //! |---|---|---|
-//! | what did an arm reach? | [`summary`] | mean, standard deviation, Student's t interval |
+//! | what value did an arm reach? | [`summary`] | mean, standard deviation, Student's t interval |
 //! | does it differ from the baseline, by seed? | [`paired`] | paired t test, d_z, g_z |
 //! | the same without assuming a normal distribution? | [`bootstrap`] | BCa and percentile intervals |
 //! | the same when the seeds differ? | [`independent`] | Welch's t test, Hedges' g |
@@ -12,9 +12,9 @@
 //! | does it learn faster? | [`curve`] | area under the curve, steps to a value |
 //! | all arms at once | [`contrast`] | the above, and a verdict |
 //!
-//! Three rules hold throughout. Values that are not finite are left out: a run that diverged is no large value but
-//! an event of its own, and the caller counts it ([`rates`]). A quantity that the data cannot give is `None`; no
-//! NaN and no infinity comes out. Differences are arm minus baseline.
+//! Three rules hold throughout. Values that are not finite are left out: a run that diverged is not a large value but a
+//! separate event, which the caller counts ([`rates`]). A quantity that the data cannot give is `None`; no NaN and no
+//! infinity is returned. Differences are arm minus baseline.
 
 pub mod bootstrap;
 pub mod contrast;
@@ -29,7 +29,7 @@ pub mod summary;
 
 use serde::Serialize;
 
-/// The level of the confidence intervals that are shown.
+/// Level of the confidence intervals that are shown.
 pub const LEVEL: f64 = 0.95;
 
 /// A confidence interval.
@@ -42,29 +42,29 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// None when an end is beyond a float.
+    /// Returns the interval; `None` if an end is not finite.
     fn new(low: f64, high: f64) -> Option<Self> {
         (low.is_finite() && high.is_finite()).then_some(Self { low, high })
     }
 
-    /// `middle` ± `reach`; none when an end is beyond a float.
+    /// Returns `middle` ± `reach`; `None` if an end is not finite.
     fn around(middle: f64, reach: f64) -> Option<Self> {
         Self::new(middle - reach, middle + reach)
     }
 }
 
-/// Which values of a metric are better.
+/// The direction in which a metric improves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// Losses, perplexities, error rates.
+    /// Lower is better: losses, perplexities, error rates.
     Lower,
-    /// Accuracies, BLEU.
+    /// Higher is better: accuracies, BLEU.
     Higher,
 }
 
 impl Direction {
-    /// Whether `value` is as good as `target` or better.
+    /// Whether `value` is at least as good as `target`.
     fn reaches(self, value: f64, target: f64) -> bool {
         match self {
             Self::Lower => value <= target,
@@ -73,7 +73,7 @@ impl Direction {
     }
 }
 
-/// A p value: three decimals, `<0.001` below.
+/// Formats a p value with three decimals, or as `<0.001`.
 pub fn p_value(p: f64) -> String {
     if p < 0.001 {
         "<0.001".into()

@@ -1,4 +1,4 @@
-//! "How many seeds would settle this?": the power of the two-sided t test, and the smallest sample that has it.
+//! "How many seeds would settle this?": the power of the two-sided t test, and the smallest sample size that reaches it.
 //!
 //! Under an effect the t statistic is T = (Z + δ) / S with Z standard normal, v S² chi-square with v degrees of
 //! freedom, and noncentrality δ: d_z √n for n pairs, d √(n/2) for two arms of n (Cohen 1988, chapter 2; Johnson,
@@ -8,34 +8,34 @@
 //! The expectation is a trapezoidal sum over y = ln S, which converges exponentially for analytic functions that
 //! decay on both sides (Trefethen and Weideman, "The exponentially convergent trapezoidal rule", SIAM Review 56(3),
 //! 2014); relative errors are below 1e-11, against integrals of 30 digits (tests). The usual series (Lenth,
-//! algorithm AS 243, Applied Statistics 38, 1989) starts at exp(-δ²/2), which is 0 in floats from δ = 39; two or
-//! three seeds with a clear effect are beyond that.
+//! algorithm AS 243, Applied Statistics 38, 1989) starts at exp(-δ²/2), which underflows to 0 from δ = 39; two or
+//! three seeds with a clear effect exceed that.
 //!
-//! A warning that belongs to every such number: the effect is the one SEEN, itself uncertain and, when picked
-//! because it looked good, too large. Take the answer as an order of magnitude.
+//! A caveat for every such number: the effect is the one OBSERVED, which is itself uncertain and, if picked because it
+//! looked good, too large. Take the answer as an order of magnitude.
 
 use super::distribution::{critical_t, normal_cdf, normal_quantile};
 
-/// Noncentralities beyond this count as this: the sum grows with δ, and the power there is 1 in practice.
+/// Maximum noncentrality; larger ones are clamped to it, because the sum's cost grows with δ and the power there is 1 in practice.
 const LARGEST_DELTA: f64 = 1000.0;
 
-/// Power of the paired t test with `pairs` pairs at level `alpha` when the true effect is `d_z`.
+/// Returns the power of the paired t test with `pairs` pairs at level `alpha` if the true effect is `d_z`.
 ///
-/// None with fewer than two pairs, for an effect that is not finite and for an alpha outside (0, 1).
+/// Returns `None` for fewer than two pairs, for an effect that is not finite and for an alpha outside (0, 1).
 pub fn paired_power(d_z: f64, pairs: usize, alpha: f64) -> Option<f64> {
     let df = pairs.checked_sub(1)? as f64;
     power(d_z * (pairs as f64).sqrt(), df, alpha)
 }
 
-/// Power of the t test between two arms of `n` independent runs each, when the true effect is `d`: difference of
-/// means over the common standard deviation. None as for [`paired_power`].
+/// Returns the power of the t test between two arms of `n` independent runs each, if the true effect is `d`: difference of
+/// means over the common standard deviation. `None` as for [`paired_power`].
 pub fn independent_power(d: f64, n: usize, alpha: f64) -> Option<f64> {
     let df = 2.0 * n.checked_sub(1)? as f64;
     power(d * (n as f64 / 2.0).sqrt(), df, alpha)
 }
 
-/// The smallest number of pairs, from 2 to `most`, whose paired t test has at least the power `target`; none when
-/// `most` pairs have less, or the arguments make no sense.
+/// Returns the smallest number of pairs, from 2 to `most`, whose paired t test has at least the power `target`. `None`
+/// if `most` pairs have less power, or if an argument is invalid.
 pub fn pairs_needed(d_z: f64, alpha: f64, target: f64, most: usize) -> Option<usize> {
     let guess = guess(d_z, alpha, target, 1.0)?;
     smallest(guess, most, |n| {
@@ -43,8 +43,8 @@ pub fn pairs_needed(d_z: f64, alpha: f64, target: f64, most: usize) -> Option<us
     })
 }
 
-/// The smallest number of runs per arm, from 2 to `most`, whose unpaired t test has at least the power `target`;
-/// none as for [`pairs_needed`].
+/// Returns the smallest number of runs per arm, from 2 to `most`, whose unpaired t test has at least the power `target`;
+/// `None` as for [`pairs_needed`].
 pub fn runs_needed(d: f64, alpha: f64, target: f64, most: usize) -> Option<usize> {
     let guess = guess(d, alpha, target, 2.0)?;
     smallest(guess, most, |n| {
@@ -52,9 +52,9 @@ pub fn runs_needed(d: f64, alpha: f64, target: f64, most: usize) -> Option<usize
     })
 }
 
-/// About the answer, to start from: k ((z_α/2 + z_β) / d)² + z_α/2² / 2k with normal quantiles and k = `arms`
-/// (Guenther, "Sample size formulas for normal theory t tests", The American Statistician 35(4), 1981). None unless
-/// alpha and target are in (0, 1).
+/// Returns an approximate sample size to start the search from: k ((z_α/2 + z_β) / d)² + z_α/2² / 2k with normal quantiles
+/// and k = `arms` (Guenther, "Sample size formulas for normal theory t tests", The American Statistician 35(4), 1981).
+/// `None` unless alpha and target are in (0, 1).
 fn guess(d: f64, alpha: f64, target: f64, arms: f64) -> Option<f64> {
     let inside = |p: f64| p > 0.0 && p < 1.0;
     let z = -normal_quantile(0.5 * alpha);
@@ -62,7 +62,7 @@ fn guess(d: f64, alpha: f64, target: f64, arms: f64) -> Option<f64> {
     (inside(alpha) && inside(target)).then_some(arms * normal * normal + z * z / (2.0 * arms))
 }
 
-/// The smallest n from 2 to `most` that is enough, walked to from the guess; power rises with n.
+/// Returns the smallest n from 2 to `most` that is enough, searched step by step from the guess; power rises with n.
 fn smallest(guess: f64, most: usize, enough: impl Fn(usize) -> Option<bool>) -> Option<usize> {
     let mut n = (guess as usize).min(most).max(2);
     if n > most {
@@ -83,7 +83,7 @@ fn smallest(guess: f64, most: usize, enough: impl Fn(usize) -> Option<bool>) -> 
     None
 }
 
-/// P(|T| > t*) with noncentrality `delta`.
+/// Returns P(|T| > t*) with noncentrality `delta`.
 fn power(delta: f64, df: f64, alpha: f64) -> Option<f64> {
     let critical = critical_t(alpha, df)?;
     if !delta.is_finite() {
@@ -93,8 +93,8 @@ fn power(delta: f64, df: f64, alpha: f64) -> Option<f64> {
     // The density of y is proportional to exp(v (y - (e^2y - 1) / 2)), below e^-36 of its peak outside these ends.
     let reach = 36.0 / df;
     let (low, high) = (-(reach + reach.sqrt()), reach.sqrt());
-    // Half of the narrowest feature: the density is about 1/√(2v) wide, the step of Φ about 1/δ. The error falls
-    // as exp(-2π² · 2²) with that; the density's own decay on the left asks for 1/9.
+    // The step is half the narrowest feature: the density is about 1/√(2v) wide, the step of Φ about 1/δ. The error falls
+    // as exp(-2π² · 2²) with that; the density's decay on the left requires 1/9.
     let steps = ((high - low) * 2.0 * delta.max((2.0 * df).sqrt()).max(4.5)).ceil();
     let (mut total, mut hit) = (0.0, 0.0);
     for i in 0..=steps as usize {

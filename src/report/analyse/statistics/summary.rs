@@ -1,4 +1,4 @@
-//! A sample in short: location, spread, and the t interval of its mean.
+//! Summary of a sample: location, spread, and the t interval of its mean.
 //!
 //! With n values, mean m and sample standard deviation s (n - 1 in the denominator), the standard error of the
 //! mean is s / √n and its interval at a level is m ± t · s / √n, where t is the two-sided critical value of
@@ -10,31 +10,31 @@ use serde::Serialize;
 use super::Interval;
 use super::distribution::critical_t;
 
-/// A sample in short.
+/// Summary of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Number of finite values, at least 1.
     pub n: usize,
-    /// Their mean.
+    /// Mean of the finite values.
     pub mean: f64,
-    /// Sample standard deviation (n - 1 in the denominator); none for a single value.
+    /// Sample standard deviation (n - 1 in the denominator); `None` for a single value.
     pub sd: Option<f64>,
-    /// The middle value, or the mean of the two middle ones.
+    /// Median: the middle value, or the mean of the two middle ones.
     pub median: f64,
     /// Smallest value.
     pub min: f64,
     /// Largest value.
     pub max: f64,
-    /// Standard error of the mean, sd / √n; none for a single value.
+    /// Standard error of the mean, sd / √n; `None` for a single value.
     pub standard_error: Option<f64>,
-    /// Student's t interval of the mean; none for a single value or a level outside (0, 1).
+    /// Student's t interval of the mean; `None` for a single value or a level outside (0, 1).
     pub interval: Option<Interval>,
 }
 
 /// Summarises the finite values at a confidence `level` such as 0.95.
 ///
-/// Values that are not finite are left out and not counted. None when no value is left, or when mean or
-/// deviation is beyond a float.
+/// Values that are not finite are left out and not counted. Returns `None` if no value is left, or if the mean or
+/// deviation overflows.
 pub fn summarize(values: impl IntoIterator<Item = f64>, level: f64) -> Option<Summary> {
     let mut values = finite(values);
     let Moments { n, mean, sd } = moments(&values)?;
@@ -61,19 +61,19 @@ pub fn summarize(values: impl IntoIterator<Item = f64>, level: f64) -> Option<Su
 pub struct Moments {
     /// Number of values, at least 1.
     pub n: usize,
-    /// Their mean.
+    /// Mean of the values.
     pub mean: f64,
-    /// None for a single value; exactly 0 when, and only when, all values are equal.
+    /// Sample standard deviation; `None` for a single value, and exactly 0 if and only if all values are equal.
     pub sd: Option<f64>,
 }
 
-/// The finite values.
+/// Returns the finite values.
 pub(super) fn finite(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     values.into_iter().filter(|v| v.is_finite()).collect()
 }
 
-/// Mean and standard deviation of finite values in two passes, without overflow in the squares. None without
-/// values, or when a result is beyond a float.
+/// Computes mean and standard deviation of finite values in two passes, without overflow in the squares. Returns `None`
+/// without values, or if a result overflows.
 pub fn moments(values: &[f64]) -> Option<Moments> {
     let n = values.len();
     let first = *values.first()?;

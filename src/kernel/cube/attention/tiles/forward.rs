@@ -1,5 +1,6 @@
-//! Attention in tiles (Dao et al. 2022, arXiv:2205.14135; Dao 2023, arXiv:2307.08691): a cube takes 64 queries of a head
-//! through the keys that they see, 64 at a time. A plane has 16 queries; its scores, weights and results stay in registers.
+//! Forward attention in tiles (Dao et al. 2022, arXiv:2205.14135; Dao 2023, arXiv:2307.08691). A cube takes 64
+//! queries of a head through the keys that they see, 64 at a time. A plane has 16 queries; its scores, weights and
+//! outputs stay in registers.
 
 use cubecl::prelude::*;
 
@@ -16,21 +17,21 @@ use crate::kernel::cube::scores::{Factors, line_of, score_of};
 use crate::kernel::cube::softmax::LOWEST;
 use crate::kernel::cube::structure::{Place, Sizes, sees};
 
-/// Tiles of sums that scores take.
+/// Number of tiles of sums that the scores take.
 const ACROSS: u32 = TILE / COLUMNS;
 
-/// The softmax of a unit's two queries as far as it has come.
+/// The running softmax of a unit's two queries.
 #[derive(CubeType)]
 struct Running {
-    /// Where the queries stand: the upper one, the lower one.
+    /// Places of the two queries: the upper one, then the lower one.
     places: Sequence<Place>,
-    /// The largest score of each.
+    /// Largest score so far of each query.
     largest: Array<f32>,
-    /// This unit's share of the sums of weights.
+    /// This unit's shares of the sums of weights.
     totals: Array<f32>,
 }
 
-/// Results `[B, H, Q, D]` and log-sum-exps `[B, H, Q]`.
+/// Computes the outputs `[B, H, Q, D]` and log-sum-exps `[B, H, Q]`.
 #[cube(launch)]
 pub fn attended(
     q: &Tensor<Sums>,
@@ -137,7 +138,7 @@ pub fn attended(
     #[unroll]
     for half in 0..2u32 {
         let total = of_row(running.totals[half as usize], false);
-        // A query that sees nothing has a result of zero; a NaN stays one.
+        // A query that sees no key has a zero output; a NaN stays one.
         let mut inverse = 0.0f32;
         let mut sum = -f32::new(LOWEST);
         if total != 0.0f32 {
@@ -163,11 +164,11 @@ pub fn attended(
     );
 }
 
-/// The sum, or the largest, of a number of the four units that share a row.
+/// Returns the sum, or the maximum, of a number over the four units that share a row.
 #[cube]
 fn of_row(value: f32, #[comptime] largest: bool) -> f32 {
     let mut all = value;
-    // Units that came by different ways meet before they tell each other.
+    // Units on different branches converge before they exchange values.
     sync_plane();
     #[unroll]
     for by in 1..3u32 {
@@ -181,7 +182,7 @@ fn of_row(value: f32, #[comptime] largest: bool) -> f32 {
     all
 }
 
-/// Turns raw scores into scores; those of keys that a query does not see are the lowest.
+/// Turns raw scores into scores; a key that a query does not see gets the lowest score.
 #[cube]
 fn scale(
     scores: &mut Array<Sums>,
@@ -216,7 +217,8 @@ fn scale(
     }
 }
 
-/// Turns scores into dropped weights relative to the largest score so far, by which results are made smaller.
+/// Turns scores into dropped weights relative to the largest score so far, and rescales the earlier outputs
+/// accordingly.
 #[cube]
 fn weigh(
     scores: &mut Array<Sums>,
@@ -239,7 +241,7 @@ fn weigh(
         let top = of_row(top, true);
         let shrunk = (running.largest[half as usize] - top).exp();
         running.largest[half as usize] = top;
-        // Weights of a query that has seen no key are zero.
+        // Weights of a query that has seen no key yet are zero.
         let mut base = top * LOG2_E;
         if top == f32::new(LOWEST) {
             base = 0.0f32;
@@ -253,7 +255,7 @@ fn weigh(
         }
         let place = running.places.index(comptime!(half as usize));
         let words_at = line_of(place, from, from + 1, sizes).first + own_column();
-        // The four keys of a block of words are 16 apart: this unit has all of them.
+        // The four keys of a word block are 16 apart: this unit has all of them.
         #[unroll]
         for block in 0..4u32 {
             let words = block_of(

@@ -1,4 +1,4 @@
-//! Keys and values of a cube that goes through queries.
+//! The keys and values that a cube keeps while it goes through the queries.
 
 use cubecl::prelude::*;
 
@@ -8,17 +8,17 @@ use crate::kernel::cube::fragment::{
 };
 use crate::kernel::cube::laid::Strides;
 
-/// Widest head whose keys and values have a place in registers beside their gradients.
+/// Maximum width of a head whose keys and values fit in registers together with their gradients.
 const IN_REGISTERS: u32 = 64;
 
-/// A plane's 16 keys, or values: in registers, or, of wide heads, in shared memory.
+/// A plane's 16 keys, or values: in registers or, for wide heads, in shared memory.
 #[derive(CubeType)]
 pub struct Held {
     registers: Array<Pair>,
     rows: Shared<[Pair]>,
 }
 
-/// Pairs in shared memory that keys, or values, take.
+/// Returns the number of pairs in shared memory that keys, or values, take.
 pub fn pairs_held(width: u32) -> u32 {
     match width > IN_REGISTERS {
         true => 2 * TILE * distance(width),
@@ -26,7 +26,7 @@ pub fn pairs_held(width: u32) -> u32 {
     }
 }
 
-/// 16 keys, or values, of each plane: number `own` is the upper one of this unit.
+/// Loads each plane's 16 keys, or values; `own` is the index of this unit's upper one.
 #[cube]
 pub fn held(
     from: &Tensor<Sums>,
@@ -46,7 +46,8 @@ pub fn held(
     Held { registers, rows }
 }
 
-/// Adds the product of keys, or values, with `count` times eight rows of a tile of queries, or their results' gradients.
+/// Adds the product of keys, or values, with `count` groups of eight rows of a tile of queries, or of output
+/// gradients.
 #[cube]
 pub fn add_held(
     sums: &mut Array<Sums>,

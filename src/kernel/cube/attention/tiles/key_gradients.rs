@@ -1,6 +1,6 @@
-//! The gradients of attention's keys and values in tiles (Dao et al. 2022, appendix B.4), from the log-sum-exps: a cube takes 64
-//! keys through the queries that see some of them. Scores are held key by key, so that they are left operands as they are, and the
-//! query heads that share keys are added one after the other.
+//! The gradients of attention's keys and values in tiles (Dao et al. 2022, appendix B.4), computed from the
+//! log-sum-exps. A cube takes 64 keys through the queries that see some of them. Scores are held with keys as rows,
+//! so they can serve as left operands directly. Query heads that share keys are added one after the other.
 
 use cubecl::prelude::*;
 
@@ -15,19 +15,19 @@ use crate::kernel::cube::scores::{Factors, line_of, score_of};
 use crate::kernel::cube::softmax::LOWEST;
 use crate::kernel::cube::structure::{Place, Sizes, place_in, sees};
 
-/// Queries that a plane works on at a time, in tiles of sums.
+/// Number of tiles of sums of queries that a plane works on at a time.
 const ACROSS: u32 = 4;
 
-/// What a tile of queries has in shared memory beside the queries: a log-sum-exp times the logarithm of e to the base 2 and
-/// a product with the gradient for each, and which weights dropout keeps: bit `key % 8 + key / 16 * 8` of number `key / 8 %
-/// 2` of a query.
+/// Values kept in shared memory beside a tile of queries. `numbers` holds for each query its log-sum-exp times log₂
+/// e, and the dot product of its output with the gradient. `kept` says which weights dropout keeps: bit
+/// `key % 8 + key / 16 * 8` of word `key / 8 % 2` of a query.
 #[derive(CubeType)]
 struct Beside {
     numbers: Shared<[Sums]>,
     kept: Shared<[u32]>,
 }
 
-/// The gradients of keys and values, `[B, KV, K, D]`.
+/// Computes the gradients of keys and values, `[B, KV, K, D]`.
 #[cube(launch)]
 pub fn key_gradients(
     q: &Tensor<Read>,
@@ -180,7 +180,8 @@ pub fn key_gradients(
     );
 }
 
-/// Loads what stands beside a tile of queries, of which `begin` is the first; a query that is not there has weights of zero.
+/// Loads the values kept beside a tile of queries, the first of which is `begin`. Queries past the end get values
+/// that make their weights zero.
 #[cube]
 fn load_beside(
     beside: &mut Beside,
@@ -208,7 +209,7 @@ fn load_beside(
     if comptime!(t.form.drops) {
         let mut number = UNIT_POS;
         while number < comptime!(2 * TILE) {
-            // Dropout takes rows of keys that are whole blocks of words, so queries lie at equal distances.
+            // Dropout needs rows of keys of whole word blocks, so the words of successive queries are evenly spaced.
             let words_at = line_of(begin, from, from + 1, sizes).first
                 + number / 2 * (sizes.keys / 4)
                 + number % 2 * COLUMNS;
@@ -228,7 +229,7 @@ fn load_beside(
     }
 }
 
-/// Turns raw scores into dropped weights, and gradients of weights into those of raw scores.
+/// Turns raw scores into dropped weights, and gradients of the weights into those of the raw scores.
 #[cube]
 fn turn(
     scores: &mut Array<Sums>,
@@ -252,7 +253,7 @@ fn turn(
     for column in 0..comptime!(2 * ACROSS) {
         let within = behind + own_column() + comptime!(column / 2 * COLUMNS + column % 2);
         let number = beside.numbers[within as usize];
-        // A query that is not there is worked on as the last one, and has weights of zero.
+        // A query past the end is treated as the last one; its weights are zero.
         let query = min(first + within, sizes.queries - 1);
         let place = place_in(row, head, query, structure, sizes, t.form.rules);
         #[unroll]

@@ -1,6 +1,6 @@
-//! Attention in tiles on tensor cores, in one kernel forward and two backward: scores never leave a plane. For runs that
-//! multiply in bfloat16 ([`crate::kernel::precision`]), on devices that have such cores; [`super::products`] is the same by products of
-//! whole blocks.
+//! Attention in tiles on tensor cores, in one kernel forward and two backward: scores never leave a plane's
+//! registers. It serves runs that multiply in bfloat16 ([`crate::kernel::precision`]) on devices with such cores;
+//! [`super::products`] computes the same by products of whole blocks.
 
 mod forward;
 mod held;
@@ -22,11 +22,12 @@ use crate::kernel::rounds_operands;
 use held::pairs_held;
 use tile::{TILE, Tiles, UNITS};
 
-/// Widest head: wider ones have no place in the registers of a plane.
+/// Maximum head width: wider ones do not fit a plane's registers.
 const WIDEST: usize = 128;
 
-/// Whether the kernels do a call of these sizes: in bfloat16, on a device that multiplies it, with heads of whole fragments. A
-/// unit draws the words of dropout for four keys at once, so a row of keys has whole blocks of them.
+/// Returns whether the kernels support a call: products in bfloat16 on a device that has them, and heads of whole
+/// fragments. A unit draws dropout words for four keys at once, so with dropout the keys must fill whole blocks of
+/// words.
 pub fn fit(pass: &Pass) -> bool {
     let Pass {
         q, dims, softmax, ..
@@ -36,19 +37,21 @@ pub fn fit(pass: &Pass) -> bool {
     takes_tiles() && rounds_operands() && widths && words && has_cores(q, dims.d_head)
 }
 
-/// Whether a device has tensor cores for bfloat16 whose operands and sums are registers, and the memory that the kernels share at most.
+/// Returns whether a device has bfloat16 tensor cores with operands and sums in registers, and enough shared memory
+/// for the kernels.
 fn has_cores(x: &CubeTensor, width: usize) -> bool {
     let properties = x.client.properties();
     has_products(properties) && shared(width) <= properties.hardware.max_shared_memory_size
 }
 
-/// Bytes that a cube shares at most: two tiles, what stands beside queries, and the keys and values of wide heads.
+/// Returns the maximum number of bytes of shared memory of a cube: two tiles, the values kept per query, and the keys
+/// and values of wide heads.
 fn shared(width: usize) -> usize {
     let held = 2 * 4 * pairs_held(width as u32) as usize;
     TILE as usize * (2 * 8 * distance(width as u32) as usize + 2 * 8) + held
 }
 
-/// The whole of a pass as one block.
+/// Returns the whole pass as one block.
 fn whole(dims: Dims) -> Block {
     Block {
         queries: 0..dims.queries,
@@ -63,13 +66,13 @@ fn form(softmax: &Softmax, dims: Dims, replayed: bool) -> Tiles {
     }
 }
 
-/// A cube for each tile of so many numbers in so many heads of all rows.
+/// Returns the cube count with one cube per tile of `numbers` queries or keys of each head.
 fn cubes(x: &CubeTensor, heads: usize, numbers: usize) -> CubeCount {
     let tiles = heads * numbers.div_ceil(TILE as usize);
     cubecl::calculate_cube_count_elemwise(&x.client, tiles, CubeDim::new_single())
 }
 
-/// The results `[B, H, Q, D]` and the log-sum-exps of the scores `[B, H, Q]`.
+/// Returns the outputs `[B, H, Q, D]` and the log-sum-exps of the scores `[B, H, Q]`.
 pub fn forward(pass: &Pass) -> [CubeTensor; 2] {
     let Pass {
         q,
@@ -111,7 +114,7 @@ pub fn forward(pass: &Pass) -> [CubeTensor; 2] {
     [out, lse]
 }
 
-/// The gradients of queries, keys and values.
+/// Returns the gradients of queries, keys and values.
 pub fn backward(backward: &Backward) -> [CubeTensor; 3] {
     let Backward { pass, lse, .. } = backward;
     let dims = pass.dims;

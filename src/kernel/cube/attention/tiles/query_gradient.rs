@@ -1,5 +1,5 @@
-//! The gradient of attention's queries in tiles (Dao et al. 2022, appendix B.4), from the log-sum-exps: a cube takes 64 queries
-//! through the keys, as the forward pass does, and nothing is added through atomics.
+//! The gradient of attention's queries in tiles (Dao et al. 2022, appendix B.4), computed from the log-sum-exps. A
+//! cube takes 64 queries through the keys, as in the forward pass, so nothing is accumulated through atomics.
 
 use cubecl::prelude::*;
 
@@ -15,20 +15,21 @@ use crate::kernel::cube::philox::{Drop, Wide, block_of, counter_of, factor_of, k
 use crate::kernel::cube::scores::{Added, Factors, line_of, score_of};
 use crate::kernel::cube::structure::{Place, Sizes, line_number, sees};
 
-/// Tiles of sums at a time: every other one of those of 64 keys, so that a unit has all keys of a block of random words.
+/// Number of tiles of sums at a time: every other one of those of 64 keys, so that a unit has all keys of a block of
+/// random words.
 const ACROSS: u32 = TILE / COLUMNS / 2;
 
-/// A unit's two queries: the upper one, the lower one.
+/// A unit's two queries: the upper one, then the lower one.
 #[derive(CubeType)]
 struct Queries {
     places: Sequence<Place>,
-    /// The log-sum-exp of each, times the logarithm of e to the base 2.
+    /// Log-sum-exp of each query, times log₂ e.
     lse: Array<f32>,
-    /// The product of its result with its gradient.
+    /// Dot product of each query's output with its gradient.
     products: Array<f32>,
 }
 
-/// The gradient of the queries, `[B, H, Q, D]`.
+/// Computes the gradient of the queries, `[B, H, Q, D]`.
 #[cube(launch)]
 pub fn query_gradient(
     q: &Tensor<Sums>,
@@ -136,7 +137,7 @@ pub fn query_gradient(
     );
 }
 
-/// Turns raw scores into their gradients, from those of the weights.
+/// Turns raw scores into their gradients, given the gradients of the weights.
 #[cube]
 fn slopes(
     scores: &mut Array<Sums>,
@@ -175,7 +176,7 @@ fn slopes(
                 let mut slope = 0.0f32;
                 let seen = all || sees(place, key, structure, t.form.rules);
                 if comptime!(t.form.added == Added::Nothing) {
-                    // Nothing is read for a key: no unit goes another way.
+                    // Nothing is read per key, so all units take the same branch.
                     let score = score_of(raw, place, key, bias, sizes, factors, t.form);
                     let found = power(score.value, lse) * (grad - product) * score.slope;
                     slope = select(seen, found, 0.0f32);

@@ -1,4 +1,4 @@
-//! Tiles on their way from tensors, and how much of them a plane sees.
+//! Loading of tiles from tensors, and which part of a tile a plane's queries see.
 
 use cubecl::prelude::*;
 
@@ -7,48 +7,48 @@ use crate::kernel::cube::laid::Strides;
 use crate::kernel::cube::scores::Form;
 use crate::kernel::cube::structure::{Place, Rules, Sizes, place_in};
 
-/// Queries of a tile, and keys.
+/// Number of queries, and of keys, of a tile.
 pub const TILE: u32 = 64;
 
-/// Units of a cube: a plane for each 16 rows of a tile.
+/// Number of units of a cube: one plane for each 16 rows of a tile.
 pub const UNITS: u32 = TILE / SIDE * PLANE;
 
-/// What the kernels are compiled for.
+/// Compile-time parameters of the tile kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tiles {
-    /// That of scores.
+    /// Parameters of the scores.
     pub form: Form,
     /// Width of a head, a multiple of 16.
     pub width: u32,
 }
 
 impl Tiles {
-    /// Quads of a tile in shared memory.
+    /// Returns the number of quads of a tile in shared memory.
     pub fn size(self) -> usize {
         (TILE * distance(self.width)) as usize
     }
 
-    /// How often a unit reads for a tile.
+    /// Returns the number of reads that a unit makes per tile.
     pub fn reads(self) -> u32 {
         TILE * self.width / (UNITS * READ)
     }
 }
 
-/// How many numbers a unit reads at once.
+/// Number of elements that a unit reads at once.
 pub const READ: u32 = 4;
 
-/// The numbers of one read.
+/// The elements of one read.
 pub type Read = Vector<f32, Const<4>>;
 
-/// Shared memory for a tile.
+/// Allocates shared memory for a tile.
 #[cube]
 pub fn place_for(#[comptime] t: Tiles) -> Shared<[Quad]> {
-    // Tensor cores take rows of 16 bytes.
+    // Tensor cores load rows aligned to 16 bytes.
     Shared::<[Quad]>::new_aligned_slice(comptime!(t.size()), 16usize)
 }
 
-/// A tile of a head from number `first` on, in bfloat16; zeros behind the last. All reads of a unit are under way before it waits for
-/// the first one.
+/// Loads a tile of a head in bfloat16, starting at query or key `first`; zeros past the last one. A unit issues all
+/// of its reads before it waits for the first one.
 #[cube]
 pub fn load(
     from: &Tensor<Read>,
@@ -79,7 +79,8 @@ pub fn load(
     }
 }
 
-/// Line and column of a tile at which a unit reads: where reads of a cube fill whole lines, a unit stays in its column.
+/// Returns the line and column of a tile at which a unit reads. If the reads of a cube fill whole lines, a unit stays
+/// in its column.
 #[cube]
 fn spot(#[comptime] read: u32, #[comptime] t: Tiles) -> (u32, u32) {
     let own = UNIT_POS * READ;
@@ -92,11 +93,11 @@ fn spot(#[comptime] read: u32, #[comptime] t: Tiles) -> (u32, u32) {
     }
 }
 
-/// The logarithm by which [`power`] counts, of e to the base 2.
+/// log₂ e, by which [`power`] scales.
 pub const LOG2_E: f32 = std::f32::consts::LOG2_E;
 
-/// `exp(x - base)` where `base` comes times [`LOG2_E`]: a product and one instruction of the GPU, whose error is far below what weights
-/// in bfloat16 show.
+/// Returns `exp(x - base)`, where `base` is given multiplied by [`LOG2_E`]: one product and one GPU instruction,
+/// whose error is far below the precision of bfloat16 weights.
 #[cube]
 pub fn power(x: f32, base: f32) -> f32 {
     let exponent = x * LOG2_E - base;
@@ -105,31 +106,31 @@ pub fn power(x: f32, base: f32) -> f32 {
     power
 }
 
-/// A cube's tile of queries of a row's head.
+/// A cube's tile of queries of a head.
 #[derive(CubeType)]
 pub struct QueryTile {
-    /// Row of the batch.
+    /// Index of the row in the batch.
     pub row: u32,
     /// Query head.
     pub head: u32,
-    /// The upper query of this unit; it may not be there.
+    /// The upper query of this unit; it may be past the last one.
     pub own: u32,
     last: u32,
-    /// The first key that one of them sees, down to the begin of its tile.
+    /// The first key that any of them sees, rounded down to the start of its tile.
     pub begin: u32,
-    /// The key behind the last.
+    /// The key after the last one that any of them sees.
     pub end: u32,
-    /// The first query of this plane, and the last one.
+    /// The first and the last query of this plane.
     pub plane: Sequence<Place>,
 }
 
-/// How many tiles the queries of a head are.
+/// Returns the number of tiles of a head's queries.
 #[cube]
 pub fn tiles_of(sizes: &Sizes) -> u32 {
     (sizes.queries + TILE - 1) / TILE
 }
 
-/// The tile of this cube. Under causality the last tile of a head sees the most keys: it goes first.
+/// Returns the tile of this cube. With a causal mask the last tile of a head sees the most keys, so it goes first.
 #[cube]
 pub fn query_tile(structure: &[i32], sizes: &Sizes, #[comptime] rules: Rules) -> QueryTile {
     let tiles = tiles_of(sizes);
@@ -153,7 +154,8 @@ pub fn query_tile(structure: &[i32], sizes: &Sizes, #[comptime] rules: Rules) ->
     }
 }
 
-/// Where a query of this unit stands, the upper or the lower one: one that is not there stands as the last.
+/// Returns the place of a query of this unit, the upper or the lower one; a query past the end gets the place of the
+/// last one.
 #[cube]
 pub fn own_place(
     tile: &QueryTile,
@@ -166,14 +168,14 @@ pub fn own_place(
     place_in(tile.row, tile.head, query, structure, sizes, rules)
 }
 
-/// Whether none of the queries from one to another sees a key of those from `from` to `to`: neither where the first query's
-/// keys begin nor where they end is ever behind those of the next one.
+/// Returns whether none of the queries from `first` to `last` sees a key in `from..to`, given that the start and end
+/// of the visible keys never decrease from a query to the next.
 #[cube]
 pub fn sees_none(first: &Place, last: &Place, from: u32, to: u32) -> bool {
     last.end <= from || first.start >= to
 }
 
-/// Whether each of these queries sees all of these keys, as far as it is known without asking for each of them.
+/// Returns whether each of these queries sees all of these keys, as far as can be told without checking each key.
 #[cube]
 pub fn sees_all(first: &Place, last: &Place, from: u32, to: u32, #[comptime] rules: Rules) -> bool {
     let mut all = false;

@@ -1,4 +1,4 @@
-//! The kernel: what its planes do with the steps that are there.
+//! The kernel: how its planes multiply the steps that have arrived in shared memory.
 
 use burn::tensor::bf16;
 use cubecl::cmma::{MatrixIdent, MmaDefinition};
@@ -7,34 +7,34 @@ use cubecl::prelude::*;
 use super::stage::{ACROSS, ALONG, CHUNK, DEPTH, Lies, Operand, STAGES, TILE, commit, fetch, wait};
 use crate::kernel::cube::fragment::{COLUMNS, PLANE, Pair, SIDE, Sums, add, registers_of, zeros};
 
-/// Rows and columns that a plane makes.
+/// Number of rows and columns that a plane computes.
 const OWN: u32 = 64;
 
-/// What a kernel is compiled for.
+/// Compile-time parameters of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Form {
-    /// How the left operand lies.
+    /// Layout of the left operand.
     pub left: Lies,
-    /// How the right one does.
+    /// Layout of the right operand.
     pub right: Lies,
 }
 
-/// Sizes of a product.
+/// Sizes and strides of a product.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub struct Sizes {
     left: Operand,
     right: Operand,
-    /// Length of the sums.
+    /// Inner dimension of the product.
     depth: u32,
-    /// Step between rows of the result.
+    /// Distance between rows of the result.
     out_step: u32,
-    /// Step between results of a batch.
+    /// Distance between results of a batch.
     out_batch: u32,
-    /// Results.
+    /// Number of results in the batch.
     batches: u32,
 }
 
-/// `left · right`, `[.., m, n]`.
+/// Computes `left · right`, `[.., m, n]`.
 #[cube(launch)]
 pub fn multiplied<N: Size>(
     left: &Tensor<bf16>,
@@ -50,7 +50,7 @@ pub fn multiplied<N: Size>(
     if batch >= sizes.batches {
         terminate!();
     }
-    // Cubes that run at once share rows and columns: eight tiles of rows go through all columns together.
+    // Concurrent cubes share rows and columns: eight tiles of rows go through all columns together.
     let number = number % (down * across);
     let band = number / (8 * across) * 8;
     let height = min(down - band, 8);
@@ -151,7 +151,7 @@ pub fn multiplied<N: Size>(
     write::<N>(&sums, out, &sizes, batch, row, column);
 }
 
-/// Adds the products of 16 numbers of the sums.
+/// Adds the products of 16 steps along the inner dimension.
 #[cube]
 fn add_step(
     sums: &mut Array<Sums>,
@@ -189,7 +189,7 @@ fn add_step(
     }
 }
 
-/// The registers of 16 rows, or of twice eight columns, out of shared memory.
+/// Loads the registers of 16 rows, or of twice eight columns, from shared memory.
 #[cube]
 fn operand(
     from: &Shared<[bf16]>,
@@ -200,7 +200,7 @@ fn operand(
     #[comptime] lies: Lies,
 ) -> Array<Pair> {
     let product = MmaDefinition::<bf16, bf16, f32>::new(16usize, 8usize, 16usize);
-    // Unit `u` says where row `u % 8` of matrix `u / 8` of four begins.
+    // Unit `u` gives the address of row `u % 8` of matrix `u / 8` of four.
     let matrix = UNIT_POS_PLANE / 8;
     let line = UNIT_POS_PLANE % 8;
     let mut beside = matrix % 2 * 8;
@@ -223,7 +223,7 @@ fn operand(
     )
 }
 
-/// Writes the numbers of a unit, of which the first are at a row and a column of the result.
+/// Writes a unit's elements, the first of which are at `row` and `column` of the result.
 #[cube]
 fn write<N: Size>(
     sums: &Array<Sums>,

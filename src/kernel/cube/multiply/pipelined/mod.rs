@@ -1,6 +1,7 @@
-//! A product of matrices in bfloat16 of our own: a cube makes 128 by 128 numbers of the result, each of its four planes 64 by 64 of them in
-//! registers, 32 numbers of the sums at a time. Four such steps are on their way to shared memory at once (`cp.async`, PTX ISA), so
-//! that tensor cores do not wait for memory. Needs a GPU by NVIDIA of capability 8.0 or later.
+//! Our own bfloat16 matrix product. A cube computes 128 × 128 elements of the result; each of its four planes holds
+//! 64 × 64 of them in registers. The sums advance in steps of depth 32, four of which are in flight to shared memory
+//! at once (`cp.async`, PTX ISA), so that tensor cores do not wait for memory. It needs an NVIDIA GPU of compute
+//! capability 8.0 or later.
 
 mod kernel;
 mod stage;
@@ -15,11 +16,11 @@ use crate::kernel::cube::fragment::has_products;
 use kernel::{Form, SizesLaunch, multiplied};
 use stage::{CHUNK, Lies, OperandLaunch, STAGES, TILE, UNITS};
 
-/// Multiplies into `out`.
+/// Multiplies `x` and `y` into `out`.
 ///
 /// # Errors
-/// Why it cannot: operands of another format, or that lie otherwise than in rows or columns at multiples of 16 bytes; a device without the
-/// products.
+/// If it cannot: operands in another format, or not laid out in rows or columns at multiples of 16 bytes, or a device
+/// without these products.
 pub fn launched([x, y, out]: [CubeTensor; 3]) -> Result<CubeTensor, String> {
     let client = out.client.clone();
     if [&x, &y].iter().any(|x| x.dtype() != DType::BF16) || !is_able(client.properties()) {
@@ -66,7 +67,7 @@ pub fn launched([x, y, out]: [CubeTensor; 3]) -> Result<CubeTensor, String> {
     Ok(out)
 }
 
-/// Whether a device has the products, the loads, the copies and the memory.
+/// Returns whether a device has the products, loads, asynchronous copies and shared memory that the kernel needs.
 fn is_able(properties: &DeviceProperties) -> bool {
     let features = &properties.features;
     let most = Lies::Along.size().max(Lies::Across.size());
@@ -76,16 +77,17 @@ fn is_able(properties: &DeviceProperties) -> bool {
         && shared as usize <= properties.hardware.max_shared_memory_size
 }
 
-/// How matrices lie.
+/// The memory layout of the matrices of a tensor.
 struct Place {
     lies: Lies,
-    /// From a number to the next one in the direction in which they do not lie beside each other.
+    /// Distance between elements along the dimension that is not contiguous.
     step: usize,
-    /// From matrix to matrix.
+    /// Distance from matrix to matrix.
     batch: usize,
 }
 
-/// How an operand lies: its numbers are read in chunks, which begin at multiples of their size.
+/// Returns the layout of an operand. Its elements are read in chunks, so rows must begin at multiples of the chunk
+/// size.
 fn operand_of(x: &CubeTensor, out: &CubeTensor, along: [usize; 2]) -> Result<Place, String> {
     let place = lies(x, out, along)?;
     let offset = x.handle.offset_start.unwrap_or(0);
@@ -99,7 +101,8 @@ fn operand_of(x: &CubeTensor, out: &CubeTensor, along: [usize; 2]) -> Result<Pla
     }
 }
 
-/// How matrices lie of a tensor that has the batch of `out`, or one matrix for all of it: along the first of two dimensions or across.
+/// Returns the layout of a tensor's matrices, contiguous along the first of two dimensions or across it. The tensor
+/// has the batch of `out`, or a single matrix for all of it.
 fn lies(x: &CubeTensor, out: &CubeTensor, [along, across]: [usize; 2]) -> Result<Place, String> {
     let (shape, steps) = (x.shape(), x.meta.strides());
     let (step, lies) = match (steps[along], steps[across]) {
@@ -121,7 +124,7 @@ fn lies(x: &CubeTensor, out: &CubeTensor, [along, across]: [usize; 2]) -> Result
     Ok(Place { lies, step, batch })
 }
 
-/// The step between the matrices of a batch, where they are at equal distances.
+/// Returns the distance between the matrices of a batch, which must be evenly spaced.
 fn batch_step(x: &CubeTensor) -> Result<usize, String> {
     let (shape, steps) = (x.shape(), x.meta.strides());
     let mut found: Option<(usize, usize)> = None;

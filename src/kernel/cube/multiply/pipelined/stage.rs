@@ -1,4 +1,4 @@
-//! Steps of the operands on their way to shared memory.
+//! Copies of the operands' steps to shared memory.
 
 use burn::tensor::bf16;
 use cubecl::frontend::barrier::copy_async_checked;
@@ -6,37 +6,37 @@ use cubecl::prelude::*;
 
 use crate::kernel::cube::fragment::PLANE;
 
-/// Rows and columns that a cube makes.
+/// Number of rows and columns that a cube computes.
 pub const TILE: u32 = 128;
 
-/// Numbers of the sums that are read at a time.
+/// Depth of a step along the inner dimension.
 pub const DEPTH: u32 = 32;
 
-/// How many of these steps shared memory holds.
+/// Number of steps that shared memory holds.
 pub const STAGES: u32 = 4;
 
-/// Units of a cube: four planes.
+/// Number of units of a cube: four planes.
 pub const UNITS: u32 = 4 * PLANE;
 
-/// Numbers that a unit copies at once.
+/// Number of elements that a unit copies at once.
 pub const CHUNK: u32 = 8;
 
-/// Distance between rows of a step whose rows are those of an operand's sums, and whose rows are its rows or columns: eight
-/// numbers more than there are, so that rows begin in other banks.
+/// Distance between rows of a step in shared memory, for operands that are contiguous along the inner dimension and
+/// across it. It is eight elements more than a row has, so that rows begin in different banks.
 pub const ALONG: u32 = DEPTH + CHUNK;
 pub const ACROSS: u32 = TILE + CHUNK;
 
-/// How an operand lies in memory.
+/// The memory layout of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lies {
-    /// Neighbours are those that are added.
+    /// Contiguous along the inner dimension, over which products are summed.
     Along,
-    /// Neighbours are of one row of the sums.
+    /// Contiguous across it: adjacent elements belong to different rows or columns of the result.
     Across,
 }
 
 impl Lies {
-    /// Numbers of a step in shared memory.
+    /// Returns the number of elements of a step in shared memory.
     pub fn size(self) -> u32 {
         match self {
             Self::Along => TILE * ALONG,
@@ -45,18 +45,18 @@ impl Lies {
     }
 }
 
-/// An operand.
+/// Sizes and strides of an operand.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub struct Operand {
-    /// Rows of the left one, columns of the right one.
+    /// Number of rows of the left operand, or columns of the right one.
     pub count: u32,
-    /// From a number to the next one in the direction in which they do not lie beside each other.
+    /// Distance between elements along the dimension that is not contiguous.
     pub step: u32,
-    /// From matrix to matrix of a batch.
+    /// Distance from matrix to matrix of a batch.
     pub batch: u32,
 }
 
-/// Has a step of an operand copied to a stage of shared memory; zeros stand where there is nothing.
+/// Starts copying a step of an operand to a stage of shared memory; zeros fill the part outside the matrix.
 #[cube]
 pub fn fetch(
     from: &Tensor<bf16>,
@@ -78,7 +78,7 @@ pub fn fetch(
         let mut there = place;
         let mut have = 0u32;
         if comptime!(lies == Lies::Along) {
-            // Eight units, which write at once, have rows that begin in different banks: one and the fourth behind it.
+            // The rows that eight units write at once begin in different banks: rows 0, 4, 1, 5, … of eight.
             let each = chunk / comptime!(DEPTH / CHUNK);
             let each = each / 8 * 8 + each % 2 * 4 + each / 2 % 4;
             let along = chunk % comptime!(DEPTH / CHUNK) * CHUNK;
@@ -104,13 +104,13 @@ pub fn fetch(
     }
 }
 
-/// Ends a group of copies.
+/// Ends a group of asynchronous copies.
 #[cube]
 pub fn commit() {
     gpu_asm!("cp.async.commit_group;");
 }
 
-/// Waits until the oldest group of copies is there.
+/// Waits until the oldest group of copies has arrived.
 #[cube]
 pub fn wait() {
     let left = comptime!(STAGES - 2);

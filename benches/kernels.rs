@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};
 use formwork::kernel::{
-    self, Activation, AdamwArgs, AttentionOptions, DistanceRows, DistanceTable, DropKey, Relations,
-    Relative, Span, Visibility, composed,
+    self, Activation, AdamwArgs, AttentionOptions, DistanceRows, DistanceTable, DropKey,
+    Positional, Relative, Span, Visibility, composed,
 };
 use formwork::rng::{Purpose, Stream};
 
@@ -197,12 +197,12 @@ fn main() {
         ("attention 12x4x64x32 causal", [12, 64, 4, 32], true, None),
         ("attention 1x4x2048x64", [1, 2048, 4, 64], false, None),
     ] {
-        let relations = Relations {
+        let relations = Positional {
             visible: Visibility {
                 causal,
                 ..Visibility::default()
             },
-            ..Relations::default()
+            ..Positional::default()
         };
         let options = AttentionOptions {
             scale: 0.125,
@@ -261,11 +261,11 @@ fn distances() {
                 keys: used(1),
                 values: used(2),
             };
-            let relations = Relations {
+            let relations = Positional {
                 visible: Visibility::causal(),
                 offset,
                 relative: uses.contains(&true).then_some(relative),
-                ..Relations::default()
+                ..Positional::default()
             };
             ([turn(q), turn(k), turn(v)], relations)
         };

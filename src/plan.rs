@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 
 /// The model to plan, and how it will be trained.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct PlanRequest<'a> {
     /// The network.
     pub model: &'a ModelConfig,
     /// The task, whose heads are counted too; only the network is planned when absent.
@@ -54,7 +54,7 @@ pub struct Question<'a> {
     pub recompute: bool,
 }
 
-impl<'a> Question<'a> {
+impl<'a> PlanRequest<'a> {
     /// Asks for a network by itself, one item at a time, in float32, with an optimizer that keeps two values for each parameter.
     pub fn of(model: &'a ModelConfig, shape: &'a Shape) -> Self {
         Self {
@@ -114,7 +114,7 @@ impl ModelCost {
 ///
 /// # Errors
 /// If the model cannot learn the task.
-pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
+pub fn plan(question: &PlanRequest, device: &Device) -> Result<ModelCost> {
     let inputs = ModelInputs {
         shape: question.shape,
         seed: 0,
@@ -140,7 +140,7 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     }
     let beside = question
         .task
-        .and_then(|task| task.facts().beside(question.model));
+        .and_then(|task| task.facts().companion_model(question.model));
     let parts = count.parts.values();
     let params = parts.fold(0, |sum: usize, part| sum.saturating_add(*part));
     let weights = params as u128 * question.value_bytes as u128;
@@ -186,15 +186,15 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
 }
 
 /// Bytes of activations that a training step keeps for all networks.
-fn activations(question: &Question, beside: Option<&ModelConfig>) -> u128 {
+fn activations(question: &PlanRequest, beside: Option<&ModelConfig>) -> u128 {
     let networks = question.model.networks().into_iter();
-    let own = networks.map(|model| kept::activations(&Question { model, ..*question }));
+    let own = networks.map(|model| kept::activations(&PlanRequest { model, ..*question }));
     let own = own.fold(0, u128::saturating_add);
     let other = beside.map_or(0, |model| kept::beside(question, model));
     let values = question.micro_batch_size as u128 * question.value_bytes as u128;
     let facts = question.model.facts();
-    let between = facts.kept_between(question.shape, question.recompute);
-    let once = facts.kept_once(question.shape, question.recompute);
+    let between = facts.activations_between(question.shape, question.recompute);
+    let once = facts.activations_per_pass(question.shape, question.recompute);
     own.saturating_add(other)
         .saturating_add(between.saturating_mul(values))
         .saturating_add(once.saturating_mul(question.value_bytes as u128))
@@ -224,19 +224,23 @@ mod tests {
         bidirectional_source: false,
     });
 
-    fn planned(config: DecoderConfig, context: usize, change: impl Fn(&mut Question)) -> ModelCost {
+    fn planned(
+        config: DecoderConfig,
+        context: usize,
+        change: impl Fn(&mut PlanRequest),
+    ) -> ModelCost {
         planned_model(&ModelConfig::Decoder(config), context, change)
     }
 
     fn planned_model(
         model: &ModelConfig,
         context: usize,
-        change: impl Fn(&mut Question),
+        change: impl Fn(&mut PlanRequest),
     ) -> ModelCost {
         let shape = Shape::of_text(context, 100);
-        let mut question = Question {
+        let mut question = PlanRequest {
             micro_batch_size: 2,
-            ..Question::of(model, &shape)
+            ..PlanRequest::of(model, &shape)
         };
         change(&mut question);
         plan(&question, &Device::default()).unwrap()

@@ -7,7 +7,7 @@ use super::prepared::{Prepared, Settings};
 
 /// An arm whose faults are reported.
 #[derive(Clone, Copy)]
-pub struct OfArm<'a> {
+pub struct ArmContext<'a> {
     /// The experiment with `[ablation]`.
     pub base: &'a Loaded,
     /// The arm's name.
@@ -16,7 +16,7 @@ pub struct OfArm<'a> {
     pub settings: &'a Settings,
 }
 
-impl<'a> OfArm<'a> {
+impl<'a> ArmContext<'a> {
     /// Takes name and settings from a prepared arm.
     pub fn of(base: &'a Loaded, arm: &'a Prepared) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl<'a> OfArm<'a> {
     pub fn error(self, error: Error) -> Error {
         match error {
             Error::Invalid(wrong) => {
-                let mut faults = OfArms::default();
+                let mut faults = ArmFaults::default();
                 faults.add(self, &wrong);
                 Error::Invalid(faults.all())
             }
@@ -71,11 +71,11 @@ impl<'a> OfArm<'a> {
 
 /// Faults of several arms; the same fault in many arms is reported once.
 #[derive(Default)]
-pub struct OfArms(Vec<(Fault, Vec<String>)>);
+pub struct ArmFaults(Vec<(Fault, Vec<String>)>);
 
-impl OfArms {
+impl ArmFaults {
     /// Adds the faults of an arm.
-    pub fn add(&mut self, arm: OfArm, wrong: &[Fault]) {
+    pub fn add(&mut self, arm: ArmContext, wrong: &[Fault]) {
         for fault in wrong.iter().map(|fault| arm.placed(fault)) {
             match self.0.iter_mut().find(|(known, _)| *known == fault) {
                 Some((_, names)) => names.push(arm.name.into()),
@@ -130,7 +130,7 @@ fn placed(origin: &Origin, message: String) -> Fault {
 /// # Errors
 /// If an arm has a fault; the error lists the faults of all arms.
 pub fn of_steps(arms: &[Prepared], base: &Loaded) -> Result<()> {
-    let mut faults = OfArms::default();
+    let mut faults = ArmFaults::default();
     for arm in arms {
         if let Err(Error::Invalid(wrong)) = experiment::check(&arm.loaded) {
             let said = |fault: &Fault| Fault {
@@ -138,7 +138,7 @@ pub fn of_steps(arms: &[Prepared], base: &Loaded) -> Result<()> {
                 ..fault.clone()
             };
             let wrong: Vec<Fault> = wrong.iter().map(said).collect();
-            faults.add(OfArm::of(base, arm), &wrong);
+            faults.add(ArmContext::of(base, arm), &wrong);
         }
     }
     faults.none()

@@ -1,7 +1,7 @@
 //! The folders of a sweep's arms, also in a sweep that grows: unchanged arms keep their folders, even if their names
 //! have changed because an axis was added.
 
-use crate::ablation::placing::put_whole;
+use crate::ablation::placing::replace_file;
 use crate::ablation::prepared::{Prepared, Sweep};
 use crate::ablation::settings::{ArmSettings, changed};
 use crate::ablation::slurm::SCRIPT;
@@ -37,7 +37,7 @@ pub fn planning(folder: &Path) -> Result<fs::File> {
 
 /// The content of a sweep's folder before planning.
 #[derive(Clone, Debug, Default)]
-pub struct Before {
+pub struct ExistingSweep {
     /// The plan.
     pub plan: Option<SweepPlan>,
     /// File of the first rung's decision, if that rung is decided.
@@ -50,7 +50,7 @@ pub struct Before {
     path: PathBuf,
 }
 
-impl Before {
+impl ExistingSweep {
     /// Reads the present content of the folder.
     ///
     /// # Errors
@@ -175,7 +175,7 @@ impl Before {
         self.plan.as_ref().filter(|plan| plan.budget == budget)?;
         let wanted = ArmSettings::of(arm).ok()?;
         let mut all = self.arms.values();
-        let same = all.find(|there| there.but_for_steps().eq(wanted.but_for_steps()));
+        let same = all.find(|there| there.without_steps().eq(wanted.without_steps()));
         same.map(|there| there.steps)
     }
 }
@@ -211,7 +211,7 @@ fn foreign(folder: &Path) -> Result<()> {
 /// were made from other data or weights.
 pub fn planned(
     sweep: &Sweep,
-    before: &Before,
+    before: &ExistingSweep,
     retry: bool,
 ) -> Result<(SweepPlan, Vec<(String, String)>)> {
     before.require_same_name(&sweep.name)?;
@@ -254,7 +254,7 @@ pub fn planned(
 
 /// Returns the folder of each arm: its folder in the previous plan if the arm has not changed, else one that holds the
 /// same arm under another name, else a new one.
-fn folders(sweep: &Sweep, before: &Before) -> Result<Vec<String>> {
+fn folders(sweep: &Sweep, before: &ExistingSweep) -> Result<Vec<String>> {
     let known: &[PlannedArm] = before.plan.as_ref().map_or(&[], |plan| &plan.arms);
     let named = |arm: &Prepared| known.iter().find(|a| a.name == arm.name).map(|a| &a.folder);
     let mut own = Vec::new();
@@ -331,10 +331,10 @@ pub fn write(folder: &Path, plan: &SweepPlan, files: &[(String, String)]) -> Res
     for (arm, text) in files {
         let arm = folder.join(CELLS).join(arm);
         fs::create_dir_all(&arm).map_err(Error::io("create", &arm))?;
-        put_whole(&arm.join(ARM), text)?;
+        replace_file(&arm.join(ARM), text)?;
     }
     let text = serde_json::to_string_pretty(plan)
         .map_err(|e| Error::run(format!("cannot write the plan of a sweep: {e}")))?;
-    put_whole(&folder.join(PLAN), &format!("{text}\n"))?;
+    replace_file(&folder.join(PLAN), &format!("{text}\n"))?;
     SweepFolder::read(folder)
 }

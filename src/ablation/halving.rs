@@ -10,7 +10,7 @@
 //! rounding. An arm with a run that diverged or failed is not promoted.
 
 use crate::ablation::ledger::{AllMarks, Ledger, cell_name};
-use crate::ablation::placing::put_whole;
+use crate::ablation::placing::replace_file;
 use crate::ablation::prepared::Prepared;
 use crate::error::{Error, Result};
 use crate::experiment::ablation::HalvingConfig;
@@ -232,7 +232,7 @@ fn value(sweep: &SweepFolder, arm: usize, step: u64) -> Result<Option<f64>> {
 fn write(sweep: &SweepFolder, decision: &Decision) -> Result<()> {
     let text = serde_json::to_string_pretty(decision)
         .map_err(|e| Error::run(format!("cannot write the decision at a rung: {e}")))?;
-    put_whole(&sweep.decision_file(decision.rung), &format!("{text}\n"))
+    replace_file(&sweep.decision_file(decision.rung), &format!("{text}\n"))
 }
 
 /// Ends the cells of arms that are not promoted from a rung, unless they have ended by themselves.

@@ -14,7 +14,7 @@
 //! NFS.
 
 use crate::ablation::liveness::{Holder, Watch};
-use crate::ablation::placing::{put_once, put_whole};
+use crate::ablation::placing::{create_once, replace_file};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::report::read::sweep::{Ending, LEDGER, SweepFolder};
@@ -200,7 +200,7 @@ impl Ledger {
             return Err(Error::run(reason));
         };
         let claim = self.file(cell, "claim", attempt);
-        let Some(lock) = put_once(&claim, Holder::me())? else {
+        let Some(lock) = create_once(&claim, Holder::me())? else {
             return Ok(None);
         };
         // A process that ended the cell between our check and our claim has written its end to disk.
@@ -245,7 +245,7 @@ impl Ledger {
     /// # Errors
     /// If the ledger cannot be written.
     pub fn pause(&self, claim: Claim, rung: usize) -> Result<()> {
-        put_whole(&self.folder.join(format!("{}.rung.{rung}", claim.cell)), "")?;
+        replace_file(&self.folder.join(format!("{}.rung.{rung}", claim.cell)), "")?;
         self.free(claim)
     }
 
@@ -266,7 +266,7 @@ impl Ledger {
     pub fn write_end(&self, cell: &str, ending: &Ending) -> Result<()> {
         let text = serde_json::to_string(ending)
             .map_err(|e| Error::run(format!("cannot write how a cell ended: {e}")))?;
-        put_whole(&self.file_of_end(cell), &format!("{text}\n"))
+        replace_file(&self.file_of_end(cell), &format!("{text}\n"))
     }
 
     /// Reopens a cell that had ended.
@@ -278,7 +278,7 @@ impl Ledger {
     }
 
     fn mark(&self, cell: &str, what: &str, attempt: u32, text: &str) -> Result<()> {
-        put_whole(&self.file(cell, what, attempt), text)
+        replace_file(&self.file(cell, what, attempt), text)
     }
 
     fn file(&self, cell: &str, what: &str, attempt: u32) -> PathBuf {

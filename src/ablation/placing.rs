@@ -12,7 +12,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn put_whole(path: &Path, text: &str) -> Result<()> {
+pub fn replace_file(path: &Path, text: &str) -> Result<()> {
     files::write(path, text.as_bytes())
 }
 
@@ -21,7 +21,7 @@ pub fn put_whole(path: &Path, text: &str) -> Result<()> {
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn put_once(path: &Path, mut holder: Holder) -> Result<Option<Option<File>>> {
+pub fn create_once(path: &Path, mut holder: Holder) -> Result<Option<Option<File>>> {
     let text = |holder: &Holder| {
         serde_json::to_string(holder).map_err(|e| Error::run(format!("cannot write a claim: {e}")))
     };

@@ -2,8 +2,8 @@
 //! folder; also for a sweep's folder that grows when axes or seeds are added.
 
 use crate::ablation::arms::{Arm, arms};
-use crate::ablation::faults::{self, OfArm, OfArms, at};
-use crate::ablation::folders::Before;
+use crate::ablation::faults::{self, ArmContext, ArmFaults, at};
+use crate::ablation::folders::ExistingSweep;
 use crate::ablation::halving;
 use crate::ablation::matching::{self, Cost};
 use crate::ablation::prepared::{Check, Prepared, Settings, Sweep};
@@ -12,8 +12,8 @@ use crate::data::Data;
 use crate::error::{Error, Result, suggestion};
 use crate::experiment::ablation::{AblationConfig, Matched};
 use crate::experiment::cost::{self, StepTime};
-use crate::experiment::counted::said;
-use crate::experiment::{self, Loaded, assemble, epochs, rehearse, replaced};
+use crate::experiment::data_summary::messages;
+use crate::experiment::{self, Loaded, assemble, dropped_keys, epochs, rehearse};
 use crate::report::read::rungs::Rungs;
 use std::path::Path;
 
@@ -27,7 +27,7 @@ struct Untimed {
     at: usize,
     costs: Costs,
     /// Notes about keys of `--set` that some arms set themselves, and others about the arms.
-    said: Vec<String>,
+    notes: Vec<String>,
 }
 
 /// Reads a file with `[ablation]`, checks every arm and determines its cost and steps. `before` is the sweep that is
@@ -35,7 +35,7 @@ struct Untimed {
 ///
 /// # Errors
 /// If there is no `[ablation]`, if an arm has faults (each is reported with the arm's name), or if data is missing.
-pub fn prepare(path: &Path, sets: &[String], before: &Before) -> Result<Sweep> {
+pub fn prepare(path: &Path, sets: &[String], before: &ExistingSweep) -> Result<Sweep> {
     let mut sweep = untimed(path, sets)?;
     let config = &sweep.config;
     let timed = matching::needs_timing(config);
@@ -55,7 +55,7 @@ pub fn prepare(path: &Path, sets: &[String], before: &Before) -> Result<Sweep> {
         baseline: sweep.baseline,
         budget,
         arms: sweep.arms,
-        said: sweep.said,
+        notes: sweep.notes,
     })
 }
 
@@ -66,14 +66,14 @@ pub fn prepare(path: &Path, sets: &[String], before: &Before) -> Result<Sweep> {
 /// As [`prepare`]; also those of [`rehearse`](rehearse::rehearse) for each arm, with the arm's name.
 pub fn rehearse(path: &Path, sets: &[String]) -> Result<Vec<String>> {
     let mut sweep = untimed(path, sets)?;
-    let mut all = std::mem::take(&mut sweep.said);
+    let mut all = std::mem::take(&mut sweep.notes);
     for arm in &sweep.arms {
         let found = sweep.costs.data(&arm.loaded);
         let rehearsed = found.and_then(|data| {
             rehearse::with_data(&arm.loaded, data)?;
-            Ok(said(&arm.loaded.experiment, data))
+            Ok(messages(&arm.loaded.experiment, data))
         });
-        let told = rehearsed.map_err(|error| OfArm::of(&sweep.loaded, arm).error(error))?;
+        let told = rehearsed.map_err(|error| ArmContext::of(&sweep.loaded, arm).error(error))?;
         for message in told.into_iter().chain(arm.replaced()) {
             if !all.contains(&message) {
                 all.push(message);
@@ -136,12 +136,12 @@ fn untimed(path: &Path, sets: &[String]) -> Result<Untimed> {
     let loaded = experiment::load(path, sets)?;
     let config = ablation(&loaded, path)?.clone();
     experiment::check(&loaded)?;
-    let (mut arms, said) = prepared(&loaded, sets, &config, experiment::check)?;
+    let (mut arms, notes) = prepared(&loaded, sets, &config, experiment::check)?;
     let baseline = baseline(&loaded, &config, &arms)?;
     let mut costs = Costs::default();
     for arm in &mut arms {
         let cost = costs.of(&arm.loaded);
-        arm.cost = cost.map_err(|error| OfArm::of(&loaded, arm).error(error))?;
+        arm.cost = cost.map_err(|error| ArmContext::of(&loaded, arm).error(error))?;
     }
     let at = arms
         .iter()
@@ -157,7 +157,7 @@ fn untimed(path: &Path, sets: &[String]) -> Result<Untimed> {
         arms,
         at,
         costs,
-        said,
+        notes,
     })
 }
 
@@ -204,16 +204,16 @@ pub(super) fn prepared(
     check: Check,
 ) -> Result<(Vec<Prepared>, Vec<String>)> {
     let mut prepared = Vec::new();
-    let mut faults = OfArms::default();
+    let mut faults = ArmFaults::default();
     let all = arms(config);
-    let mut said = overridden::notes(config, &all, sets)?;
-    said.extend(base_name::note(base));
+    let mut notes = overridden::notes(config, &all, sets)?;
+    notes.extend(base_name::note(base));
     for arm in all {
         let settings = settings(&arm);
         match arm_experiment(&base.path, &[sets, &arm.overrides()].concat(), check) {
             Ok(loaded) => prepared.push(Prepared {
                 settings,
-                replaced: replaced::replaced(base, &loaded),
+                replaced: dropped_keys::replaced(base, &loaded),
                 name: arm.name,
                 cost: Cost {
                     steps: 0,
@@ -225,7 +225,7 @@ pub(super) fn prepared(
                 loaded,
             }),
             Err(Error::Invalid(wrong)) => {
-                let of_arm = OfArm {
+                let of_arm = ArmContext {
                     base,
                     name: &arm.name,
                     settings: &settings,
@@ -237,8 +237,8 @@ pub(super) fn prepared(
     }
     faults.none()?;
     metric(base, config, &prepared)?;
-    said.extend(alike::notes(&prepared));
-    Ok((prepared, said))
+    notes.extend(alike::notes(&prepared));
+    Ok((prepared, notes))
 }
 
 /// Rejects a metric that no arm measures. An arm may have its own task, data or decoding, and so metrics that the base

@@ -52,7 +52,7 @@ pub struct Sweep {
     /// The arms, in the order of the file.
     pub arms: Vec<Prepared>,
     /// Notes about keys of `--set` that some arms set themselves, and others about the arms.
-    pub said: Vec<String>,
+    pub notes: Vec<String>,
     /// The rungs at which arms that fall behind are stopped.
     pub halving: Option<Rungs>,
 }

@@ -45,7 +45,7 @@ impl ArmSettings {
     }
 
     /// Returns the settings without the number of steps.
-    pub fn but_for_steps(&self) -> impl Iterator<Item = (&String, &String)> {
+    pub fn without_steps(&self) -> impl Iterator<Item = (&String, &String)> {
         let of_steps = ["train.steps", "train.epochs"];
         let all = self.settings.iter();
         all.filter(move |(key, _)| !of_steps.contains(&key.as_str()))

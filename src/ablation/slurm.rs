@@ -5,7 +5,7 @@
 //! remaining cells, and ends when no cell is open. A task saves its cells before its time is up, since it is sent
 //! SIGTERM in advance.
 
-use crate::ablation::placing::put_whole;
+use crate::ablation::placing::replace_file;
 use crate::error::{Error, Result};
 pub use crate::experiment::slurm::submit;
 use crate::experiment::slurm::{WARNING, plain, quoted, require_option};
@@ -75,6 +75,6 @@ pub fn script(folder: &Path, array: &Array) -> Result<String> {
 pub fn write(folder: &Path, array: &Array) -> Result<PathBuf> {
     let text = script(folder, array)?;
     let path = folder.join(SCRIPT);
-    put_whole(&path, &text)?;
+    replace_file(&path, &text)?;
     Ok(path)
 }

@@ -4,7 +4,7 @@
 use crate::data::Places;
 use crate::data::catalog::fingerprint::Fingerprint;
 use crate::error::{Error, Result};
-use crate::experiment::teacher::{self, Print};
+use crate::experiment::teacher::{self, WeightsId};
 use crate::experiment::{self, Experiment, Loaded, data_files, initial, judge};
 use crate::report::read::sweep::{ARM, CELLS, EndState, PlannedArm, SweepFolder, run_of_seed};
 use crate::train::run_dir::{FILES, REWARD, TEACHER, is_run};
@@ -155,7 +155,7 @@ impl Present {
         if !run.join(TEACHER).is_file() {
             return Ok(None);
         }
-        let before = Print::read(run)?;
+        let before = WeightsId::read(run)?;
         let Ok(Some(now)) = teacher::present(experiment, places, &mut self.teachers) else {
             return Ok(None);
         };

@@ -4,7 +4,7 @@
 //! follow from `train.epochs` have no such rule in the plan, so that such a file is never recognised. Of two paths, one
 //! may have further leading parts: the paths in an arm's file are resolved differently if nothing is found at them.
 
-use crate::ablation::folders::Before;
+use crate::ablation::folders::ExistingSweep;
 use crate::ablation::halving;
 use crate::ablation::matching::WIDTH;
 use crate::ablation::planner;
@@ -22,7 +22,7 @@ use std::path::{Component, Path};
 ///
 /// # Errors
 /// If the file has faults that can be found without data.
-pub fn is_same(path: &Path, sets: &[String], before: &Before) -> Result<bool> {
+pub fn is_same(path: &Path, sets: &[String], before: &ExistingSweep) -> Result<bool> {
     let Some(plan) = &before.plan else {
         return Ok(false);
     };
@@ -67,7 +67,7 @@ fn is_same_arm(
     arm: &Prepared,
     config: &AblationConfig,
     plan: &SweepPlan,
-    before: &Before,
+    before: &ExistingSweep,
 ) -> Result<bool> {
     let named = |there: &&PlannedArm| there.name == arm.name;
     let Some(there) = plan.arms.iter().find(named) else {
@@ -108,7 +108,7 @@ fn is_same_but_for_places(
     paths: &BTreeSet<String>,
 ) -> bool {
     let [one, other] = arms.map(|arm| {
-        let all = arm.but_for_steps();
+        let all = arm.without_steps();
         let all = all.filter(|(key, _)| counts(key));
         all.collect::<BTreeMap<_, _>>()
     });

@@ -1,7 +1,7 @@
 //! `formwork answer`: answers questions about a text.
 
 use super::output;
-use crate::data::batch::{Asked, Content, Item, Window};
+use crate::data::batch::{Content, Item, QuestionAnswer, Window};
 use crate::data::questions::{self, Cut, Query};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
@@ -109,7 +109,7 @@ fn answer(
         let Content::Text(texts) = Content::of(some) else {
             continue;
         };
-        let asked: &[Asked] = texts.asked.as_deref().unwrap_or_default();
+        let asked: &[QuestionAnswer] = texts.asked.as_deref().unwrap_or_default();
         let windows: Vec<&Window> = asked.iter().map(|asked| asked.window.as_ref()).collect();
         spans.extend(model.spans(&texts, &windows, &Pass::evaluation()));
     }

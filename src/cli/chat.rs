@@ -12,7 +12,7 @@ use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::open::Opened;
 use crate::experiment::saved::Which;
-use crate::generate::{Generator, SamplingConfig};
+use crate::generate::{SamplingConfig, TextGenerator};
 use crate::model::LanguageModel;
 use crate::nn::linear::stored_for_decoding;
 use crate::tokenizer::chat::{ASSISTANT, Conversation, Ending};
@@ -219,7 +219,7 @@ impl Assistant<'_> {
         }
         let most = self.config.tokens_after(tokens.len())?;
         let sampling = self.config.rules(self.args.seed);
-        let mut generator = Generator::new(self.decoder, self.context, &[tokens.as_slice()])?;
+        let mut generator = TextGenerator::new(self.decoder, self.context, &[tokens.as_slice()])?;
         generator.reserve(most);
         let empty = Text::new(self.tokenizer, &tokens, &self.stops);
         let grows = |new: &str| self.shows(new);

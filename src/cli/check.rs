@@ -9,7 +9,7 @@ use super::output;
 use crate::ablation::planner;
 use crate::error::Result;
 use crate::experiment::rehearse::{self, Rehearsed};
-use crate::experiment::{annotated_toml, check, load, located, replaced};
+use crate::experiment::{annotated_toml, check, dropped_keys, load, located};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ pub fn run(args: CheckArgs) -> Result<()> {
     let sets = args.keys.sets();
     let loaded = load(&args.file, &sets)?;
     check(&loaded)?;
-    for note in replaced::notes(&loaded, &sets) {
+    for note in dropped_keys::notes(&loaded, &sets) {
         output::note(note);
     }
     let rehearsed = match loaded.experiment.ablation {

@@ -108,7 +108,7 @@ pub fn run(args: EncodeArgs) -> Result<()> {
     note_of_neighbours(&opened.experiment.model);
     let pool = args
         .pool
-        .map_or_else(|| encode::usual(&opened, args.layer), Into::into);
+        .map_or_else(|| encode::default_pooling(&opened, args.layer), Into::into);
     encode::require(&opened, pool, args.layer)?;
     let (names, items): (Vec<String>, Vec<Item>) = inputs(&args, &opened)?.into_iter().unzip();
     let request = Request {

@@ -14,7 +14,7 @@ use crate::experiment::measure;
 use crate::experiment::open::{self, Lengths, Opened};
 use crate::experiment::predicted;
 use crate::experiment::saved::{self, Which};
-use crate::experiment::tried::{self, with_keys};
+use crate::experiment::temporary_keys::{self, with_keys};
 use crate::experiment::zero_shot::{self, ZeroShot};
 use crate::experiment::{judge, teacher};
 use crate::generate::beam::BeamConfig;
@@ -98,7 +98,7 @@ enum SplitName {
 /// If flags are out of range; if the run cannot be opened; if data is missing, or the experiment lacks the split.
 pub fn run(args: EvalArgs) -> Result<()> {
     check_width("--beam", args.beam)?;
-    tried::require(&args.sets, Some(!args.data.is_empty()))?;
+    temporary_keys::require(&args.sets, Some(!args.data.is_empty()))?;
     if let Some(path) = &args.predictions {
         predictions::require(path, &args.data)?;
     }
@@ -217,7 +217,7 @@ fn sets_of(args: &EvalArgs, data: bool) -> Vec<String> {
     let sets = args
         .sets
         .iter()
-        .filter(|set| tried::is_of_data(set) == data);
+        .filter(|set| temporary_keys::is_of_data(set) == data);
     sets.cloned().collect()
 }
 

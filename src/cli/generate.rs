@@ -270,7 +270,7 @@ fn database(args: &GenerateArgs, opened: &Opened) -> Result<Option<Arc<Database>
         return Ok(None);
     }
     let notice = |text: &str| output::note(text);
-    let data = data_files::assembled(&args.run, opened, OtherData::UNTAKEN, notice, Ok)?;
+    let data = data_files::assembled(&args.run, opened, OtherData::REFUSED, notice, Ok)?;
     Ok(data.database)
 }
 

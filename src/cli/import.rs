@@ -132,9 +132,9 @@ fn show(args: &ImportArgs, imported: &Imported) -> Result<()> {
         ),
         (
             "tensors that are no parameters of the model",
-            &told(&imported.passed_over),
+            &told(&imported.skipped_tensors),
         ),
-        ("settings without a place here", &imported.without_place),
+        ("settings without a place here", &imported.unsupported),
     ] {
         if !names.is_empty() {
             output::note(printable(&format!("{what}: {}", names.join(", "))));

@@ -10,7 +10,7 @@ use crate::files;
 use crate::report::render::figure::lines::{Line, Plot, plot};
 use crate::report::render::figure::png;
 use crate::report::render::terminal::{loss, number};
-use crate::train::lr_range::{Advice, RATES, Range, Tried, advice};
+use crate::train::lr_range::{Advice, RATES, Range, TestStep, advice};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -88,7 +88,7 @@ pub fn run(args: LrFindArgs) -> Result<()> {
     }
 }
 
-fn json(tried: &[Tried], advice: Option<&Advice>, key: Option<f64>) -> serde_json::Value {
+fn json(tried: &[TestStep], advice: Option<&Advice>, key: Option<f64>) -> serde_json::Value {
     let steps = tried.iter();
     let steps: Vec<_> = steps
         .map(|t| serde_json::json!({ "lr": t.lr, "loss": t.loss, "smooth": t.smooth }))
@@ -103,7 +103,7 @@ fn json(tried: &[Tried], advice: Option<&Advice>, key: Option<f64>) -> serde_jso
 
 /// Prints about twenty lines of the test and the suggested rates, with the key that makes the schedule peak at the first of
 /// them.
-fn show(tried: &[Tried], advice: Option<(&Advice, f64)>, range: Range) -> Result<()> {
+fn show(tried: &[TestStep], advice: Option<(&Advice, f64)>, range: Range) -> Result<()> {
     let every = tried.len().div_ceil(20).max(1);
     output::line(format!("{:>10}  {:>8}  {:>8}", "lr", "loss", "smooth"))?;
     for step in tried.iter().step_by(every) {
@@ -135,13 +135,13 @@ fn show(tried: &[Tried], advice: Option<(&Advice, f64)>, range: Range) -> Result
     }
 }
 
-fn write(folder: &Path, name: &str, tried: &[Tried]) -> Result<()> {
+fn write(folder: &Path, name: &str, tried: &[TestStep]) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
     let mut csv = String::from("lr,loss,smooth\n");
     for step in tried {
         csv.push_str(&format!("{},{},{}\n", step.lr, step.loss, step.smooth));
     }
-    let points = |value: fn(&Tried) -> f64| tried.iter().map(|t| (t.lr, value(t))).collect();
+    let points = |value: fn(&TestStep) -> f64| tried.iter().map(|t| (t.lr, value(t))).collect();
     let figure = plot(&Plot {
         name: "lr_find".into(),
         title: format!("Loss of {name} at rising learning rates"),

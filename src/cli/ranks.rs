@@ -33,7 +33,7 @@ pub fn together(exchange: Exchange, work: impl FnOnce(&Ranks) -> Result<()>) -> 
         Some(_) | None => Ranks::solo(),
     };
     let done = work(&ranks);
-    ranks.settle(done)
+    ranks.finish(done)
 }
 
 /// Returns an error if several processes were started for a single-process command.

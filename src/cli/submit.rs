@@ -8,7 +8,7 @@ use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::run::default_folder;
 use crate::experiment::slurm::{self, Job, Work};
-use crate::experiment::{self, Loaded, check, tried};
+use crate::experiment::{self, Loaded, check, temporary_keys};
 use crate::files;
 use crate::train::{ranks, run_dir};
 use clap::Args;
@@ -136,7 +136,7 @@ fn run_of(args: &SubmitArgs) -> Result<Loaded> {
             args.file.display()
         )));
     }
-    tried::require_no_unset(&args.keys.sets())?;
+    temporary_keys::require_no_unset(&args.keys.sets())?;
     let loaded = experiment::load(&args.file.join(run_dir::RESOLVED), &args.keys.sets())?;
     check::check_to_go_on(&loaded)?;
     Ok(loaded)

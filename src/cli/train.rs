@@ -174,7 +174,7 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
     }
     if !args.how.quiet && ranks.is_first() {
         output::note(format!("{} → {}", args.file.display(), folder.display()));
-        for note in experiment::replaced::notes(&loaded, &args.keys.sets()) {
+        for note in experiment::dropped_keys::notes(&loaded, &args.keys.sets()) {
             output::note(note);
         }
         ranks::describe(ranks);

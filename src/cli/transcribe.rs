@@ -9,11 +9,11 @@
 use super::{inputs, output};
 use crate::data::SpeechShape;
 use crate::data::batch::SpeechItem;
-use crate::data::speech::{HOP, Hearing, samples};
+use crate::data::speech::{HOP, SpeechInputs, samples};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::saved::Which;
-use crate::experiment::tried::{self, with_keys};
+use crate::experiment::temporary_keys::{self, with_keys};
 use crate::generate::beam::BeamConfig;
 use crate::generate::decode::{asked, check_search};
 use crate::generate::{Listener, Written};
@@ -62,7 +62,7 @@ pub struct TranscribeArgs {
 /// If flags are out of range, the run transcribes no recordings, or it cannot read a recording.
 pub fn run(args: TranscribeArgs) -> Result<()> {
     check_search(args.beam, args.n_best)?;
-    tried::require(&args.sets, None)?;
+    temporary_keys::require(&args.sets, None)?;
     let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let experiment = with_keys(&opened.experiment, &args.run, &args.sets)?;
     let decode = &experiment.decode;
@@ -89,7 +89,7 @@ fn tell(
     speech: SpeechShape,
     search: &BeamConfig,
 ) -> Result<()> {
-    let hearing = Hearing::new(speech);
+    let hearing = SpeechInputs::new(speech);
     let mut files = inputs::Processed::of(args.files.len());
     let (mut batch, mut waiting) = (Vec::new(), Vec::new());
     for (file, number) in args.files.iter().zip(1..) {
@@ -132,7 +132,7 @@ fn fitting(parts: Vec<SpeechItem>, file: &Path, search: &BeamConfig) -> Result<V
 
 /// Splits a recording into parts as the model reads them, of equal length; the last one is shorter or, as features, padded with
 /// silence.
-fn parts(file: &Path, hearing: &Hearing) -> Result<Vec<SpeechItem>> {
+fn parts(file: &Path, hearing: &SpeechInputs) -> Result<Vec<SpeechItem>> {
     let samples = samples(file)?;
     let part = |samples: &[f32]| hearing.item(samples);
     let length = (hearing.shape().n_frames * HOP).max(1);

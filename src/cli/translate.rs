@@ -9,7 +9,7 @@ use crate::data::Tokenizers;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::saved::Which;
-use crate::experiment::tried::{self, with_keys};
+use crate::experiment::temporary_keys::{self, with_keys};
 use crate::files;
 use crate::generate::decode::{asked, check_search};
 use crate::generate::{Translator, Written};
@@ -77,7 +77,7 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     if let Some(output) = &args.output {
         files::require_folder_of(output)?;
     }
-    tried::require(&args.sets, None)?;
+    temporary_keys::require(&args.sets, None)?;
     let mut opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
     opened.tokenizers = in_languages(opened.tokenizers, &args)?;
     let experiment = with_keys(&opened.experiment, &args.run, &args.sets)?;

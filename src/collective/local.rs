@@ -13,7 +13,7 @@ pub fn on_all<T: Send>(count: usize, work: impl Fn(&Ranks) -> Result<T> + Sync) 
             scope.spawn(move || {
                 let ranks = Ranks::joined(Box::new(engine));
                 let done = work(&ranks);
-                ranks.settle(done)
+                ranks.finish(done)
             })
         });
         let threads: Vec<_> = each.collect();

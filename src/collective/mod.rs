@@ -253,7 +253,7 @@ impl Ranks {
     ///
     /// # Errors
     /// The rank's own error, or [`Error::Elsewhere`].
-    pub fn settle<T>(&self, result: Result<T>) -> Result<T> {
+    pub fn finish<T>(&self, result: Result<T>) -> Result<T> {
         let Some(group) = &self.0 else { return result };
         let result = match group.is_over() {
             true => result,

@@ -49,7 +49,7 @@ pub struct TextItem {
     /// Number that the model is to predict for the whole text.
     pub number: Option<f32>,
     /// Question about the text, with its answer.
-    pub asked: Option<Asked>,
+    pub asked: Option<QuestionAnswer>,
     /// Token after the last target, if the text continues in the same document.
     pub after: Option<i32>,
     /// The token after each target, or [`NOT_SCORED`], as long as `targets`, when it is predicted too.
@@ -60,7 +60,7 @@ pub struct TextItem {
 
 /// The question asked of a text, and its answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct QuestionAnswer {
     /// Positions of the first and the last token of the answer; both are [`Window::none`] if the text has no
     /// answer.
     pub answer: [i32; 2],
@@ -86,7 +86,7 @@ pub struct Window {
     /// All accepted answers; empty if the question has no answer.
     pub right: Arc<[String]>,
     /// Whether questions of this data set may have no answer.
-    pub may_lack: bool,
+    pub may_have_no_answer: bool,
 }
 
 /// A source text and its target, both with the special tokens that the tokenizer adds.
@@ -132,7 +132,7 @@ pub struct TextBatch {
     /// Number that the model is to predict for each row.
     pub numbers: Option<Vec<f32>>,
     /// Question asked of each row, with its answer.
-    pub asked: Option<Vec<Asked>>,
+    pub asked: Option<Vec<QuestionAnswer>>,
     /// The token after each target or [`NOT_SCORED`], `[rows, cols]`, when it is predicted too.
     pub second: Option<Vec<i32>>,
     /// Neighbours of the complete chunks of each row, for a model that reads retrieved neighbours.

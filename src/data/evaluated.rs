@@ -9,7 +9,7 @@
 
 /// The keys of a kind of data that define the examples of evaluations; all of them are keys of `[data]`.
 #[derive(Clone, Copy, Debug)]
-pub struct Evaluated {
+pub struct EvaluationKeys {
     /// Kind of data.
     pub kind: &'static str,
     /// Keys that always define the examples.
@@ -25,8 +25,8 @@ pub struct Evaluated {
 }
 
 /// A kind whose examples are read from files.
-const fn files(kind: &'static str, keys: &'static [&'static str]) -> Evaluated {
-    Evaluated {
+const fn files(kind: &'static str, keys: &'static [&'static str]) -> EvaluationKeys {
+    EvaluationKeys {
         kind,
         keys,
         shared: &["path", TEST_FRACTION],
@@ -36,8 +36,8 @@ const fn files(kind: &'static str, keys: &'static [&'static str]) -> Evaluated {
 }
 
 /// A kind whose examples are generated.
-const fn made(kind: &'static str, keys: &'static [&'static str]) -> Evaluated {
-    Evaluated {
+const fn made(kind: &'static str, keys: &'static [&'static str]) -> EvaluationKeys {
+    EvaluationKeys {
         kind,
         keys,
         shared: &[],
@@ -56,9 +56,9 @@ const REVERSED: &[&str] = &["reversed"];
 const TEMPLATE: &[&str] = &["template", "date"];
 
 /// Every kind of data.
-pub const ALL: &[Evaluated] = &[
+pub const ALL: &[EvaluationKeys] = &[
     files("text", &["field"]),
-    Evaluated {
+    EvaluationKeys {
         written: REVERSED,
         ..made("arithmetic", SUMS)
     },
@@ -66,7 +66,7 @@ pub const ALL: &[Evaluated] = &[
     made("reverse", STRINGS),
     made("sort", STRINGS),
     made("random_tokens", &["vocab_size", "context"]),
-    Evaluated {
+    EvaluationKeys {
         shared: &["path", "source", "target", TEST_FRACTION],
         cut: &["max_target_len", "max_len"],
         ..files("pairs", &["source_field", "target_field"])
@@ -74,17 +74,17 @@ pub const ALL: &[Evaluated] = &[
     made("dates", &["held_out"]),
     made("number_words", &["held_out"]),
     made("random_pairs", &["vocab_size", "source_len", "target_len"]),
-    Evaluated {
+    EvaluationKeys {
         shared: &["path", "labels", TEST_FRACTION],
         ..files("images", &["image", "label"])
     },
     made("shapes", &["size", "channels", "classes", "noise"]),
     made("random_images", &["channels", "height", "width", "classes"]),
-    Evaluated {
+    EvaluationKeys {
         cut: &["context"],
         ..files("captioned_images", &["image", "caption"])
     },
-    Evaluated {
+    EvaluationKeys {
         cut: &["context"],
         ..files(
             "transcribed_speech",
@@ -103,19 +103,19 @@ pub const ALL: &[Evaluated] = &[
     // Words beyond the context have no tag.
     files("tagged_text", &["word", "tag", "context"]),
     // Answers are cut to the context, and rows that hold no token of an answer within it are left out.
-    Evaluated {
+    EvaluationKeys {
         written: TEMPLATE,
         ..files(
             "conversations",
             &["messages", "turns", "answers", "context"],
         )
     },
-    Evaluated {
+    EvaluationKeys {
         written: TEMPLATE,
         ..files("preferences", &["prompt", "chosen", "rejected", "context"])
     },
     // The loss is measured per window, answers per question.
-    Evaluated {
+    EvaluationKeys {
         written: &["context", "overlap"],
         ..files("questions", &[])
     },
@@ -133,11 +133,11 @@ pub const ALL: &[Evaluated] = &[
         ],
     ),
     made("themes", &["filling", "held_out"]),
-    Evaluated {
+    EvaluationKeys {
         written: REVERSED,
         ..made("right_and_wrong", SUMS)
     },
-    Evaluated {
+    EvaluationKeys {
         cut: &["max_target"],
         ..files("articles", &["lead_ends"])
     },
@@ -150,7 +150,7 @@ pub const ALL: &[Evaluated] = &[
 ];
 
 /// Returns the keys of a kind; `None` if the kind is unknown.
-pub fn of_kind(kind: &str) -> Option<&'static Evaluated> {
+pub fn of_kind(kind: &str) -> Option<&'static EvaluationKeys> {
     ALL.iter().find(|evaluated| evaluated.kind == kind)
 }
 
@@ -178,7 +178,7 @@ mod tests {
             let evaluated = of_kind(kind.kind).unwrap();
             let table: toml::Table = kind.example.parse().unwrap();
             assert!(!has(&table, "no_key_of_this_name"), "{}", kind.kind);
-            let Evaluated {
+            let EvaluationKeys {
                 keys,
                 shared,
                 written,

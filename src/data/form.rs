@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The form of the examples of a data set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Gives {
+pub enum ExampleForm {
     /// Texts, for language models.
     #[default]
     Text,
@@ -32,7 +32,7 @@ pub enum Gives {
     Preferences,
 }
 
-impl Gives {
+impl ExampleForm {
     /// Whether examples differ in length.
     pub fn has_lengths(self) -> bool {
         match self {
@@ -50,7 +50,7 @@ impl Gives {
     }
 }
 
-impl Gives {
+impl ExampleForm {
     /// Whether there are images among the inputs.
     pub fn has_images(self) -> bool {
         matches!(self, Self::Images | Self::Captioned)
@@ -67,7 +67,7 @@ impl Gives {
     }
 }
 
-impl std::fmt::Display for Gives {
+impl std::fmt::Display for ExampleForm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Text => "texts",

@@ -12,9 +12,9 @@ use super::labelled::LabelledTextConfig;
 use super::questions::Cut;
 use super::speech;
 use super::{
-    CaptionedImagesConfig, Data, DataConfig, DataSet, Gives, ImagesConfig, PairsConfig, Paths,
-    PreferencesConfig, QuestionsConfig, Request, Shape, SpeechShape, Split, TaggedTextConfig,
-    TextConfig, TranscribedSpeechConfig,
+    CaptionedImagesConfig, Data, DataConfig, DataSet, ExampleForm, ImagesConfig, PairsConfig,
+    Paths, PreferencesConfig, QuestionsConfig, Request, Shape, SpeechShape, Split,
+    TaggedTextConfig, TextConfig, TranscribedSpeechConfig,
 };
 use crate::error::{Error, Result};
 
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 #[serde(deny_unknown_fields, default)]
 pub struct ImportedConfig {
     /// The form of the inputs.
-    pub gives: Gives,
+    pub gives: ExampleForm,
     /// Maximum length of an input in tokens; 0 for images.
     pub context: usize,
     /// Channels, height and width of images.
@@ -36,21 +36,21 @@ pub struct ImportedConfig {
 
 impl DataConfig {
     /// Returns the data of an imported run whose inputs have this form and shape.
-    pub fn imported(gives: Gives, shape: &Shape) -> Self {
+    pub fn imported(gives: ExampleForm, shape: &Shape) -> Self {
         Self::Imported(ImportedConfig {
             gives,
             context: match gives {
-                Gives::Images => 0,
-                Gives::Text
-                | Gives::Labelled
-                | Gives::ManyLabelled
-                | Gives::Numbered
-                | Gives::Tagged
-                | Gives::Questions
-                | Gives::Pairs
-                | Gives::Captioned
-                | Gives::Spoken
-                | Gives::Preferences => shape.context,
+                ExampleForm::Images => 0,
+                ExampleForm::Text
+                | ExampleForm::Labelled
+                | ExampleForm::ManyLabelled
+                | ExampleForm::Numbered
+                | ExampleForm::Tagged
+                | ExampleForm::Questions
+                | ExampleForm::Pairs
+                | ExampleForm::Captioned
+                | ExampleForm::Spoken
+                | ExampleForm::Preferences => shape.context,
             },
             image: shape.image,
             speech: shape.speech,
@@ -65,19 +65,19 @@ impl ImportedConfig {
         let first = Paths(files.first().cloned().into_iter().collect());
         let second = files.get(1).cloned();
         match self.gives {
-            Gives::Text => DataConfig::Text(TextConfig {
+            ExampleForm::Text => DataConfig::Text(TextConfig {
                 path: first,
                 context: self.context,
                 ..TextConfig::default()
             }),
-            Gives::Labelled => DataConfig::LabelledText(LabelledTextConfig {
+            ExampleForm::Labelled => DataConfig::LabelledText(LabelledTextConfig {
                 path: first,
                 context: self.context,
                 classes: shape.classes.clone(),
                 ..LabelledTextConfig::default()
             }),
             // The label column holds lists of classes.
-            Gives::ManyLabelled => DataConfig::LabelledText(LabelledTextConfig {
+            ExampleForm::ManyLabelled => DataConfig::LabelledText(LabelledTextConfig {
                 labels: Some(LabelledTextConfig::usual_label(first.0.first(), false)),
                 path: first,
                 context: self.context,
@@ -85,24 +85,24 @@ impl ImportedConfig {
                 ..LabelledTextConfig::default()
             }),
             // The label column holds numbers.
-            Gives::Numbered => DataConfig::LabelledText(LabelledTextConfig {
+            ExampleForm::Numbered => DataConfig::LabelledText(LabelledTextConfig {
                 score: Some(LabelledTextConfig::usual_label(first.0.first(), false)),
                 path: first,
                 context: self.context,
                 ..LabelledTextConfig::default()
             }),
-            Gives::Tagged => DataConfig::TaggedText(TaggedTextConfig {
+            ExampleForm::Tagged => DataConfig::TaggedText(TaggedTextConfig {
                 path: first,
                 context: self.context,
                 ..TaggedTextConfig::default()
             }),
-            Gives::Questions => DataConfig::Questions(QuestionsConfig {
+            ExampleForm::Questions => DataConfig::Questions(QuestionsConfig {
                 path: first,
                 context: self.context,
                 overlap: Cut::usual(self.context).overlap,
                 ..QuestionsConfig::default()
             }),
-            Gives::Pairs => {
+            ExampleForm::Pairs => {
                 let mut pairs = PairsConfig {
                     max_len: self.context,
                     ..PairsConfig::default()
@@ -116,17 +116,19 @@ impl ImportedConfig {
                 }
                 DataConfig::Pairs(Box::new(pairs))
             }
-            Gives::Captioned => DataConfig::CaptionedImages(Box::new(CaptionedImagesConfig {
-                path: first,
-                images: second,
-                context: self.context,
-                channels: self.image.map(|[channels, ..]| channels),
-                size: self.image.map(|[_, height, width]| [height, width]),
-                mean: shape.mean.iter().map(|x| f64::from(*x)).collect(),
-                std: shape.std.iter().map(|x| f64::from(*x)).collect(),
-                ..CaptionedImagesConfig::default()
-            })),
-            Gives::Spoken => {
+            ExampleForm::Captioned => {
+                DataConfig::CaptionedImages(Box::new(CaptionedImagesConfig {
+                    path: first,
+                    images: second,
+                    context: self.context,
+                    channels: self.image.map(|[channels, ..]| channels),
+                    size: self.image.map(|[_, height, width]| [height, width]),
+                    mean: shape.mean.iter().map(|x| f64::from(*x)).collect(),
+                    std: shape.std.iter().map(|x| f64::from(*x)).collect(),
+                    ..CaptionedImagesConfig::default()
+                }))
+            }
+            ExampleForm::Spoken => {
                 let usual = TranscribedSpeechConfig::default();
                 DataConfig::TranscribedSpeech(Box::new(TranscribedSpeechConfig {
                     path: first,
@@ -137,12 +139,12 @@ impl ImportedConfig {
                     ..usual
                 }))
             }
-            Gives::Preferences => DataConfig::Preferences(Box::new(PreferencesConfig {
+            ExampleForm::Preferences => DataConfig::Preferences(Box::new(PreferencesConfig {
                 path: first,
                 context: self.context,
                 ..PreferencesConfig::default()
             })),
-            Gives::Images => DataConfig::Images(ImagesConfig {
+            ExampleForm::Images => DataConfig::Images(ImagesConfig {
                 path: first,
                 labels: second,
                 classes: shape.classes.clone(),
@@ -191,7 +193,7 @@ impl DataSet for ImportedConfig {
         faults
     }
 
-    fn gives(&self) -> Gives {
+    fn gives(&self) -> ExampleForm {
         self.gives
     }
 
@@ -219,12 +221,12 @@ impl DataSet for ImportedConfig {
     fn can_be_read_alone(&self) -> bool {
         matches!(
             self.gives,
-            Gives::Pairs | Gives::Captioned | Gives::Preferences
+            ExampleForm::Pairs | ExampleForm::Captioned | ExampleForm::Preferences
         )
     }
 
     fn can_be_masked(&self) -> bool {
-        self.gives == Gives::Text
+        self.gives == ExampleForm::Text
     }
 
     fn prepare(&self, _request: &Request) -> Result<Data> {
@@ -243,7 +245,7 @@ mod tests {
     fn sizes_of_recordings_are_held_to_their_ranges() {
         let faults = |n_mels, n_frames| {
             let config = ImportedConfig {
-                gives: Gives::Spoken,
+                gives: ExampleForm::Spoken,
                 context: 8,
                 image: None,
                 speech: Some(SpeechShape {

@@ -4,15 +4,15 @@
 //! beginning of its share after the last one (as in Dai et al. 2019, and Mikolov et al. 2010 with one lane).
 //! Shares differ by at most one example, so that every example is read.
 
-use super::order::Taken;
+use super::order::SampleRef;
 
 /// Returns the examples that step `step` takes from `len` examples in `count` lanes; `count` must not exceed
 /// `len`.
-pub(super) fn step(len: u64, count: u64, step: u64) -> Vec<Taken> {
+pub(super) fn step(len: u64, count: u64, step: u64) -> Vec<SampleRef> {
     let each = (0..count).map(|lane| {
         let (from, to) = (lane * len / count, (lane + 1) * len / count);
         let at = step % (to - from);
-        Taken {
+        SampleRef {
             sample: from + at,
             draw: step * count + lane,
             begins: Some(at == 0),
@@ -23,14 +23,14 @@ pub(super) fn step(len: u64, count: u64, step: u64) -> Vec<Taken> {
 
 /// Returns the example of each lane in batch `number` of one pass over `len` examples. Lanes with one example
 /// more come first, so that the last batch holds only the first lanes.
-pub(super) fn once(len: u64, count: u64, number: u64) -> Vec<Taken> {
+pub(super) fn once(len: u64, count: u64, number: u64) -> Vec<SampleRef> {
     let count = count.clamp(1, len.max(1));
     let (share, longer) = (len / count, len % count);
     let reading = (0..count).take_while(|lane| number < share + u64::from(*lane < longer));
     reading
         .map(|lane| {
             let sample = lane * share + lane.min(longer) + number;
-            Taken {
+            SampleRef {
                 sample,
                 draw: sample,
                 begins: Some(number == 0),

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use super::Source;
 pub use super::batch::Batch;
 use super::lanes;
-pub use super::order::{BatchSize, Order, Taken};
+pub use super::order::{BatchSize, Order, SampleRef};
 pub use super::share::{Extent, Share};
 use crate::error::{Error, Result};
 
@@ -205,7 +205,7 @@ pub fn eval_share(
             (number + 1) * size
         };
         let samples = number * size..end;
-        let taken: Vec<Taken> = samples.map(|n| Taken::alone(n, n)).collect();
+        let taken: Vec<SampleRef> = samples.map(|n| SampleRef::alone(n, n)).collect();
         one(source.as_ref(), &taken, number)
     })
 }
@@ -231,7 +231,7 @@ pub fn eval_lanes(
 }
 
 /// Collates some examples into one batch.
-fn one(source: &dyn Source, taken: &[Taken], number: u64) -> Result<Batch> {
+fn one(source: &dyn Source, taken: &[SampleRef], number: u64) -> Result<Batch> {
     let mut batches = Share::read(source, taken, taken.len().max(1), number, 0..1)?.alone();
     batches
         .pop()

@@ -22,7 +22,7 @@ pub enum BatchSize {
 
 /// An example that a step takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct SampleRef {
     /// Number of the example in its source.
     pub sample: u64,
     /// Number of examples that the run took before this one, or another number that is unique in the run.
@@ -87,17 +87,17 @@ impl Order {
     }
 
     /// Returns the examples of step `step`; the source must not be empty.
-    pub fn step(&mut self, source: &dyn Source, step: u64) -> Vec<Taken> {
+    pub fn step(&mut self, source: &dyn Source, step: u64) -> Vec<SampleRef> {
         if self.repeats == 1 {
             return self.taken(source, step);
         }
         let begins = Some(step.is_multiple_of(self.repeats));
         let taken = self.taken(source, step / self.repeats).into_iter();
-        taken.map(|one| Taken { begins, ..one }).collect()
+        taken.map(|one| SampleRef { begins, ..one }).collect()
     }
 
     /// Returns the examples of step `step`, counting repeated steps once.
-    fn taken(&mut self, source: &dyn Source, step: u64) -> Vec<Taken> {
+    fn taken(&mut self, source: &dyn Source, step: u64) -> Vec<SampleRef> {
         match self.size {
             BatchSize::Items(count) if self.lanes => {
                 lanes::step(source.len() as u64, count as u64, step)
@@ -141,7 +141,7 @@ impl Order {
         steps * self.repeats
     }
 
-    fn items(&self, source: &dyn Source, count: u64, step: u64) -> Vec<Taken> {
+    fn items(&self, source: &dyn Source, count: u64, step: u64) -> Vec<SampleRef> {
         let numbers = step * count..(step + 1) * count;
         let len = source.len() as u64;
         let mut order = None;
@@ -160,11 +160,11 @@ impl Order {
         let samples: Vec<u64> = numbers.clone().map(place).collect();
         let taken = samples.into_iter().zip(numbers);
         taken
-            .map(|(sample, draw)| Taken::alone(sample, draw))
+            .map(|(sample, draw)| SampleRef::alone(sample, draw))
             .collect()
     }
 
-    fn tokens(&mut self, source: &dyn Source, budget: usize, step: u64) -> Vec<Taken> {
+    fn tokens(&mut self, source: &dyn Source, budget: usize, step: u64) -> Vec<SampleRef> {
         let len = source.len() as u64;
         // For a step before the current epoch, start again from the first epoch.
         let known = self.epoch.take().filter(|(_, first, _)| *first <= step);
@@ -181,7 +181,7 @@ impl Order {
         };
         let taken = batches[(step - first) as usize]
             .iter()
-            .map(|&sample| Taken::alone(sample, draw(sample)))
+            .map(|&sample| SampleRef::alone(sample, draw(sample)))
             .collect();
         self.epoch = Some((epoch, first, batches));
         taken
@@ -219,7 +219,7 @@ impl Order {
     }
 }
 
-impl Taken {
+impl SampleRef {
     /// An example in a row that does not continue from step to step.
     pub fn alone(sample: u64, draw: u64) -> Self {
         Self {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{DataConfig, Gives, ImagesConfig, LabelledTextConfig, PairsConfig, Paths, Shape};
+use super::{DataConfig, ExampleForm, ImagesConfig, LabelledTextConfig, PairsConfig, Paths, Shape};
 use crate::error::{Error, Result};
 
 /// A table whose only split is validation, from one file or folder; further keys are set to the given values.
@@ -23,7 +23,7 @@ impl DataConfig {
     /// Returns the same data without the answer columns that an imported run assumes, if `keys` name other
     /// ones.
     #[must_use]
-    pub fn answered_by<'k>(self, mut keys: impl Iterator<Item = &'k str>) -> Self {
+    pub fn without_assumed_answers<'k>(self, mut keys: impl Iterator<Item = &'k str>) -> Self {
         let answers = ["label", "labels", "indicators", "score"];
         match self {
             Self::LabelledText(c) if keys.any(|key| answers.contains(&key)) => {
@@ -44,7 +44,7 @@ impl DataConfig {
     /// Returns the same data with the answer column that an imported run assumes, given by name if `form`
     /// names its columns. `form` is the same data with the keys that describe how tables are written.
     #[must_use]
-    pub fn supposed_in(self, form: &Self) -> Self {
+    pub fn with_named_answer_column(self, form: &Self) -> Self {
         match (self, form) {
             (Self::LabelledText(c), Self::LabelledText(form)) if form.names_columns() => {
                 let name = LabelledTextConfig::usual_label(None, true);
@@ -79,13 +79,13 @@ impl DataConfig {
     ///
     /// # Errors
     /// If the data is generated and reads no files, or if the kind takes only one file.
-    pub fn of_files(&self, files: &[PathBuf], shape: &Shape) -> Result<Self> {
+    pub fn for_evaluation_files(&self, files: &[PathBuf], shape: &Shape) -> Result<Self> {
         let paths = |number: usize| Paths(files.get(number).cloned().into_iter().collect());
         let asked = match self {
             Self::Imported(c) => c.with_files(files, shape),
             _ if self.set().paths().is_empty() => {
                 let labelled = match self.set().gives() {
-                    Gives::Captioned => {
+                    ExampleForm::Captioned => {
                         ", or add --prompt or --class for images in a folder for each class"
                     }
                     _ => "",

@@ -3,7 +3,7 @@
 
 use super::{Data, DataConfig, Request, Tokenizers};
 use crate::error::{Error, Fault, Result};
-use crate::tokenizer::Around;
+use crate::tokenizer::TokenFraming;
 
 /// Prepares the data and its tokenizer.
 ///
@@ -31,7 +31,7 @@ pub fn prepare(config: &DataConfig, request: &Request) -> Result<Data> {
         return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
     }
     let mut data = set.prepare(request)?;
-    data.shape.told_apart = !set.paths().is_empty() && !request.reads_as_before();
+    data.shape.files_distinguished = !set.paths().is_empty() && !request.reads_as_before();
     if data.tokenizers.chat.is_none() {
         data.tokenizers.chat.clone_from(&request.saved.chat);
     }
@@ -40,17 +40,17 @@ pub fn prepare(config: &DataConfig, request: &Request) -> Result<Data> {
     let changes = match around {
         // Framed pairs already have what the tokenizer's file puts around a text, which includes an end
         // token.
-        Around::End => !data.shape.framed,
+        TokenFraming::End => !data.shape.framed,
         // What another run's tokenizer file says is kept.
-        Around::Nothing | Around::Frame | Around::Edges => !begins_from_another,
+        TokenFraming::Nothing | TokenFraming::Frame | TokenFraming::Edges => !begins_from_another,
         // Windows are always read this way, whichever run the tokenizer comes from.
-        Around::Behind => true,
+        TokenFraming::Behind => true,
     };
     // A resumed run keeps its files as they are.
     if changes && request.run.is_none() {
         let Tokenizers { text, target, .. } = &mut data.tokenizers;
         for tokenizer in text.iter_mut().chain(target) {
-            *tokenizer = tokenizer.reading(around)?;
+            *tokenizer = tokenizer.with_framing(around)?;
         }
     }
     Ok(data)

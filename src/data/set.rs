@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use super::files::found;
-use super::form::Gives;
+use super::form::ExampleForm;
 use super::retrieval::{Chunking, DatabaseConfig};
 use super::synthetic::problems::{self, Problems};
 use super::{Data, Places, Shape, SpeechShape, Split, Tokenizers, View};
 use crate::error::Result;
-use crate::tokenizer::{Around, TokenizerConfig};
+use crate::tokenizer::{TokenFraming, TokenizerConfig};
 
 /// The inputs of data preparation, apart from the configuration.
 pub struct Request<'a> {
@@ -37,7 +37,7 @@ impl Request<'_> {
     /// Whether the request is from a run of an earlier version, which read files without
     /// [`Shape::told_apart`].
     pub(super) fn reads_as_before(&self) -> bool {
-        self.run.is_some_and(|run| !run.told_apart)
+        self.run.is_some_and(|run| !run.files_distinguished)
     }
 
     /// Returns those of the files under a key of `[data]` for which `keep` is true.
@@ -90,8 +90,8 @@ pub trait DataSet {
     }
 
     /// Returns the form of its examples.
-    fn gives(&self) -> Gives {
-        Gives::Text
+    fn gives(&self) -> ExampleForm {
+        ExampleForm::Text
     }
 
     /// Whether examples differ in length.
@@ -130,7 +130,7 @@ pub trait DataSet {
 
     /// Returns the key that controls [`Self::hides_documents`], the value that hides them, and one that does
     /// not; `None` if the kind of data decides.
-    fn hides_documents_by(&self) -> Option<[&'static str; 3]> {
+    fn hides_documents_key(&self) -> Option<[&'static str; 3]> {
         None
     }
 
@@ -188,7 +188,7 @@ pub trait DataSet {
     }
 
     /// Whether each training example continues where the one before ended.
-    fn goes_on(&self) -> bool {
+    fn is_contiguous(&self) -> bool {
         false
     }
 
@@ -208,7 +208,7 @@ pub trait DataSet {
     }
 
     /// Whether the text continues after an example's last target: examples are windows of longer texts.
-    fn is_cut(&self) -> bool {
+    fn has_next_token(&self) -> bool {
         false
     }
 
@@ -228,11 +228,11 @@ pub trait DataSet {
             View::Masked(view) if self.can_be_masked() => view.masking.faults(),
             View::Corrupted(view) if self.can_be_masked() => view.faults(self.context()),
             View::Masked(_) | View::Corrupted(_) => unmasked_faults(),
-            View::Alone if self.can_be_read_alone() => Vec::new(),
-            View::Alone => unpaired_faults(),
-            View::Aligned if self.gives() == Gives::Spoken => Vec::new(),
-            View::Aligned => unspoken_faults(),
-            View::AsItIs => Vec::new(),
+            View::EncodedSeparately if self.can_be_read_alone() => Vec::new(),
+            View::EncodedSeparately => unpaired_faults(),
+            View::Ctc if self.gives() == ExampleForm::Spoken => Vec::new(),
+            View::Ctc => unspoken_faults(),
+            View::Plain => Vec::new(),
         }
     }
 
@@ -247,12 +247,12 @@ pub trait DataSet {
     }
 
     /// Returns which special tokens the model reads around a text.
-    fn around(&self, view: &View) -> Around {
+    fn around(&self, view: &View) -> TokenFraming {
         match view {
-            View::Masked(view) if view.behind => Around::Behind,
-            View::Masked(_) | View::Alone => Around::Frame,
+            View::Masked(view) if view.behind => TokenFraming::Behind,
+            View::Masked(_) | View::EncodedSeparately => TokenFraming::Frame,
             View::Corrupted(view) => view.around(),
-            View::AsItIs | View::Aligned => Around::Nothing,
+            View::Plain | View::Ctc => TokenFraming::Nothing,
         }
     }
 

@@ -29,7 +29,7 @@ pub struct Shape {
     /// splits is refused. Otherwise all files of a folder are read and `.json` is plain text, as in all runs
     /// of earlier versions.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub told_apart: bool,
+    pub files_distinguished: bool,
     /// Whether a chat template wrote the examples of a reward model.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub templated: bool,
@@ -80,7 +80,7 @@ impl Shape {
 
     /// Whether images of this shape and of another one differ in their normalisation, and in how they are
     /// brought to one size. Images that are stretched bilinearly in both can differ only by rounding.
-    pub fn other_images(&self, other: &Self) -> [bool; 2] {
+    pub fn images_differ(&self, other: &Self) -> [bool; 2] {
         let (Some([channels, ..]), Some(_)) = (other.image, self.image) else {
             return [false; 2];
         };

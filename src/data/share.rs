@@ -6,7 +6,7 @@
 
 use super::batch::{Batch, Item};
 use super::collate::{Widths, collate};
-use super::order::Taken;
+use super::order::SampleRef;
 use super::{Source, weighed};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
@@ -42,8 +42,8 @@ pub struct Share {
 }
 
 /// Makes the examples in order. An example depends only on its numbers, so threads may share the work.
-fn examples(source: &dyn Source, taken: &[Taken]) -> Result<Vec<Item>> {
-    let example = |taken: &Taken| source.get(taken.sample, taken.draw);
+fn examples(source: &dyn Source, taken: &[SampleRef]) -> Result<Vec<Item>> {
+    let example = |taken: &SampleRef| source.get(taken.sample, taken.draw);
     let costly = source.is_costly() && taken.len() > 1;
     match costly.then(threads).flatten() {
         Some(threads) => {
@@ -118,7 +118,7 @@ impl Share {
     /// If an example cannot be read.
     pub(super) fn read(
         source: &dyn Source,
-        taken: &[Taken],
+        taken: &[SampleRef],
         rows: usize,
         step: u64,
         share: Range<usize>,
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn several_threads_make_what_one_makes() {
-        let taken: Vec<Taken> = (0..100).map(|n| Taken::alone(7 * n, n)).collect();
+        let taken: Vec<SampleRef> = (0..100).map(|n| SampleRef::alone(7 * n, n)).collect();
         let made = |costly, broken| examples(&Numbered { costly, broken }, &taken);
         let (one, several) = (made(false, 1000).unwrap(), made(true, 1000).unwrap());
         assert!(one.len() == 100 && one == several);

@@ -7,14 +7,14 @@ use super::{CorruptedView, MaskedView};
 pub enum View {
     /// The next token of a text or caption, or the targets of the data itself.
     #[default]
-    AsItIs,
+    Plain,
     /// Masked tokens, and the relation of two segments.
     Masked(MaskedView),
     /// Another text: the input is a text with parts missing or changed.
     Corrupted(CorruptedView),
     /// None: both texts of a pair, or the caption of an image, are each read with an encoder's special
     /// tokens.
-    Alone,
+    EncodedSeparately,
     /// A transcript without special tokens, to be aligned with its recording.
-    Aligned,
+    Ctc,
 }

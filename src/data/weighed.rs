@@ -11,19 +11,19 @@ use crate::error::Result;
 use std::sync::Arc;
 
 /// A source of examples whose classes have weights.
-pub struct Weighed {
+pub struct WeightedSource {
     source: Arc<dyn Source>,
     weights: Arc<[f32]>,
 }
 
-impl Weighed {
+impl WeightedSource {
     /// Adds class weights, indexed by class, to a source.
     pub fn of(source: Arc<dyn Source>, weights: Arc<[f32]>) -> Arc<dyn Source> {
         Arc::new(Self { source, weights })
     }
 }
 
-impl Source for Weighed {
+impl Source for WeightedSource {
     fn len(&self) -> usize {
         self.source.len()
     }

@@ -9,7 +9,7 @@ use super::metric::{
 };
 use super::neighbours::{KNN_ACCURACY, Neighbours};
 use super::retrieval::Retrieval;
-use super::several::Several;
+use super::several::MultiLabelScores;
 use super::tags::Tags;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub enum Predictions {
     /// A class for each example.
     Classes(Confusion),
     /// Any number of classes for each example.
-    Several(Several),
+    Several(MultiLabelScores),
     /// A tag for each word.
     Tags(Tags),
     /// A number for each example.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// The score of every class for every example, and whether the example has the class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Several {
+pub struct MultiLabelScores {
     /// Minimum score of a predicted class, as bits.
     threshold: u32,
     /// Number of classes.
@@ -19,7 +19,7 @@ pub struct Several {
     scores: Vec<(u32, bool)>,
 }
 
-impl Several {
+impl MultiLabelScores {
     /// Builds an empty collection for `classes` classes, which are predicted if their score is at least `threshold`.
     pub fn new(classes: usize, threshold: f32) -> Self {
         Self {
@@ -125,14 +125,14 @@ mod tests {
 
     #[test]
     fn a_class_that_all_examples_have_has_no_area() {
-        let mut all = Several::new(2, 0.0);
+        let mut all = MultiLabelScores::new(2, 0.0);
         all.add(&[1.0, 2.0], &[0]);
         all.add(&[1.0, 1.0], &[0, 1]);
         all.add(&[-1.0, 1.0], &[0]);
         // Class 1 occurs in one example, with score 1.0, against 2.0 and 1.0.
         assert_eq!(all.roc_auc(), 0.25);
         assert_eq!(all.exact_match(), 1.0 / 3.0);
-        let mut one = Several::new(1, 0.0);
+        let mut one = MultiLabelScores::new(1, 0.0);
         one.add(&[3.0], &[]);
         assert_eq!(
             (one.roc_auc(), one.micro_f1(), one.macro_f1()),
@@ -149,7 +149,7 @@ mod tests {
             (&[2.0, 0.1], &[0]),
         ];
         let of = |rows: &[(&[f32], &[i32])]| {
-            let mut all = Several::new(2, 0.0);
+            let mut all = MultiLabelScores::new(2, 0.0);
             rows.iter()
                 .for_each(|(scores, truth)| all.add(scores, truth));
             all

@@ -6,8 +6,8 @@
 
 use super::transfer::{self, limit, rows};
 use super::{Experiment, Loaded, average, check, chunk_encoder};
-use crate::data::images::{Viewed, ViewsConfig};
-use crate::data::weighed::Weighed;
+use crate::data::images::{ViewsConfig, WithViews};
+use crate::data::weighed::WeightedSource;
 use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
@@ -72,7 +72,7 @@ pub fn device_at(experiment: &Experiment, training: bool, gpu: Option<usize>) ->
 ///
 /// # Errors
 /// If the device is not available.
-pub fn device_as_it_is(experiment: &Experiment) -> Result<Device> {
+pub fn unconfigured_device(experiment: &Experiment) -> Result<Device> {
     experiment.train.device.parse::<DeviceName>()?.open()
 }
 
@@ -126,11 +126,11 @@ pub fn data(
 /// Wraps the images of all splits so that they yield augmented views.
 fn viewed(views: &ViewsConfig, data: &mut Data, seed: u64) {
     let shape = &data.shape;
-    data.train = Viewed::of(data.train.clone(), views, shape, seed);
+    data.train = WithViews::of(data.train.clone(), views, shape, seed);
     for held_out in [&mut data.valid, &mut data.test] {
         *held_out = held_out
             .take()
-            .map(|images| Viewed::of(images, views, shape, seed));
+            .map(|images| WithViews::of(images, views, shape, seed));
     }
 }
 
@@ -150,11 +150,11 @@ fn weighed(
         data.shape.class_weights.clone_from(&all);
     }
     let all: Arc<[f32]> = all.into();
-    data.train = Weighed::of(data.train, all.clone());
+    data.train = WeightedSource::of(data.train, all.clone());
     for held_out in [&mut data.valid, &mut data.test] {
         *held_out = held_out
             .take()
-            .map(|source| Weighed::of(source, all.clone()));
+            .map(|source| WeightedSource::of(source, all.clone()));
     }
     Ok(data)
 }

@@ -64,7 +64,7 @@ impl Encoder {
         let Some(tokenizer) = opened.tokenizers.text.clone() else {
             return Err(Error::usage("the run reads no texts"));
         };
-        let pool = encode::usual(&opened, None);
+        let pool = encode::default_pooling(&opened, None);
         encode::require(&opened, pool, None)?;
         let chosen = saved::all_chosen(folder, Which::Best)?;
         let Some(weights) = chosen
@@ -97,7 +97,7 @@ impl EmbedsChunks for Encoder {
         let items = texts.iter().map(read).collect::<Result<Vec<Item>>>()?;
         let request = Request {
             layer: None,
-            pool: encode::usual(&opened, None),
+            pool: encode::default_pooling(&opened, None),
             normalize: false,
             batch_size: ROWS,
         };

@@ -6,7 +6,7 @@ use crate::device;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::model::ItemOf;
-use crate::plan::{self, ModelCost, Question};
+use crate::plan::{self, ModelCost, PlanRequest};
 use crate::report::render::terminal::bytes;
 use crate::train::bench::{Bench, Measure, measure};
 use crate::train::config::Dtype;
@@ -31,7 +31,7 @@ pub fn plan(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<M
     };
     // The teacher reads the student's input and has no gradients.
     let theirs = plan::plan(
-        &Question {
+        &PlanRequest {
             ema: false,
             lora: None,
             recompute: false,
@@ -62,7 +62,7 @@ fn weights_of_rewards(
         context: theirs.data.context(),
         ..shape.clone()
     };
-    let question = Question {
+    let question = PlanRequest {
         ema: false,
         lora: None,
         recompute: false,
@@ -74,8 +74,8 @@ fn weights_of_rewards(
 }
 
 /// Describes the planned run as a question to [`plan::plan`].
-fn question<'a>(experiment: &'a Experiment, shape: &'a Shape) -> Question<'a> {
-    Question {
+fn question<'a>(experiment: &'a Experiment, shape: &'a Shape) -> PlanRequest<'a> {
+    PlanRequest {
         model: &experiment.model,
         task: Some(&experiment.task),
         shape,
@@ -160,7 +160,7 @@ pub fn items_per_step(experiment: &Experiment, shape: &Shape) -> f64 {
         (Some(tokens), _) => tokens as f64,
         (None, ItemOf::Image | ItemOf::Recording) => config.batch_size as f64,
         (None, ItemOf::Token | ItemOf::Pair) => {
-            let rows = config.batch_size as f64 * experiment.task.facts().rows_of_each() as f64;
+            let rows = config.batch_size as f64 * experiment.task.facts().rows_per_example() as f64;
             rows * (context + written.unwrap_or(0)) as f64
         }
     }
@@ -229,7 +229,7 @@ fn measure_within(
     let model = assemble::objective(experiment, &data.shape, &device)?;
     let model = teacher::taught(experiment, places, data, None, model)?.model;
     let of_data = (&data.shape, &data.tokenizers);
-    let (model, _) = judge::judged(experiment, places, of_data, None, model)?;
+    let (model, _) = judge::with_judge(experiment, places, of_data, None, model)?;
     let bench = Bench {
         config: &experiment.train,
         optimizer: &experiment.optimizer,
@@ -250,5 +250,5 @@ fn rows(experiment: &Experiment, context: usize) -> usize {
         (None, Some(tokens)) => tokens.div_ceil(context.max(1)),
         (Some(_), _) | (None, None) => config.micro_batch_size(),
     };
-    examples.saturating_mul(experiment.task.facts().rows_of_each())
+    examples.saturating_mul(experiment.task.facts().rows_per_example())
 }

@@ -24,7 +24,7 @@ pub enum OtherData {
 
 impl OtherData {
     /// Refusal by a command that has no flag to accept changed files.
-    pub const UNTAKEN: Self = Self::Refused("bring it back");
+    pub const REFUSED: Self = Self::Refused("bring it back");
 
     /// Returns the choice that the flag `--other-data` makes.
     pub fn of_flag(taken: bool) -> Self {
@@ -38,7 +38,7 @@ impl OtherData {
 }
 
 /// The data of a run and where its files are now.
-pub struct Held {
+pub struct LocatedData {
     /// `[data]` with the current paths of files that were moved.
     pub data: DataConfig,
     /// Current fingerprints of the files.
@@ -47,7 +47,7 @@ pub struct Held {
     before: Option<Vec<Fingerprint>>,
 }
 
-impl Held {
+impl LocatedData {
     /// Returns the new content of `files.json` if it has changed: that of a run that continues from `step`, with the history of
     /// the contents that it read until then.
     ///
@@ -62,7 +62,7 @@ impl Held {
     }
 
     /// The last step whose evaluation read different examples than evaluations after `step` do; 0 if all read the same.
-    pub fn evaluated_otherwise_until(&self, step: u64) -> u64 {
+    pub fn last_step_with_other_eval_data(&self, step: u64) -> u64 {
         let files = self.with_history(step);
         let has_own = files.iter().any(|file| file.key.starts_with("valid"));
         let is_read = |file: &&Fingerprint| match has_own {
@@ -97,7 +97,7 @@ pub fn described(experiment: &Experiment, places: &Places) -> Result<(Vec<u8>, O
 ///
 /// # Errors
 /// If a file cannot be read.
-pub fn held_out_too(experiment: &Experiment, places: &Places) -> Result<Option<String>> {
+pub fn shared_files_warning(experiment: &Experiment, places: &Places) -> Result<Option<String>> {
     Ok(shared(&new_prints(experiment, places)?))
 }
 
@@ -144,14 +144,14 @@ pub fn sums(experiment: &Experiment, places: &Places) -> Result<String> {
 /// # Errors
 /// If a file has changed and `other_data` refuses it (otherwise `notice` is called with a message); if a file does not exist or
 /// cannot be read.
-pub fn hold(
+pub fn locate_and_verify(
     root: &Path,
     experiment: &Experiment,
     own: &DataConfig,
     places: &Places,
     other_data: OtherData,
     notice: fn(&str),
-) -> Result<Held> {
+) -> Result<LocatedData> {
     let before = kept(root)?;
     let known = before.as_deref().unwrap_or_default();
     let found = fingerprint::of(&experiment.data, places, known, own)
@@ -181,7 +181,7 @@ pub fn hold(
             .cloned()
             .unwrap_or_else(|| path.to_path_buf())
     });
-    Ok(Held { data, now, before })
+    Ok(LocatedData { data, now, before })
 }
 
 /// Extends the error about a missing data path by the command that sets its new location.
@@ -269,7 +269,7 @@ pub fn assembled(
 ) -> Result<Data> {
     let (experiment, places) = (&opened.experiment, &opened.places);
     let own = &experiment.data;
-    let held = hold(root, experiment, own, places, other_data, notice)?;
+    let held = locate_and_verify(root, experiment, own, places, other_data, notice)?;
     let experiment = Experiment {
         data: change(held.data)?,
         ..experiment.clone()

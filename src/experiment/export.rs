@@ -71,7 +71,7 @@ pub fn export(
     let target = target(&opened, first, origin(run)?.as_ref(), wanted)?;
     let table = target.family.names(&target.shape);
     let mut parameters = Parameters::of(&opened.model);
-    for (path, other) in opened.experiment.task.facts().sums() {
+    for (path, other) in opened.experiment.task.facts().summed_parameters() {
         parameters.add(path, other);
     }
     if let Some(first) = first {
@@ -176,7 +176,7 @@ fn target(
 pub fn family(experiment: &Experiment, shape: &Shape, run: Option<&Path>) -> Result<&'static str> {
     let older = run.map(origin).transpose()?.flatten();
     let shape = described(experiment, shape);
-    let target = export::in_short(&shape, task_of(experiment), likely(older.as_ref()))?;
+    let target = export::target_brief(&shape, task_of(experiment), likely(older.as_ref()))?;
     Ok(target.family.model_type)
 }
 
@@ -194,7 +194,7 @@ pub(super) fn lost_family(
         return Ok(None);
     };
     let shape = described(experiment, shape);
-    let found = export::in_short(&shape, task_of(experiment), likely(Some(&older)));
+    let found = export::target_brief(&shape, task_of(experiment), likely(Some(&older)));
     Ok(found.err().map(|error| error.to_string()))
 }
 
@@ -259,7 +259,7 @@ fn write_tokenizers(
     dir: &Path,
     text: &Tokenizer,
     opened: &Opened,
-    reads: hf::ReadBy,
+    reads: hf::ModelInputs,
     notes: &mut Vec<String>,
 ) -> Result<()> {
     if opened.experiment.task.uses() == Use::SpeechCharacters {
@@ -310,8 +310,8 @@ fn write(
     let Some(tokenizer) = &opened.tokenizers.text else {
         return Ok(());
     };
-    notes.extend(hf::read_otherwise(tokenizer, family));
-    let reads = hf::ReadBy {
+    notes.extend(hf::rebuild_note(tokenizer, family));
+    let reads = hf::ModelInputs {
         max_length: longest::read(opened),
         segments: config["type_vocab_size"].as_u64().is_some_and(|n| n > 1),
         pairs: model.kind() == "encoder_decoder",

@@ -10,7 +10,7 @@ use crate::data::{DataConfig, Shape};
 use crate::device::DeviceName;
 use crate::error::{Error, Fault, Result};
 use crate::generate::beam::BeamConfig;
-use crate::interop::generation::{self, Generation, Of};
+use crate::interop::generation::{self, Generation, TextKind};
 use crate::interop::{HfModel, peft, read_hf, shapes, their_keys};
 use crate::model::{ModelInputs, Use};
 use crate::nn::linear;
@@ -35,9 +35,9 @@ pub struct Imported {
     /// Keys of config.json that were ignored.
     pub ignored_keys: Vec<String>,
     /// Tensors that were skipped: buffers, copies, heads of other tasks.
-    pub passed_over: Vec<String>,
+    pub skipped_tensors: Vec<String>,
     /// Settings of the other files that cannot be expressed here.
-    pub without_place: Vec<String>,
+    pub unsupported: Vec<String>,
     /// Notes on where token ids or logits can differ from those of transformers.
     pub notes: Vec<String>,
     /// Whether the model reads text but the folder has no tokenizer.
@@ -70,7 +70,7 @@ pub fn import(
         None => images::settings(&mut hf, &mut imported)?,
     }
     if let Some(modules) = &hf.modules {
-        imported.without_place.extend(modules.ignored.clone());
+        imported.unsupported.extend(modules.ignored.clone());
     }
     let mut experiment = experiment(&hf, folder);
     if rewards {
@@ -91,19 +91,19 @@ pub fn import(
     let objective = experiment.task.init(&experiment.model, &inputs, false)?;
     let others = hf.weights.others().iter();
     imported
-        .without_place
+        .unsupported
         .extend(others.map(|name| format!("{name} (no tensor)")));
     let mut source = hf
         .source(&objective, hf.table())
         .map_err(Error::before_running)?;
-    imported.passed_over.clone_from(&source.passed_over);
+    imported.skipped_tensors.clone_from(&source.ignored);
     let mut shapes = source.shapes();
-    let mut arrays = images::drawn(&objective, &source.drawn);
+    let mut arrays = images::drawn(&objective, &source.randomly_initialised);
     let drawn = arrays.iter();
     shapes.extend(drawn.map(|(path, array)| (path.clone(), array.shape.clone())));
     if let Some(adapter) = adapter {
         let found = read_adapter(&hf, &objective, adapter)?;
-        imported.without_place.extend(found.without_place);
+        imported.unsupported.extend(found.without_place);
         let factors = found.arrays.iter();
         shapes.extend(factors.map(|(path, array)| (path.clone(), array.shape.clone())));
         arrays.extend(found.arrays);
@@ -232,9 +232,9 @@ fn settings(
     }
     let uses = hf.shape.task.uses();
     let of = match uses {
-        Use::TextToText => Of::Pairs,
-        Use::SpeechToText => Of::Transcripts,
-        _ => Of::Continuations,
+        Use::TextToText => TextKind::Pairs,
+        Use::SpeechToText => TextKind::Transcripts,
+        _ => TextKind::Continuations,
     };
     let Some(mut settings) = generation::read(&hf.dir, of).map_err(Error::before_running)? else {
         return Ok(None);
@@ -243,7 +243,7 @@ fn settings(
         Use::TextToText => {
             settings.require_vocabulary(vocab_size)?;
             experiment.decode.search = settings.search.clone();
-            if !settings.says_length() {
+            if !settings.limits_length() {
                 imported.notes.push(format!(
                     "no max_new_tokens and no max_length say how long a text may be, and transformers writes 20 tokens then with the \
                      end mark: texts of `eval` and `translate`, and of runs that extend this one, end after decode.search.max_len_b = {}",
@@ -270,21 +270,21 @@ fn settings(
             experiment.decode.sampling = sampling;
             experiment.decode.beam_search = settings.beam_search.clone();
         }
-        Use::HiddenTokens
+        Use::MaskedTokens
         | Use::TextClasses
-        | Use::TextNumbers
-        | Use::TextVectors
+        | Use::TextRegression
+        | Use::TextEmbeddings
         | Use::TokenClasses
         | Use::Spans
         | Use::ImageClasses
-        | Use::HiddenPatches
+        | Use::MaskedPatches
         | Use::ImageViews
         | Use::ImageText
         | Use::ImageToText
         | Use::SpeechCharacters => {}
     }
-    let without_place = settings.without_place.iter().cloned();
-    imported.without_place.extend(without_place);
+    let unsupported = settings.unsupported.iter().cloned();
+    imported.unsupported.extend(unsupported);
     Ok(Some(settings))
 }
 
@@ -310,7 +310,7 @@ fn describe(
     );
     // Evaluation files are read in the way of a new run.
     let shape = Shape {
-        told_apart: true,
+        files_distinguished: true,
         ..hf.shape.shape.clone()
     };
     let mut files = vec![

@@ -7,7 +7,7 @@ use crate::data::Places;
 use crate::error::{Error, Result};
 use crate::report::read::sweep::run_of_seed;
 use crate::train::checkpoint::Checkpoint;
-use crate::train::transfer::{Beginning, INIT, InitialCheckpoint};
+use crate::train::transfer::{INIT, InitialCheckpoint, InitialRun};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
@@ -96,7 +96,7 @@ pub fn present(
 ///
 /// # Errors
 /// If `checkpoint` is not a valid choice or names a mean; if there is no such checkpoint or it is damaged.
-pub(super) fn checkpoint(beginning: &Beginning, folder: &Path) -> Result<Checkpoint> {
+pub(super) fn checkpoint(beginning: &InitialRun, folder: &Path) -> Result<Checkpoint> {
     let (table, which) = (transfer::table(beginning), asked(beginning));
     let which: Which = which
         .parse()
@@ -115,7 +115,7 @@ pub(super) fn checkpoint(beginning: &Beginning, folder: &Path) -> Result<Checkpo
 /// # Errors
 /// If the checkpoint's manifest does not name its weights.
 pub(super) fn taken(
-    beginning: &Beginning,
+    beginning: &InitialRun,
     folder: &Path,
     seed: u64,
     checkpoint: &Checkpoint,
@@ -123,7 +123,7 @@ pub(super) fn taken(
     Ok(described(beginning, folder, seed, summed(checkpoint)?))
 }
 
-fn asked(beginning: &Beginning) -> &str {
+fn asked(beginning: &InitialRun) -> &str {
     beginning.rules.checkpoint.as_deref().unwrap_or("best")
 }
 
@@ -133,7 +133,7 @@ fn summed(checkpoint: &Checkpoint) -> Result<(u64, String)> {
 }
 
 fn described(
-    beginning: &Beginning,
+    beginning: &InitialRun,
     folder: &Path,
     seed: u64,
     (step, sha256): (u64, String),

@@ -7,7 +7,7 @@
 
 use super::open::{self, Opened};
 use super::saved::{self, Which};
-use super::teacher::{self, Print};
+use super::teacher::{self, WeightsId};
 use super::{Experiment, transfer};
 use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
@@ -25,9 +25,9 @@ pub const PATH: &str = "task.reward.path";
 ///
 /// # Errors
 /// If the file is missing or damaged.
-pub fn kept(experiment: &Experiment, folder: &Path) -> Result<Option<Print>> {
+pub fn kept(experiment: &Experiment, folder: &Path) -> Result<Option<WeightsId>> {
     let run = run_of(experiment);
-    run.map(|_| Print::of_file(&folder.join(run_dir::REWARD)))
+    run.map(|_| WeightsId::of_file(&folder.join(run_dir::REWARD)))
         .transpose()
 }
 
@@ -35,7 +35,7 @@ pub fn kept(experiment: &Experiment, folder: &Path) -> Result<Option<Print>> {
 ///
 /// # Errors
 /// As [`teacher::kept`] and [`kept`].
-pub fn all_kept(experiment: &Experiment, folder: &Path) -> Result<[Option<Print>; 2]> {
+pub fn all_kept(experiment: &Experiment, folder: &Path) -> Result<[Option<WeightsId>; 2]> {
     Ok([
         teacher::kept(experiment, folder)?,
         kept(experiment, folder)?,
@@ -69,7 +69,7 @@ pub fn present(
     experiment: &Experiment,
     places: &Places,
     known: &mut teacher::Known,
-) -> Result<Option<(PathBuf, Print)>> {
+) -> Result<Option<(PathBuf, WeightsId)>> {
     let Some(run) = run_of(experiment) else {
         return Ok(None);
     };
@@ -100,14 +100,14 @@ fn folder_of(run: &RunReward, places: &Places) -> Result<PathBuf> {
 ///
 /// # Errors
 /// As [`told`].
-pub fn judged(
+pub fn with_judge(
     experiment: &Experiment,
     places: &Places,
     of_data: (&Shape, &Tokenizers),
-    held: Option<&Print>,
+    held: Option<&WeightsId>,
     model: Objective,
-) -> Result<(Objective, Option<Print>)> {
-    Ok(match told(experiment, places, of_data, held)? {
+) -> Result<(Objective, Option<WeightsId>)> {
+    Ok(match build(experiment, places, of_data, held)? {
         Some((judge, print)) => (Objective(model.0.judged_by(judge)), print),
         None => (model, None),
     })
@@ -120,7 +120,7 @@ pub fn judged(
 pub fn evaluated(opened: &mut Opened, folder: &Path) -> Result<()> {
     let held = kept(&opened.experiment, folder)?;
     let of_data = (&opened.shape, &opened.tokenizers);
-    if let Some((judge, _)) = told(&opened.experiment, &opened.places, of_data, held.as_ref())? {
+    if let Some((judge, _)) = build(&opened.experiment, &opened.places, of_data, held.as_ref())? {
         opened.model = Objective(opened.model.0.clone().judged_by(judge));
     }
     Ok(())
@@ -131,12 +131,12 @@ pub fn evaluated(opened: &mut Opened, folder: &Path) -> Result<()> {
 /// # Errors
 /// If the data has no tokenizer, or its texts have no end token; if the reward run cannot be opened, gives no rewards, has
 /// another tokenizer, or reads another kind of text or shorter texts; if its weights are not those of `held`.
-pub fn told(
+pub fn build(
     experiment: &Experiment,
     places: &Places,
     (shape, tokenizers): (&Shape, &Tokenizers),
-    held: Option<&Print>,
-) -> Result<Option<(Judge, Option<Print>)>> {
+    held: Option<&WeightsId>,
+) -> Result<Option<(Judge, Option<WeightsId>)>> {
     let Some(config) = experiment.task.grpo() else {
         return Ok(None);
     };
@@ -197,10 +197,10 @@ fn opened(
     places: &Places,
     run: &RunReward,
     of_data: (&Shape, &Tokenizers),
-    held: Option<&Print>,
-) -> Result<(RewardRun, Print)> {
+    held: Option<&WeightsId>,
+) -> Result<(RewardRun, WeightsId)> {
     let folder = folder_of(run, places)?;
-    let there = |print: &&Print| crate::train::checkpoint::steps(&folder).contains(&print.step);
+    let there = |print: &&WeightsId| crate::train::checkpoint::steps(&folder).contains(&print.step);
     let which = match held.filter(there) {
         Some(print) => Which::Step(print.step),
         None => which(run)?,

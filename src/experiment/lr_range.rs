@@ -3,7 +3,7 @@
 use super::assemble::{self, Weights};
 use super::{Experiment, Loaded, cost, judge, teacher, training};
 use crate::error::{Error, Fault, Result};
-use crate::train::lr_range::{self, Range, Tried};
+use crate::train::lr_range::{self, Range, TestStep};
 
 /// Returns the `optimizer.lr` with which the schedule peaks at `rate`: the rate itself, unless `lr` is a factor of the
 /// schedule's formula.
@@ -15,7 +15,7 @@ pub fn key_for(experiment: &Experiment, rate: f64) -> f64 {
 ///
 /// # Errors
 /// If `train` would refuse the experiment, or data cannot be read.
-pub fn test(loaded: &Loaded, range: Range) -> Result<Vec<Tried>> {
+pub fn test(loaded: &Loaded, range: Range) -> Result<Vec<TestStep>> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
     if experiment.task.grpo().is_some() {
         return Err(Error::Invalid(vec![Fault::new(
@@ -34,7 +34,7 @@ pub fn test(loaded: &Loaded, range: Range) -> Result<Vec<Tried>> {
     let optimizer = training::optimizer(experiment, &model)?;
     let model = teacher::taught(experiment, &places, &data, None, model)?.model;
     let of_data = (&data.shape, &data.tokenizers);
-    let (mut model, _) = judge::judged(experiment, &places, of_data, None, model)?;
+    let (mut model, _) = judge::with_judge(experiment, &places, of_data, None, model)?;
     if taken.is_none() {
         model = training::scaled_skips(experiment, &data, model)?;
     }

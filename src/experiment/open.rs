@@ -5,7 +5,7 @@ mod lengths;
 use super::assemble::{self, Weights};
 use super::saved::{self, Which};
 use super::{Experiment, check, file};
-use crate::data::{Gives, Places, Shape, Tokenizers};
+use crate::data::{ExampleForm, Places, Shape, Tokenizers};
 use crate::error::{Error, Result, shell_word};
 use crate::model::Use;
 use crate::task::Objective;
@@ -188,7 +188,7 @@ fn opened(
     experiment.task = experiment.task.of_use();
     let device = match purpose {
         // The process has settled on a number format already.
-        Purpose::Beside => assemble::device_as_it_is(&experiment)?,
+        Purpose::Beside => assemble::unconfigured_device(&experiment)?,
         purpose => assemble::device(&experiment, purpose == Purpose::Gradients)?,
     };
     // Tables as long as the training context keep all their rows when windows are shorter.
@@ -244,7 +244,7 @@ pub fn suggested_use(experiment: &Experiment, run: &Path) -> Option<String> {
     }
     // A preference run on plain texts may have inherited the chat template of the run it began from.
     let answers = known.is_some_and(|tokenizers| tokenizers.chat.is_some())
-        && (experiment.data.set().gives() != Gives::Preferences
+        && (experiment.data.set().gives() != ExampleForm::Preferences
             || saved::shape(run).is_ok_and(|shape| shape.templated));
     if answers && experiment.task.uses() == Use::NextTokens {
         return Some(format!("formwork chat {} --message TEXT", shell_word(run)));

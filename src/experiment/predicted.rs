@@ -4,10 +4,10 @@ mod answers;
 
 use super::open::Opened;
 use crate::data::batch::{Content, Item};
-use crate::data::{Gives, Source, Texts};
+use crate::data::{ExampleForm, Source, Texts};
 use crate::error::{Error, Result};
 use crate::nn::pass::Pass;
-use crate::task::infer::Given;
+use crate::task::infer::InputArrays;
 use crate::task::{Reward, TokenClassification};
 use burn::tensor::Tensor;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ pub fn lines(opened: &Opened, source: &dyn Source, batch_size: usize) -> Result<
         || networks.text_regression.is_some()
         || networks.image_classifier.is_some();
     let task = &opened.experiment.task;
-    if !tells && task.compares_texts() && task.reads() == Gives::Pairs {
+    if !tells && task.compares_texts() && task.reads() == ExampleForm::Pairs {
         return Err(Error::usage(
             "--predictions of a run that writes texts for texts is of --split valid or test: texts to train on are not kept \
              beside their tokens",
@@ -47,7 +47,7 @@ pub fn lines(opened: &Opened, source: &dyn Source, batch_size: usize) -> Result<
             task.kind()
         )));
     }
-    let least = networks.multi_label.map(|model| model.least_score());
+    let least = networks.multi_label.map(|model| model.min_logit());
     let mut text = String::new();
     in_batches(source, batch_size, |first, items| {
         let scores = scores_of(opened, items);
@@ -103,7 +103,7 @@ fn scores_of(opened: &Opened, items: &[Item]) -> Vec<Vec<f32>> {
         // With `towers`, an array of whole rows would not say where the second texts begin.
         return apart(opened, items);
     };
-    let inferred = infers.infer(&Given::of(items), &Pass::evaluation());
+    let inferred = infers.infer(&InputArrays::of(items), &Pass::evaluation());
     let scores = inferred.scores.into_iter().next();
     scores.map_or_else(Vec::new, |scores| rows(scores.values))
 }

@@ -3,7 +3,8 @@
 //! function as a run.
 
 use super::{
-    Loaded, assemble, cost, counted, data_files, epochs, judge, run, teacher, training, transfer,
+    Loaded, assemble, cost, data_files, data_summary, epochs, judge, run, teacher, training,
+    transfer,
 };
 use crate::data::Data;
 use crate::device;
@@ -30,8 +31,8 @@ pub fn rehearse(loaded: &Loaded) -> Result<Rehearsed> {
     }
     let data = assemble::data_to_train_on(loaded)?;
     with_data(loaded, &data)?;
-    let mut said = counted::said(experiment, &data);
-    said.extend(data_files::held_out_too(experiment, &places)?);
+    let mut said = data_summary::messages(experiment, &data);
+    said.extend(data_files::shared_files_warning(experiment, &places)?);
     Ok(Rehearsed {
         settled: epochs::settled(loaded, &data)?,
         said,
@@ -52,6 +53,6 @@ pub fn with_data(loaded: &Loaded, data: &Data) -> Result<()> {
     let (model, _) = transfer::weights(experiment, &places, shape, tokenizers, model)?;
     training::optimizer(experiment, &model)?;
     teacher::open(experiment, &places, (shape, tokenizers), None)?;
-    judge::told(experiment, &places, (shape, tokenizers), None)?;
+    judge::build(experiment, &places, (shape, tokenizers), None)?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::{Experiment, file};
 use crate::data::{Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::files;
-use crate::tokenizer::{Around, ChatTemplate, Tokenizer};
+use crate::tokenizer::{ChatTemplate, TokenFraming, Tokenizer};
 use crate::train::checkpoint::{self, Checkpoint, Search};
 use crate::train::evaluation::Scores;
 use crate::train::run_dir;
@@ -274,10 +274,10 @@ pub fn as_read(
 ) -> Result<Tokenizers> {
     let data = &experiment.data;
     let around = data.set().around(&experiment.task.view());
-    if shape.framed || data.is_imported() || around != Around::End {
+    if shape.framed || data.is_imported() || around != TokenFraming::End {
         return Ok(tokenizers);
     }
-    let read = |tokenizer: Option<Tokenizer>| tokenizer.map(|t| t.reading(around)).transpose();
+    let read = |tokenizer: Option<Tokenizer>| tokenizer.map(|t| t.with_framing(around)).transpose();
     Ok(Tokenizers {
         text: read(tokenizers.text)?,
         target: read(tokenizers.target)?,

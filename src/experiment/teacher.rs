@@ -30,14 +30,14 @@ use std::path::{Path, PathBuf};
 /// Identity of the weights that a run learns from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Print {
+pub struct WeightsId {
     /// Step of their checkpoint.
     pub step: u64,
     /// SHA-256 of the weights file, in hexadecimal.
     pub sha256: String,
 }
 
-impl Print {
+impl WeightsId {
     /// Reads `teacher.json` of a run.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Print {
 }
 
 /// Cache of teacher weights, by run folder and requested checkpoint.
-pub type Known = BTreeMap<(PathBuf, Option<String>), Print>;
+pub type Known = BTreeMap<(PathBuf, Option<String>), WeightsId>;
 
 /// Returns the weights that a new run of the experiment would learn from now; `known` caches checkpoints read before.
 ///
@@ -78,7 +78,7 @@ pub fn present(
     experiment: &Experiment,
     places: &Places,
     known: &mut Known,
-) -> Result<Option<Print>> {
+) -> Result<Option<WeightsId>> {
     let Some(named) = named(experiment) else {
         return Ok(None);
     };
@@ -96,8 +96,8 @@ pub fn present(
 ///
 /// # Errors
 /// If the checkpoint is damaged.
-pub(super) fn print(checkpoint: &Checkpoint) -> Result<Print> {
-    Ok(Print {
+pub(super) fn print(checkpoint: &Checkpoint) -> Result<WeightsId> {
+    Ok(WeightsId {
         step: checkpoint.state().step,
         sha256: checkpoint.evaluated_sum()?.to_string(),
     })
@@ -108,9 +108,9 @@ pub(super) fn print(checkpoint: &Checkpoint) -> Result<Print> {
 ///
 /// # Errors
 /// As [`Print::read`].
-pub fn kept(experiment: &Experiment, folder: &Path) -> Result<Option<Print>> {
+pub fn kept(experiment: &Experiment, folder: &Path) -> Result<Option<WeightsId>> {
     let run = experiment.task.frozen_run();
-    run.map(|_| Print::read(folder)).transpose()
+    run.map(|_| WeightsId::read(folder)).transpose()
 }
 
 /// A teacher or reference model, ready for use.
@@ -118,7 +118,7 @@ pub struct Teacher {
     /// Its task in evaluation mode.
     pub task: AnyTask,
     /// Identity of its weights.
-    pub print: Print,
+    pub print: WeightsId,
     /// Conversion from the data's pixel normalisation to that of the teacher's training, if they differ.
     pub pixels: Option<Renormalise>,
     /// Message about how the teacher's training images differ from the data, and about its number format if that differs.
@@ -130,7 +130,7 @@ pub struct Taught {
     /// The model.
     pub model: Objective,
     /// Identity of the teacher's weights.
-    pub print: Option<Print>,
+    pub print: Option<WeightsId>,
     /// As [`Teacher::note`].
     pub note: Option<String>,
 }
@@ -179,13 +179,13 @@ pub fn open(
     experiment: &Experiment,
     places: &Places,
     (shape, tokenizers): (&Shape, &Tokenizers),
-    held: Option<&Print>,
+    held: Option<&WeightsId>,
 ) -> Result<Option<Teacher>> {
     let Some(named) = named(experiment) else {
         return Ok(None);
     };
     let folder = named.folder(places)?;
-    let step = |print: &Print| {
+    let step = |print: &WeightsId| {
         let there = crate::train::checkpoint::steps(&folder).contains(&print.step);
         there.then_some(Which::Step(print.step))
     };
@@ -251,7 +251,7 @@ pub fn taught(
     experiment: &Experiment,
     places: &Places,
     data: &Data,
-    held: Option<&Print>,
+    held: Option<&WeightsId>,
     model: Objective,
 ) -> Result<Taught> {
     let of_data = (&data.shape, &data.tokenizers);

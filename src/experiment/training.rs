@@ -4,7 +4,7 @@ use super::Experiment;
 use super::assemble::{self, Weights};
 use super::average;
 use super::judge;
-use super::teacher::{self, Print};
+use super::teacher::{self, WeightsId};
 use crate::collective::Ranks;
 use crate::data::{Data, Places, Shape};
 use crate::device::DeviceName;
@@ -20,8 +20,8 @@ use crate::task::{Objective, Trained, grpo};
 use crate::train::checkpoint::{Checkpoint, State};
 use crate::train::ema::Ema;
 use crate::train::evaluation::Split;
-use crate::train::job::{Job, Route};
-use crate::train::optim::{self, ByRole, Factors, Kept};
+use crate::train::job::{DecidedOn, Job};
+use crate::train::optim::{self, ByRole, Factors, StateSize};
 use crate::train::parameters::{self, Parameter};
 use crate::train::run_dir::RunDir;
 use crate::train::schedule::ScheduleConfig;
@@ -42,7 +42,7 @@ pub struct Training {
     pub of_teacher: Option<String>,
     optimizer: ModuleOptimizer,
     /// Which state the optimizer keeps of each parameter.
-    kept: HashMap<ParamId, Kept>,
+    kept: HashMap<ParamId, StateSize>,
     average: Option<Ema<Objective>>,
     carried: Option<ModelState>,
     state: State,
@@ -150,8 +150,8 @@ impl Training {
         experiment: &Experiment,
         places: &Places,
         data: &Data,
-        held: Option<&Print>,
-    ) -> Result<Option<Print>> {
+        held: Option<&WeightsId>,
+    ) -> Result<Option<WeightsId>> {
         let model = self.model.clone();
         let taught = teacher::taught(experiment, places, data, held, model)?;
         self.of_teacher = taught.note;
@@ -169,17 +169,17 @@ impl Training {
     ///
     /// # Errors
     /// As [`Self::take_teacher`] and [`judge::told`].
-    pub fn take_others(
+    pub fn attach_teacher_and_judge(
         &mut self,
         experiment: &Experiment,
         places: &Places,
         data: &Data,
-        [teacher, reward]: [Option<&Print>; 2],
-    ) -> Result<[Option<Print>; 2]> {
+        [teacher, reward]: [Option<&WeightsId>; 2],
+    ) -> Result<[Option<WeightsId>; 2]> {
         let teacher = self.take_teacher(experiment, places, data, teacher)?;
         let of_data = (&data.shape, &data.tokenizers);
         let model = self.model.clone();
-        let (model, reward) = judge::judged(experiment, places, of_data, reward, model)?;
+        let (model, reward) = judge::with_judge(experiment, places, of_data, reward, model)?;
         self.model = model;
         Ok([teacher, reward])
     }
@@ -288,11 +288,11 @@ pub fn scaled_skips(experiment: &Experiment, data: &Data, model: Objective) -> R
 }
 
 /// Returns whether steps are decided on the host or on the device of `[train]`.
-pub fn route(experiment: &Experiment) -> Route {
+pub fn route(experiment: &Experiment) -> DecidedOn {
     let name: Result<DeviceName> = experiment.train.device.parse();
     match name.is_ok_and(|name| !name.is_cpu()) {
-        true => Route::Device,
-        false => Route::Host,
+        true => DecidedOn::Device,
+        false => DecidedOn::Host,
     }
 }
 
@@ -314,7 +314,7 @@ fn factors(experiment: &Experiment) -> Option<ByRole<'static>> {
     let by_layer = depths.and_then(|depths| experiment.init.lr_scale(depths));
     let transformer = experiment.model.transformer();
     let width = transformer.map_or(1.0, |model| model.stack.widened());
-    let apart = experiment.optimizer.decays_apart();
+    let apart = experiment.optimizer.has_decoupled_decay();
     let by_width = move |role: Role| {
         let rate = mup::rate(role, width);
         Factors {

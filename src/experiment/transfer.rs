@@ -20,7 +20,8 @@ use crate::task::{Objective, TaskConfig};
 use crate::train::lora::LoraConfig;
 use crate::train::parameters::{self, Parameter};
 use crate::train::transfer::{
-    Beginning, InitialCheckpoint, Lengthen, Lengths, PartName, TransferConfig, Transferred, Way,
+    InitialCheckpoint, InitialRun, Lengthen, Lengths, PartName, PathMapping, TransferConfig,
+    Transferred,
 };
 use crate::train::{run_dir, run_files};
 use burn::module::Module;
@@ -39,7 +40,7 @@ pub fn folders(experiment: &Experiment, places: &Places) -> Vec<(&'static str, R
 }
 
 /// The folder of one of these runs.
-pub(super) fn folder(beginning: &Beginning, seed: u64, places: &Places) -> Result<PathBuf> {
+pub(super) fn folder(beginning: &InitialRun, seed: u64, places: &Places) -> Result<PathBuf> {
     let folder = of_seed(places.anchored(&beginning.from), seed);
     run_dir::require_run(&folder).map_err(|error| {
         let (table, from) = (table(beginning), &beginning.from);
@@ -52,7 +53,7 @@ pub(super) fn folder(beginning: &Beginning, seed: u64, places: &Places) -> Resul
 }
 
 /// The name of the table that names a run.
-pub(super) fn table(beginning: &Beginning) -> String {
+pub(super) fn table(beginning: &InitialRun) -> String {
     let table = beginning.key.strip_suffix(".from");
     format!("[{}]", table.unwrap_or(beginning.key))
 }
@@ -67,7 +68,7 @@ pub(super) fn of_seed(folder: PathBuf, seed: u64) -> PathBuf {
 }
 
 /// The source run of the text network, or of the whole model.
-pub(super) fn of_texts(experiment: &Experiment) -> Option<Beginning> {
+pub(super) fn of_texts(experiment: &Experiment) -> Option<InitialRun> {
     let mut all = experiment.init.beginnings().into_iter();
     all.find(|one| one.part.is_none_or(|[own, _]| own == PartName::Text))
 }
@@ -96,7 +97,7 @@ type Sums = &'static [(&'static str, &'static str)];
 
 /// The parameters of the other run's task that this one stores as sums; empty if this task also has the summands.
 fn read_as_sums(theirs: &TaskConfig, own: &TaskConfig) -> Sums {
-    let [theirs, own] = [theirs, own].map(|task| task.facts().sums());
+    let [theirs, own] = [theirs, own].map(|task| task.facts().summed_parameters());
     if theirs == own { &[] } else { theirs }
 }
 
@@ -104,7 +105,7 @@ fn read_as_sums(theirs: &TaskConfig, own: &TaskConfig) -> Sums {
 /// meaning. Otherwise returns the adapters and sums of the other run.
 fn same_norms(
     experiment: &Experiment,
-    (rules, way): (&TransferConfig, Option<&Way>),
+    (rules, way): (&TransferConfig, Option<&PathMapping>),
     source: &Experiment,
     theirs: &Shape,
     model: &Objective,
@@ -177,7 +178,7 @@ pub fn weights(
 /// Fills the model with the weights of one run.
 fn taken_from(
     experiment: &Experiment,
-    beginning: &Beginning,
+    beginning: &InitialRun,
     folder: &Path,
     (shape, tokenizers): (&Shape, &Tokenizers),
     model: Objective,
@@ -243,7 +244,7 @@ fn other_pixels(own: &ModelConfig, theirs: &Shape, shape: &Shape) -> Vec<String>
     if theirs.image.is_none() || shape.image.and_then(patches).is_none() {
         return Vec::new();
     }
-    let [pixels, fits] = theirs.other_images(shape);
+    let [pixels, fits] = theirs.images_differ(shape);
     let of = |shape: &Shape| format!("mean {:?}, std {:?}", shape.mean, shape.std);
     let pixels = pixels.then(|| format!("pixels of {} ({} here)", of(theirs), of(shape)));
     let [there, here] = [theirs, shape].map(|shape| Fit::told(shape.fit));
@@ -255,8 +256,8 @@ fn other_pixels(own: &ModelConfig, theirs: &Shape, shape: &Shape) -> Vec<String>
 fn networks<'a>(
     experiment: &'a Experiment,
     source: &'a Experiment,
-    beginning: &Beginning,
-) -> Result<(&'a ModelConfig, &'a ModelConfig, Option<Way>)> {
+    beginning: &InitialRun,
+) -> Result<(&'a ModelConfig, &'a ModelConfig, Option<PathMapping>)> {
     let (model, whole) = (&experiment.model, &source.model);
     let Some([own, other]) = beginning.part else {
         return Ok((model, whole, None));
@@ -282,7 +283,7 @@ fn networks<'a>(
         )));
     }
     let ours = format!("model.{key}.");
-    Ok((network, found, Some(Way { theirs, ours })))
+    Ok((network, found, Some(PathMapping { theirs, ours })))
 }
 
 /// A run's network with its data, in the form for comparison with another one.

@@ -208,7 +208,7 @@ pub fn labelled(
         run: Some(&run),
         places: &opened.places,
         seed: opened.experiment.seed,
-        view: &View::AsItIs,
+        view: &View::Plain,
         whole_answers: false,
         retrieval: None,
     };

@@ -4,13 +4,13 @@
 use super::beam::{BeamConfig, NextScores, Rules, Sentence, search};
 use super::decode::DecodeConfig;
 use super::next::{Stopped, column, log_probs, numbers};
-use super::{Generator, SamplingConfig, Written};
+use super::{SamplingConfig, TextGenerator, Written};
 use crate::data::Tokenizers;
 use crate::data::batch::{ImageBatch, ImageItem};
 use crate::error::{Error, Result};
 use crate::model::LanguageModel;
 use crate::model::decoder::DecoderInput;
-use crate::model::vision_language::Seeing;
+use crate::model::vision_language::ImageConditionedDecoder;
 use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
 use crate::stack::ModelState;
@@ -95,7 +95,7 @@ impl<'a> Captioner<'a> {
     }
 
     /// Encodes the images, and returns the decoder that attends to them.
-    fn seen(&self, images: &[ImageItem]) -> Seeing<'a> {
+    fn seen(&self, images: &[ImageItem]) -> ImageConditionedDecoder<'a> {
         let batch = ImageBatch::of(images);
         let pixels = self.task.pixels(&batch);
         let memory = self.task.model.look(pixels, &Pass::evaluation());
@@ -161,7 +161,7 @@ impl<'a> Captioner<'a> {
         let sampling = config.rules(seed);
         let prompts = vec![opening.as_slice(); samples];
         let context = self.context.max(opening.len().saturating_add(most));
-        let mut generator = Generator::new(&seeing, context, &prompts)?;
+        let mut generator = TextGenerator::new(&seeing, context, &prompts)?;
         generator.reserve(most);
         let mut texts: Vec<(Vec<u32>, bool)> = vec![(Vec::new(), false); samples];
         for _ in 0..most {
@@ -210,12 +210,12 @@ impl<'a> Captioner<'a> {
 
 /// A decoder with the images that it attends to and the state of the tokens it has read.
 struct Looking<'a> {
-    network: Seeing<'a>,
+    network: ImageConditionedDecoder<'a>,
     state: ModelState,
 }
 
 impl<'a> Looking<'a> {
-    fn new(network: Seeing<'a>) -> Self {
+    fn new(network: ImageConditionedDecoder<'a>) -> Self {
         Self {
             state: network.empty_state(StateUse::Decoding),
             network,

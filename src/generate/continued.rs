@@ -9,7 +9,7 @@ use super::beam::{
     Sentence, search,
 };
 use super::sampling::{penalised, present};
-use super::{Generator, Sampling};
+use super::{Sampling, TextGenerator};
 use crate::error::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,7 @@ impl ContinuationConfig {
 /// # Errors
 /// If scores are not finite.
 pub fn likeliest(
-    generator: Generator,
+    generator: TextGenerator,
     most: usize,
     ends: &[u32],
     sampling: &Sampling,
@@ -92,7 +92,7 @@ pub fn likeliest(
 
 /// A generator whose rows are hypotheses.
 struct Reading<'a> {
-    generator: Generator<'a>,
+    generator: TextGenerator<'a>,
     repetition_penalty: f64,
     /// Whether the first scores were requested: the generator has then already read the prompts.
     begun: bool,

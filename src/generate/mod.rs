@@ -15,7 +15,7 @@ pub mod text;
 pub mod transcribe;
 pub mod translate;
 
-pub use crate::model::continued::Generator;
+pub use crate::model::generation::TextGenerator;
 pub use crate::model::sampling;
 pub use crate::model::sampling::Sampling;
 pub use beam::{BeamConfig, Hypothesis, LengthPenalty, NextScores, Rules, Sentence};

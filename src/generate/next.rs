@@ -2,10 +2,10 @@
 
 use super::beam::NextScores;
 use crate::error::Result;
-use crate::model::continued;
-pub(super) use crate::model::continued::row_numbers as numbers;
 use crate::model::decoder::DecoderInput;
 use crate::model::encoder_decoder::Source;
+use crate::model::generation;
+pub(super) use crate::model::generation::row_numbers as numbers;
 use crate::model::recurrent::{RecurrentEncoderDecoder, RecurrentSource};
 use crate::model::{Decoder, EncoderDecoder, LanguageModel};
 use crate::nn::pass::Pass;
@@ -107,5 +107,5 @@ pub(super) fn column(tokens: &[u32], device: &Device) -> Tensor<2, Int> {
 
 /// Returns log-probabilities `[rows, vocab]` from logits `[rows, 1, vocab]`.
 pub(super) fn log_probs(logits: Tensor<3>) -> Vec<f32> {
-    continued::numbers(activation::log_softmax(logits, 2))
+    generation::numbers(activation::log_softmax(logits, 2))
 }

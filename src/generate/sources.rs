@@ -6,7 +6,7 @@ use crate::data::batch::PairItem;
 use crate::error::{Error, Result};
 use crate::model::LanguageModel;
 use crate::task::TextToText;
-use crate::tokenizer::{Edges, Tokenizer};
+use crate::tokenizer::{SpecialTokenLayout, Tokenizer};
 use std::sync::atomic::Ordering;
 
 /// Encodes sources with the tokens that the tokenizer's file puts around them.
@@ -15,7 +15,7 @@ pub(super) struct Sources<'a> {
     /// Maximum tokens of a source, including its edges.
     longest: usize,
     /// Tokens around a source.
-    edges: Edges,
+    edges: SpecialTokenLayout,
 }
 
 /// Returns the fixed tokens that targets begin with: those that are read first, and the last one.

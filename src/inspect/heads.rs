@@ -5,14 +5,14 @@
 //! weighted by attention; class tokens are left out, and the weights of patches are rescaled to a sum of one.
 
 use super::weights::{Layout, Weights};
-use crate::nn::record::Attended;
+use crate::nn::record::AttentionKey;
 use std::collections::BTreeMap;
 
 /// Statistics of one attention head.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
     /// The attention layer.
-    pub at: Attended,
+    pub at: AttentionKey,
     /// The head, from 0.
     pub head: usize,
     /// Mean over queries of the entropy of the weights, in nats.
@@ -44,7 +44,7 @@ struct Sums {
 #[derive(Clone, Debug)]
 pub struct Heads {
     layout: Layout,
-    sums: BTreeMap<(Attended, usize), Sums>,
+    sums: BTreeMap<(AttentionKey, usize), Sums>,
 }
 
 impl Heads {
@@ -57,7 +57,7 @@ impl Heads {
     }
 
     /// Adds the attention weights of one example.
-    pub fn add(&mut self, example: &BTreeMap<Attended, Weights>) {
+    pub fn add(&mut self, example: &BTreeMap<AttentionKey, Weights>) {
         for (at, weights) in example {
             let placed = weights.is_square() && !at.crossed;
             let causal = placed && weights.is_causal();
@@ -117,7 +117,7 @@ impl Sums {
         }
     }
 
-    fn finished(self, at: Attended, head: usize) -> Head {
+    fn finished(self, at: AttentionKey, head: usize) -> Head {
         let queries = self.queries.max(1) as f64;
         let by_distance = self.weights.iter().zip(&self.pairs);
         Head {

@@ -3,7 +3,7 @@
 
 use super::weights::recorded;
 use crate::data::batch::Item;
-use crate::nn::record::{Keep, Placed};
+use crate::nn::record::{Keep, PositionRecord};
 use crate::task::Infers;
 use burn::tensor::TensorData;
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ pub struct BiasOfHead {
 }
 
 /// Records what the position schemes do in a pass over an example, by network.
-pub fn placed(model: &dyn Infers, example: &Item) -> BTreeMap<String, Placed> {
+pub fn placed(model: &dyn Infers, example: &Item) -> BTreeMap<String, PositionRecord> {
     let keep = Keep {
         positions: true,
         ..Keep::default()
@@ -66,7 +66,7 @@ pub fn placed(model: &dyn Infers, example: &Item) -> BTreeMap<String, Placed> {
 
 /// Returns the biases of each head, and the distance of the first of them. Layers with the same biases as the layer
 /// before are left out, since T5's and ALiBi's are the same in all layers.
-pub fn biases(placed: &Placed) -> (i64, Vec<BiasOfHead>) {
+pub fn biases(placed: &PositionRecord) -> (i64, Vec<BiasOfHead>) {
     let (mut first, mut all, mut before) = (0, Vec::new(), None);
     for (layer, (queries, data)) in &placed.biases {
         if before == Some(data) {

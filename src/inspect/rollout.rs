@@ -5,7 +5,7 @@
 //! With A_l the mean of layer l's attention weights over its heads, R = ½(A_L + I) · … · ½(A_1 + I).
 
 use super::weights::Weights;
-use crate::nn::record::Attended;
+use crate::nn::record::AttentionKey;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ impl Rollout {
 /// Computes the rollout of each network with self-attention, by name; `Err` with the layer whose keys are not the
 /// network's positions.
 pub fn rollouts(
-    example: &BTreeMap<Attended, Weights>,
+    example: &BTreeMap<AttentionKey, Weights>,
 ) -> BTreeMap<String, std::result::Result<Rollout, usize>> {
     let mut all: BTreeMap<String, std::result::Result<Rollout, usize>> = BTreeMap::new();
     for (at, weights) in example.iter().filter(|(at, _)| !at.crossed) {

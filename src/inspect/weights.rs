@@ -3,9 +3,9 @@
 use crate::data::batch::Item;
 use crate::model::ModelConfig;
 use crate::nn::pass::Pass;
-use crate::nn::record::{Attended, Keep, Recorded};
+use crate::nn::record::{AttentionKey, Keep, Recorded};
 use crate::task::Infers;
-use crate::task::infer::Given;
+use crate::task::infer::InputArrays;
 use burn::tensor::TensorData;
 use std::collections::BTreeMap;
 
@@ -68,12 +68,12 @@ impl Weights {
 /// Records a pass without dropout over one example. Documents packed into one text are not masked from each other.
 pub fn recorded(model: &dyn Infers, example: &Item, keep: Keep) -> Recorded {
     let pass = Pass::evaluation().recorded(keep);
-    model.read(&Given::of(std::slice::from_ref(example)), &pass);
+    model.read(&InputArrays::of(std::slice::from_ref(example)), &pass);
     pass.take_recorded()
 }
 
 /// Returns the weights of each attention layer of a network for one example.
-pub fn weights(model: &dyn Infers, example: &Item) -> BTreeMap<Attended, Weights> {
+pub fn weights(model: &dyn Infers, example: &Item) -> BTreeMap<AttentionKey, Weights> {
     let keep = Keep {
         attentions: true,
         ..Keep::default()

@@ -169,7 +169,7 @@ fn network(config: &ModelConfig, of: &HfShape) -> Value {
 
 /// The decoder of masked tokens with the number of rows of its table, if the task predicts masked tokens.
 fn mask_decoder(encoder: &EncoderConfig, of: &HfShape) -> Value {
-    let guesses = of.task.uses() == Use::HiddenTokens;
+    let guesses = of.task.uses() == Use::MaskedTokens;
     let Some(decoder) = encoder.mask_decoder.as_ref().filter(|_| guesses) else {
         return Value::Null;
     };

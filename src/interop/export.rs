@@ -44,7 +44,7 @@ pub fn target(
 ///
 /// # Errors
 /// If no family fits; the message names the nearest family and the first difference from it.
-pub fn in_short(shape: &HfShape, task: &str, likely: Option<&str>) -> Result<Target> {
+pub fn target_brief(shape: &HfShape, task: &str, likely: Option<&str>) -> Result<Target> {
     told(shape, task, None, likely, 1)
 }
 
@@ -163,7 +163,7 @@ fn keep(nearest: &mut Option<Near>, found: Near, likely: Option<&str>) {
 /// All differences from a family that declines a model but would take a close variant of it: the reasons for declining, and
 /// the differences from that variant.
 fn whole(family: &Family, shape: &HfShape, task: &str, declined: &Declined) -> Option<Vec<String>> {
-    let near = declined.but_for.as_deref()?;
+    let near = declined.nearest.as_deref()?;
     let (_, read) = written(family, near).ok()?;
     let said = declined.why.iter().filter_map(|why| why.split(' ').next());
     let said = said.map(|key| if key == "images" { "image" } else { key });

@@ -85,9 +85,9 @@ pub struct Source<'a> {
     /// The tensors read last, with their names: a fused tensor serves three parameters in a row.
     last: Option<(Vec<String>, Vec<Array>)>,
     /// Tensors in the files that are not used by any parameter: buffers, copies, heads of other tasks.
-    pub passed_over: Vec<String>,
+    pub ignored: Vec<String>,
     /// Our parameters that the files may and do lack: a classifier, if the files hold a network without one.
-    pub drawn: Vec<String>,
+    pub randomly_initialised: Vec<String>,
 }
 
 impl Source<'_> {
@@ -250,8 +250,8 @@ impl<'a, 's> Plan<'a, 's> {
                 weights: &self.model.weights,
                 sources: self.sources,
                 last: None,
-                passed_over: passed_over.into_iter().map(String::from).collect(),
-                drawn: drawn.into_iter().cloned().collect(),
+                ignored: passed_over.into_iter().map(String::from).collect(),
+                randomly_initialised: drawn.into_iter().cloned().collect(),
             });
         }
         let more = self.faults.len().saturating_sub(LISTED);

@@ -243,7 +243,7 @@ impl Table {
     }
 
     /// An alternative name of a tensor that both sides store alike: read, never written.
-    pub fn or_same(&mut self, theirs: String, ours: String) {
+    pub fn alias(&mut self, theirs: String, ours: String) {
         self.same(theirs, ours);
         if let Some(rule) = self.rules.last_mut() {
             rule.read_only = true;
@@ -252,7 +252,7 @@ impl Table {
 
     /// Repeats all rules with parts of HF's names replaced, for files of another version of the library: read, never
     /// written.
-    pub fn or_named(&mut self, renamed: &[(&str, &str)]) {
+    pub fn aliases(&mut self, renamed: &[(&str, &str)]) {
         let renamed = |name: &String| {
             let parts = renamed.iter();
             parts.fold(name.clone(), |name, (old, new)| name.replace(old, new))

@@ -6,7 +6,7 @@ use burn::backend::Flex;
 use burn::tensor::Tensor;
 
 use super::composed;
-use super::elementwise::{ElementwiseStep, Moved};
+use super::elementwise::{ElementwiseStep, Updated};
 #[cfg(feature = "flex")]
 use super::{
     flex,
@@ -45,7 +45,7 @@ pub struct AdaptiveArgs {
 /// m ← β₁m + (1 − β₁)·clip(g/max(√v, eps), ±limit),   θ ← keep·θ − lr·m,   v ← β₂v + (1 − β₂)g²
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct NormedArgs {
+pub struct AdoptArgs {
     /// Learning rate.
     pub lr: f64,
     /// β₁ and β₂.
@@ -61,7 +61,7 @@ pub struct NormedArgs {
 /// Coefficients of a step with a second, slower mean of gradients, `s ← slow·s + (1 − slow)g`. It takes the place of
 /// x in [`AdaptiveArgs`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SlowedArgs {
+pub struct AdemamixArgs {
     /// The step along both means.
     pub fast: AdaptiveArgs,
     /// Decay of the slow mean.
@@ -75,18 +75,18 @@ impl ElementwiseStep<2> for AdaptiveArgs {
         param: Tensor<D>,
         grad: Tensor<D>,
         values: [Tensor<D>; 2],
-    ) -> Moved<D, 2> {
+    ) -> Updated<D, 2> {
         adaptive_step(param, grad.clone(), grad, values, self)
     }
 }
 
-impl ElementwiseStep<3> for SlowedArgs {
+impl ElementwiseStep<3> for AdemamixArgs {
     fn apply<const D: usize>(
         self,
         param: Tensor<D>,
         grad: Tensor<D>,
         [first, second, slow]: [Tensor<D>; 3],
-    ) -> Moved<D, 3> {
+    ) -> Updated<D, 3> {
         let slow = mean_step(slow, grad.clone(), self.slow);
         let moments = [first, second];
         let (param, moments) = adaptive_step(param, grad, slow.clone(), moments, self.fast);
@@ -95,13 +95,13 @@ impl ElementwiseStep<3> for SlowedArgs {
     }
 }
 
-impl ElementwiseStep<2> for NormedArgs {
+impl ElementwiseStep<2> for AdoptArgs {
     fn apply<const D: usize>(
         self,
         param: Tensor<D>,
         grad: Tensor<D>,
         values: [Tensor<D>; 2],
-    ) -> Moved<D, 2> {
+    ) -> Updated<D, 2> {
         normed_step(param, grad, values, self)
     }
 }
@@ -132,7 +132,7 @@ pub fn normed_step<const D: usize>(
     param: Tensor<D>,
     grad: Tensor<D>,
     [m, v]: [Tensor<D>; 2],
-    args: NormedArgs,
+    args: AdoptArgs,
 ) -> (Tensor<D>, [Tensor<D>; 2]) {
     #[cfg(feature = "flex")]
     if all_plain([&param, &grad, &m, &v]) {

@@ -22,7 +22,7 @@ use super::{
 
 /// The positional side of attention: which keys each query sees, and biases by position.
 #[derive(Clone, Debug, Default)]
-pub struct Relations {
+pub struct Positional {
     /// Which keys a query sees.
     pub visible: Visibility,
     /// Position of the first query; keys start at 0.
@@ -36,7 +36,7 @@ pub struct Relations {
     pub sinks: Option<Tensor<1>>,
 }
 
-impl Relations {
+impl Positional {
     /// Returns the [`Span`] of queries `[B, H, Q, D]` and keys `[B, H_kv, K, D]`.
     pub(super) fn span(&self, q: &Tensor<4>, k: &Tensor<4>) -> Span {
         Span {
@@ -64,7 +64,7 @@ pub fn attention(
     q: Tensor<4>,
     k: Tensor<4>,
     v: Tensor<4>,
-    relations: Relations,
+    relations: Positional,
     options: AttentionOptions,
 ) -> Tensor<4> {
     assert_eq!(v.dims(), k.dims(), "values of attention");
@@ -78,7 +78,7 @@ pub fn attention(
 
 /// Some queries of one row of the batch.
 #[derive(Clone, Copy, Debug)]
-pub struct Chosen<'a> {
+pub struct QuerySelection<'a> {
     /// Index of the row in the batch.
     pub row: usize,
     /// Indices of the queries, counted from the first one of the pass.
@@ -90,9 +90,9 @@ pub struct Chosen<'a> {
 pub fn attention_entropy(
     q: Tensor<4>,
     k: Tensor<4>,
-    relations: &Relations,
+    relations: &Positional,
     options: AttentionOptions,
-    chosen: Chosen,
+    chosen: QuerySelection,
 ) -> Tensor<2> {
     require_shapes(&q, &k, relations);
     composed::attention_entropy(q, k, relations, options, chosen)
@@ -103,14 +103,14 @@ pub fn attention_entropy(
 pub fn attention_weights(
     q: Tensor<4>,
     k: Tensor<4>,
-    relations: &Relations,
+    relations: &Positional,
     options: AttentionOptions,
 ) -> Tensor<4> {
     require_shapes(&q, &k, relations);
     composed::attention_weights(q, k, relations, options)
 }
 
-fn require_shapes(q: &Tensor<4>, k: &Tensor<4>, relations: &Relations) {
+fn require_shapes(q: &Tensor<4>, k: &Tensor<4>, relations: &Positional) {
     let ([batch, heads, n_q, d_head], [_, kv_heads, n_k, _]) = (q.dims(), k.dims());
     let keys = [batch, kv_heads, n_k, d_head];
     assert_eq!(k.dims(), keys, "keys of attention");
@@ -153,7 +153,7 @@ fn is_counted(bias: &ScoreBias, [q, k]: [&Tensor<4>; 2]) -> bool {
 }
 
 #[cfg(feature = "kernels")]
-fn fused(inputs: [Tensor<4>; 3], relations: Relations, options: AttentionOptions) -> Tensor<4> {
+fn fused(inputs: [Tensor<4>; 3], relations: Positional, options: AttentionOptions) -> Tensor<4> {
     let factor = relations.relative.as_ref().map_or(1.0, Relative::factor);
     let settings = AttentionSettings {
         visible: relations.visible,

@@ -101,16 +101,16 @@ fn sum_of<const D: usize>(x: DispatchTensor, y: DispatchTensor) -> DispatchTenso
 
 /// The gradients that a hand-written derivative returns, all without a graph.
 #[derive(Debug)]
-pub struct Made {
+pub struct CustomGradients {
     /// Gradients of the inputs, in order; `None` if the output does not depend on an input.
     pub inputs: Vec<Option<Tensor<3>>>,
     /// Gradients of the parameters, in order.
     pub parameters: Vec<Option<DispatchTensor>>,
 }
 
-impl Made {
+impl CustomGradients {
     /// Adds the gradients that the inputs after the first already had.
-    pub fn after(mut self, so_far: SoFar) -> Self {
+    pub fn after(mut self, so_far: EarlierGradients) -> Self {
         for (made, before) in self.inputs.iter_mut().skip(1).zip(so_far) {
             *made = match (made.take(), before) {
                 (Some(made), Some(before)) => Some(made + before),
@@ -122,20 +122,20 @@ impl Made {
 }
 
 /// A derivative: maps the gradient of the output to the gradients of the inputs and parameters.
-type Derivative = Box<dyn FnOnce(Tensor<3>, SoFar) -> Made + Send>;
+type Derivative = Box<dyn FnOnce(Tensor<3>, EarlierGradients) -> CustomGradients + Send>;
 
 /// Gradients that the inputs after the first already have from other operations, in order. The gradient that a
 /// derivative returns for such an input replaces this one, so the derivative must add its shares to it, in the order
 /// in which a graph of all operations would.
-pub type SoFar = Vec<Option<Tensor<3>>>;
+pub type EarlierGradients = Vec<Option<Tensor<3>>>;
 
 /// Registers `output` as an operation of the graph with the given derivative. `output` and the derivative's gradients
 /// have no graph. There are one to six `inputs`; the parameters are leaves.
-pub fn by_hand(
+pub fn custom_op(
     inputs: Vec<Tensor<3>>,
     parameters: &Leaves,
     output: Tensor<3>,
-    derivative: impl FnOnce(Tensor<3>, SoFar) -> Made + Send + 'static,
+    derivative: impl FnOnce(Tensor<3>, EarlierGradients) -> CustomGradients + Send + 'static,
 ) -> Tensor<3> {
     assert!(
         (1..=MOST).contains(&inputs.len()),
@@ -164,11 +164,11 @@ pub fn backward_from(pairs: Vec<(Tensor<3>, Tensor<3>)>) -> burn::tensor::Gradie
     let device: Device = gradients[0].device();
     let zero = Tensor::zeros([1, 1, 1], &device);
     let inputs = gradients.into_iter().map(Some).collect();
-    let made = Made {
+    let made = CustomGradients {
         inputs,
         parameters: Vec::new(),
     };
-    by_hand(outputs, &Leaves::default(), zero, |_, so_far| {
+    custom_op(outputs, &Leaves::default(), zero, |_, so_far| {
         made.after(so_far)
     })
     .backward()

@@ -3,12 +3,12 @@
 //! elsewhere it is Burn's operation, which has kernels on CubeCL.
 
 #[cfg(feature = "flex")]
-use super::by_hand::{Leaves, Made, by_hand};
+use super::by_hand::{CustomGradients, Leaves, custom_op};
 #[cfg(feature = "flex")]
 use super::flex::{ctc::Row, threads};
 use super::replay;
 #[cfg(feature = "flex")]
-use super::{is_here, untracked};
+use super::{is_on_host, untracked};
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor, TensorData};
 
@@ -28,7 +28,7 @@ pub struct CtcTargets {
 /// either case.
 pub fn losses(scores: Tensor<3>, targets: &CtcTargets, zero_infinity: bool) -> Tensor<1> {
     #[cfg(feature = "flex")]
-    if is_here(&scores) {
+    if is_on_host(&scores) {
         return on_host(scores, targets, zero_infinity);
     }
     composed(scores, targets, zero_infinity)
@@ -102,9 +102,11 @@ fn on_host(scores: Tensor<3>, targets: &CtcTargets, zero_infinity: bool) -> Tens
     }
     let gradient = TensorData::new(gradient, [batch, frames, vocab]);
     let gradient = Tensor::<3>::from_data(gradient, &device);
-    let losses = by_hand(vec![scores], &Leaves::default(), losses, |outer, _| Made {
-        inputs: vec![Some(gradient * outer)],
-        parameters: Vec::new(),
+    let losses = custom_op(vec![scores], &Leaves::default(), losses, |outer, _| {
+        CustomGradients {
+            inputs: vec![Some(gradient * outer)],
+            parameters: Vec::new(),
+        }
     });
     losses.reshape([batch])
 }

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::elementwise::{ElementwiseStep, Moved};
+use super::elementwise::{ElementwiseStep, Updated};
 
 /// Coefficients of a step along the gradient: `g ← g + penalty·θ, θ ← θ − lr·g`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,7 +34,7 @@ pub struct MomentumArgs {
 /// θ ← keep·θ − lr·sign(β₁m + (1 − β₁)g),   m ← β₂m + (1 − β₂)g
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SignedArgs {
+pub struct LionArgs {
     /// Learning rate.
     pub lr: f64,
     /// β₁ and β₂.
@@ -58,7 +58,7 @@ impl ElementwiseStep<0> for DescentArgs {
         param: Tensor<D>,
         grad: Tensor<D>,
         values: [Tensor<D>; 0],
-    ) -> Moved<D, 0> {
+    ) -> Updated<D, 0> {
         let grad = self.penalised(&param, grad);
         (param - grad * self.lr, values)
     }
@@ -70,7 +70,7 @@ impl ElementwiseStep<1> for MomentumArgs {
         param: Tensor<D>,
         grad: Tensor<D>,
         [momentum]: [Tensor<D>; 1],
-    ) -> Moved<D, 1> {
+    ) -> Updated<D, 1> {
         let grad = self.descent.penalised(&param, grad);
         let [decay, fresh] = self.decay;
         let momentum = grad.clone() * fresh + momentum * decay;
@@ -82,13 +82,13 @@ impl ElementwiseStep<1> for MomentumArgs {
     }
 }
 
-impl ElementwiseStep<1> for SignedArgs {
+impl ElementwiseStep<1> for LionArgs {
     fn apply<const D: usize>(
         self,
         param: Tensor<D>,
         grad: Tensor<D>,
         [mean]: [Tensor<D>; 1],
-    ) -> Moved<D, 1> {
+    ) -> Updated<D, 1> {
         let [along, decay] = self.betas;
         let sign = (mean.clone() * along + grad.clone() * (1.0 - along)).sign();
         let mean = mean * decay + grad * (1.0 - decay);

@@ -35,22 +35,22 @@ pub trait ElementwiseStep<const N: usize>: Launched<N> + Copy + 'static {
         param: Tensor<D>,
         grad: Tensor<D>,
         values: [Tensor<D>; N],
-    ) -> Moved<D, N>;
+    ) -> Updated<D, N>;
 }
 
 /// An updated parameter and the updated values kept beside it.
-pub type Moved<const D: usize, const N: usize> = (Tensor<D>, [Tensor<D>; N]);
+pub type Updated<const D: usize, const N: usize> = (Tensor<D>, [Tensor<D>; N]);
 
 /// Coefficients of a step, and of the same update at later steps: replays request those by learning rate and step
 /// number.
 #[derive(Clone)]
-pub struct Timed<A> {
+pub struct ScheduledStep<A> {
     pub(super) lr: f64,
     pub(super) time: u64,
     pub(super) args: Rc<dyn Fn(f64, u64) -> A>,
 }
 
-impl<A: Copy + 'static> Timed<A> {
+impl<A: Copy + 'static> ScheduledStep<A> {
     /// Creates a step with this learning rate that is the `time`-th step of its parameter, starting at 1. `args`
     /// returns the coefficients for a learning rate and step number.
     pub fn new(lr: f64, time: u64, args: impl Fn(f64, u64) -> A + 'static) -> Self {
@@ -79,10 +79,10 @@ pub fn elementwise_step<A: ElementwiseStep<N>, const D: usize, const N: usize>(
     grad: Tensor<D>,
     values: [Tensor<D>; N],
     args: A,
-) -> Moved<D, N> {
+) -> Updated<D, N> {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     if are_on_cube(&param, &grad, &values) {
-        let timed = Timed::always(args);
+        let timed = ScheduledStep::always(args);
         let (update, moved) = update(param, grad, values, &timed, None);
         Joint::launch(vec![update]);
         return moved;
@@ -96,20 +96,20 @@ pub fn elementwise_step_if<A: ElementwiseStep<N>, const D: usize, const N: usize
     param: Tensor<D>,
     grad: Tensor<D>,
     values: [Tensor<D>; N],
-    step: &Timed<A>,
+    step: &ScheduledStep<A>,
     decision: &Decision,
-) -> Moved<D, N> {
-    together(|| elementwise_step_among(param, grad, values, step, decision))
+) -> Updated<D, N> {
+    together(|| elementwise_step_batched(param, grad, values, step, decision))
 }
 
 /// Like [`elementwise_step_if`], but may share its launch with others within [`together`].
-pub fn elementwise_step_among<A: ElementwiseStep<N>, const D: usize, const N: usize>(
+pub fn elementwise_step_batched<A: ElementwiseStep<N>, const D: usize, const N: usize>(
     param: Tensor<D>,
     grad: Tensor<D>,
     values: [Tensor<D>; N],
-    step: &Timed<A>,
+    step: &ScheduledStep<A>,
     decision: &Decision,
-) -> Moved<D, N> {
+) -> Updated<D, N> {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     if are_on_cube(&param, &grad, &values) {
         let decision = on_cube(decision.0.clone());
@@ -146,9 +146,9 @@ fn update<A: ElementwiseStep<N>, const D: usize, const N: usize>(
     param: Tensor<D>,
     grad: Tensor<D>,
     values: [Tensor<D>; N],
-    step: &Timed<A>,
+    step: &ScheduledStep<A>,
     decision: Option<CubeTensor>,
-) -> (Update, Moved<D, N>) {
+) -> (Update, Updated<D, N>) {
     let (param, grad, values) = (on_cube(param), on_cube(grad), values.map(on_cube));
     let (update, param, values) = Update::new(param, grad, values, step, decision);
     let param = Tensor::from_primitive::<CubeBackend>(param);

@@ -87,7 +87,7 @@ pub const PANEL: usize = 16;
 
 /// Bit pattern that fills the last row of a repacked weight and distinguishes it from an ordinary matrix: a NaN that
 /// no arithmetic produces.
-pub const STORED: u32 = 0x7fe5_704e;
+pub const PANEL_MARK: u32 = 0x7fe5_704e;
 
 /// Repacks a weight `[d_out, d_in]` in the order in which the kernels for products of a few rows, as in decoding,
 /// read it. [`linear`] accepts the result in place of the weight; no gradient is tracked through it.
@@ -95,7 +95,7 @@ pub const STORED: u32 = 0x7fe5_704e;
 /// The result is `[d_out / 16 + 1, d_in · 16]`: panels of sixteen outputs, in each of them input after input, then a
 /// row of [`STORED`]. If `d_out` is not a multiple of sixteen, the result is the same matrix with contiguous rows. On
 /// other devices or dtypes, or if products round their operands, the weight is returned unchanged.
-pub fn stored<const D: usize>(weight: Tensor<D>) -> Tensor<D> {
+pub fn repacked<const D: usize>(weight: Tensor<D>) -> Tensor<D> {
     #[cfg(feature = "flex")]
     if D == 2 && super::has_flex_kernels(&weight) && !super::rounds_operands() {
         use burn::tensor::TensorData;
@@ -112,7 +112,7 @@ pub fn stored<const D: usize>(weight: Tensor<D>) -> Tensor<D> {
                 panels.extend(outputs.iter().skip(input).step_by(d_in));
             }
         }
-        panels.resize(rows.len() + d_in * PANEL, f32::from_bits(STORED));
+        panels.resize(rows.len() + d_in * PANEL, f32::from_bits(PANEL_MARK));
         let shape = [d_out / PANEL + 1, d_in * PANEL];
         return Tensor::from_data(TensorData::new(panels, shape), &device);
     }

@@ -57,27 +57,28 @@ mod visibility;
 pub mod wkv;
 
 pub use activation::{Activation, activate, gated};
-pub use adaptive::{AdaptiveArgs, NormedArgs, SlowedArgs, adaptive_step, mean_step, normed_step};
+pub use adaptive::{AdaptiveArgs, AdemamixArgs, AdoptArgs, adaptive_step, mean_step, normed_step};
 pub use attention::{
-    AttentionOptions, Chosen, Relations, attention, attention_entropy, attention_weights,
+    AttentionOptions, Positional, QuerySelection, attention, attention_entropy, attention_weights,
 };
 pub use composed::full;
 pub use convolution::{ConvolutionSettings, convolution};
 pub use cross_entropy::{
     Head, HeadLoss, NOT_SCORED, cross_entropy_sum, head_loss, scores_loss, soft_cross_entropy_sum,
 };
-pub use descent::{DescentArgs, MomentumArgs, SignedArgs};
+pub use descent::{DescentArgs, LionArgs, MomentumArgs};
 pub use dropout::{DropKey, drop_path, dropout};
 pub use dynamic_tanh::dynamic_tanh;
 pub use elementwise::{
-    ElementwiseStep, Moved, Timed, elementwise_step, elementwise_step_among, elementwise_step_if,
+    ElementwiseStep, ScheduledStep, Updated, elementwise_step, elementwise_step_batched,
+    elementwise_step_if,
 };
 pub use embedding::embedding;
-pub use linear::{Operand, PANEL, STORED, add, add_dropped, linear, stored};
+pub use linear::{Operand, PANEL, PANEL_MARK, add, add_dropped, linear, repacked};
 pub use norm::{layer_norm, layer_norm_of_sum, rms_norm, rms_norm_of_sum};
 pub use optim::{
-    AdamwArgs, Decision, adamw_step, decide, moved_among, moved_if, scale, squared_distance,
-    squares, sum_of_squares, together,
+    AdamwArgs, Decision, adamw_step, decide, mean_step_batched, mean_step_if, scale,
+    squared_distance, squares, sum_of_squares, together,
 };
 pub use precision::{allow_tf32, allows_tf32, round_operands, rounds_operands};
 pub use read::{numbers, read, reads};
@@ -110,7 +111,7 @@ pub fn untracked<const D: usize>(x: burn::tensor::Tensor<D>) -> burn::tensor::Te
 }
 
 /// Returns whether a tensor is in host memory, so that reading it does not wait for a device.
-pub fn is_here<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
+pub fn is_on_host<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
     #[cfg(feature = "flex")]
     {
         use burn::backend::DispatchDevice;
@@ -147,11 +148,11 @@ fn is_on_cube<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
 /// Returns whether every flex kernel accepts a tensor: float32 on flex.
 #[cfg(feature = "kernels")]
 fn has_flex_kernels<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
-    x.dtype() == burn::tensor::DType::F32 && is_here(x)
+    x.dtype() == burn::tensor::DType::F32 && is_on_host(x)
 }
 
 /// Returns whether the kernels of [`extension`] accept a tensor: float32 on flex or on a GPU.
 #[cfg(feature = "kernels")]
 fn has_kernels<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
-    x.dtype() == burn::tensor::DType::F32 && (is_here(x) || is_on_cube(x))
+    x.dtype() == burn::tensor::DType::F32 && (is_on_host(x) || is_on_cube(x))
 }

@@ -8,7 +8,7 @@ use burn::tensor::Tensor;
 use super::composed;
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 use super::cube;
-use super::elementwise::{ElementwiseStep, Moved, elementwise_step};
+use super::elementwise::{ElementwiseStep, Updated, elementwise_step};
 #[cfg(feature = "flex")]
 use super::{flex, has_flex_kernels, profile::timed};
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
@@ -59,7 +59,7 @@ impl ElementwiseStep<2> for AdamwArgs {
         param: Tensor<D>,
         grad: Tensor<D>,
         [moment_1, moment_2]: [Tensor<D>; 2],
-    ) -> Moved<D, 2> {
+    ) -> Updated<D, 2> {
         #[cfg(feature = "flex")]
         if all_plain([&param, &grad, &moment_1, &moment_2]) {
             let moments = [primitive(moment_1), primitive(moment_2)];
@@ -173,17 +173,17 @@ pub fn together<T>(updates: impl FnOnce() -> T) -> T {
 }
 
 /// Returns `decay·mean + (1 − decay)·value` if the step is taken, else the old mean.
-pub fn moved_if<const D: usize>(
+pub fn mean_step_if<const D: usize>(
     mean: Tensor<D>,
     value: Tensor<D>,
     decay: f64,
     decision: &Decision,
 ) -> Tensor<D> {
-    together(|| moved_among(mean, value, decay, decision))
+    together(|| mean_step_batched(mean, value, decay, decision))
 }
 
 /// Like [`moved_if`], but may share its launch with others within [`together`].
-pub fn moved_among<const D: usize>(
+pub fn mean_step_batched<const D: usize>(
     mean: Tensor<D>,
     value: Tensor<D>,
     decay: f64,

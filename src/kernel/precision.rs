@@ -6,7 +6,7 @@
 //! needed. A GPU multiplies in bfloat16 and accumulates in 32 bits (the composed form also rounds the result there).
 //! Flex has no bfloat16 product: its operands are rounded and then multiplied in 32 bits.
 
-use super::is_here;
+use super::is_on_host;
 use burn::tensor::{DType, FloatDType, Tensor};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -41,7 +41,7 @@ pub fn allows_tf32() -> bool {
 /// inside their products.
 #[cfg(feature = "kernels")]
 pub(super) fn operand<const D: usize>(x: Tensor<D>) -> Tensor<D> {
-    match rounds_operands() && x.dtype() == DType::F32 && is_here(&x) {
+    match rounds_operands() && x.dtype() == DType::F32 && is_on_host(&x) {
         true => x.cast(FloatDType::BF16).cast(FloatDType::F32),
         false => x,
     }
@@ -53,7 +53,7 @@ pub(super) fn product<const D: usize>(x: Tensor<D>, y: Tensor<D>) -> Tensor<D> {
         return x.matmul(y);
     }
     let (x, y) = (x.cast(FloatDType::BF16), y.cast(FloatDType::BF16));
-    match is_here(&x) {
+    match is_on_host(&x) {
         true => x.cast(FloatDType::F32).matmul(y.cast(FloatDType::F32)),
         false => x.matmul(y).cast(FloatDType::F32),
     }

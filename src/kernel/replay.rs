@@ -92,7 +92,7 @@ pub fn flags<const D: usize>(
 
 /// Reports that the present step draws random numbers by its step number in another way than dropout does. It cannot
 /// be replayed, since a replay would repeat the draws.
-pub fn draws() {
+pub fn refuse_random_draws() {
     refuse("a layer of it draws by the number of the step");
 }
 
@@ -105,7 +105,7 @@ pub fn refuse(reason: &str) {
 }
 
 /// Registers a counter that replays of the present step must advance.
-pub fn counted(counter: &Counter) {
+pub fn register_counter(counter: &Counter) {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     cube::noted::counted(counter);
     #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
@@ -121,7 +121,7 @@ pub fn overwrite(target: &Tensor<1>, value: Tensor<1>) {
 }
 
 /// Returns the id of the buffer a tensor is in; `None` if it is not on a GPU.
-pub fn place<const D: usize>(x: &Tensor<D>) -> Option<u64> {
+pub fn buffer_id<const D: usize>(x: &Tensor<D>) -> Option<u64> {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     return cube::replay::place(x);
     #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]

@@ -38,7 +38,7 @@ impl ScoreBias {
     /// Returns the same values as a separate node of the graph, which sums the gradients of all uses of this copy
     /// before they are added to those of other uses.
     #[must_use]
-    pub fn of_its_own(self) -> Self {
+    pub fn as_separate_node(self) -> Self {
         match self {
             Self::ByDistance(bias) if bias.is_tracked() => Self::ByDistance(bias * 1.0),
             Self::Dense(bias) if bias.is_tracked() => Self::Dense(bias * 1.0),

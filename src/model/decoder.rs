@@ -11,7 +11,7 @@ pub use super::decoder_pass::DecoderInput;
 use super::retrieval::NeighbourEncoder;
 use crate::nn::Kind;
 use crate::nn::position::Position;
-use crate::nn::role::{Place, Roles, Says, Side};
+use crate::nn::role::{Declares, Place, Roles, Side};
 use crate::nn::vocabulary::{TokenHead, TokenVectors};
 use crate::stack::Stack;
 use burn::module::Module;
@@ -30,8 +30,8 @@ pub(super) const USES: &[Use] = &[
     Use::NextTokens,
     Use::TextToText,
     Use::TextClasses,
-    Use::TextNumbers,
-    Use::TextVectors,
+    Use::TextRegression,
+    Use::TextEmbeddings,
     Use::TokenClasses,
 ];
 
@@ -39,10 +39,10 @@ pub(super) const USES: &[Use] = &[
 pub const ROLES: Roles = Roles::new(
     "Decoder",
     &[
-        ("embedding", Says::Stands(Place::Tokens)),
-        ("position", Says::Stands(Place::Position)),
-        ("head", Says::Stands(Place::TokenHead)),
-        ("retrieval", Says::In(Side::Reads)),
+        ("embedding", Declares::Stands(Place::Tokens)),
+        ("position", Declares::Stands(Place::Position)),
+        ("head", Declares::Stands(Place::TokenHead)),
+        ("retrieval", Declares::In(Side::Reads)),
     ],
 );
 

@@ -6,10 +6,10 @@ use crate::model::heads::VocabularyHead;
 use crate::nn::attention::Visibility;
 use crate::nn::neighbours::Neighbours;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Places, Span};
+use crate::nn::position::{Span, TokenPositions};
 use crate::nn::state::StateUse;
 use crate::stack::retrieved::Retrieved;
-use crate::stack::{Between, Memory, ModelState, StackContext};
+use crate::stack::{BeforeBlock, Memory, ModelState, StackContext};
 use burn::tensor::{Int, Tensor};
 
 /// The input of a decoder.
@@ -47,12 +47,12 @@ impl LanguageModel for Decoder {
         self.position.scheme().max_len()
     }
 
-    fn reads_on(&self) -> bool {
+    fn has_bounded_state(&self) -> bool {
         self.stack.reads_on()
     }
 
     fn cache_is_stale_after(&self, seen: usize) -> bool {
-        self.position.scheme().turns_anew(seen) || self.stack.turns_anew(seen)
+        self.position.scheme().rotation_changes_after(seen) || self.stack.rerotates_earlier(seen)
     }
 
     fn forward(
@@ -80,14 +80,14 @@ impl Decoder {
     /// continues where its last call ended.
     pub fn forward_with(
         &self,
-        between: Option<&dyn Between>,
+        between: Option<&dyn BeforeBlock>,
         input: DecoderInput,
         mut state: Option<&mut ModelState>,
         pass: &Pass,
     ) -> Tensor<3> {
         let [_, seq] = input.ids.dims();
         let offset = state.as_ref().map_or(0, |state| state.seen);
-        let places = Places {
+        let places = TokenPositions {
             offset,
             ids: input.positions,
             segments: None,

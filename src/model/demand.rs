@@ -20,15 +20,15 @@ pub enum Use {
     /// Logits of the next token.
     NextTokens,
     /// Logits of masked tokens.
-    HiddenTokens,
+    MaskedTokens,
     /// Target texts for source texts.
     TextToText,
     /// Classes of texts.
     TextClasses,
     /// One number for each text (regression).
-    TextNumbers,
+    TextRegression,
     /// Text embeddings.
-    TextVectors,
+    TextEmbeddings,
     /// Classes of the tokens of a text.
     TokenClasses,
     /// Start and end scores of spans in a text.
@@ -36,7 +36,7 @@ pub enum Use {
     /// Classes of images.
     ImageClasses,
     /// Hidden states of an image's patches, most of which are masked.
-    HiddenPatches,
+    MaskedPatches,
     /// Vectors of image views of two sizes (self-distillation).
     ImageViews,
     /// Embeddings of images and of texts.
@@ -54,18 +54,18 @@ impl Use {
     pub fn scores_tokens(self) -> bool {
         match self {
             Self::NextTokens
-            | Self::HiddenTokens
+            | Self::MaskedTokens
             | Self::TextToText
             | Self::ImageToText
             | Self::SpeechToText
             | Self::SpeechCharacters => true,
             Self::TextClasses
-            | Self::TextNumbers
-            | Self::TextVectors
+            | Self::TextRegression
+            | Self::TextEmbeddings
             | Self::TokenClasses
             | Self::Spans
             | Self::ImageClasses
-            | Self::HiddenPatches
+            | Self::MaskedPatches
             | Self::ImageViews
             | Self::ImageText => false,
         }
@@ -208,7 +208,7 @@ impl ModelConfig {
 
     /// Returns the reason why the model cannot hold a vocabulary of this size, if there is one.
     pub fn vocabulary_misfit(&self, vocab: usize) -> Option<String> {
-        self.facts().vocabulary()?.misfit(vocab)
+        self.facts().vocabulary()?.size_fault(vocab)
     }
 
     /// Multiplications of one position's logits over the vocabulary.
@@ -230,7 +230,7 @@ impl ModelConfig {
         let network = self.facts().products(demand, shape);
         let tokens = shape.context;
         match demand.used_for {
-            Use::TextNumbers => network + self.d_output() as f64,
+            Use::TextRegression => network + self.d_output() as f64,
             Use::Spans => network + tokens as f64 * (2 * self.d_output()) as f64,
             Use::TokenClasses => {
                 network + tokens as f64 * (shape.classes.len() * self.d_output()) as f64
@@ -240,10 +240,10 @@ impl ModelConfig {
                 network + (heads * shape.classes.len() * self.d_pooled()) as f64
             }
             Use::NextTokens
-            | Use::HiddenTokens
+            | Use::MaskedTokens
             | Use::TextToText
-            | Use::TextVectors
-            | Use::HiddenPatches
+            | Use::TextEmbeddings
+            | Use::MaskedPatches
             | Use::ImageViews
             | Use::ImageText
             | Use::ImageToText
@@ -266,7 +266,7 @@ impl ModelConfig {
     }
 
     /// Returns the decoder that reads a source and continues with its target in one row; `None` for other kinds.
-    pub fn continuing(&self) -> Option<&DecoderConfig> {
+    pub fn prefix_decoder(&self) -> Option<&DecoderConfig> {
         match self {
             Self::Decoder(c) => Some(c),
             _ => None,
@@ -282,7 +282,7 @@ impl ModelConfig {
     }
 
     /// Returns the encoder that predicts masked tokens; `None` for other kinds.
-    pub fn guessing(&self) -> Option<&EncoderConfig> {
+    pub fn masked_lm_encoder(&self) -> Option<&EncoderConfig> {
         match self {
             Self::Encoder(c) => Some(c),
             _ => None,

@@ -12,12 +12,12 @@ use super::ModelInputs;
 use crate::kernel::{Globals, Visibility};
 use crate::nn::embed::{Embedding, segment_vectors};
 use crate::nn::feed_forward::Activation;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Acts, FROM_THE_FIRST, Places, Position, PositionShape};
-use crate::nn::role::{Place, Roles, Says, TABLE};
+use crate::nn::position::{ActsOn, FROM_THE_FIRST, Position, PositionShape, TokenPositions};
+use crate::nn::role::{Declares, Place, Roles, TABLE};
 use crate::stack::{Stack, StackShape};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
@@ -35,8 +35,8 @@ impl EncoderConfig {
         let position = PositionShape {
             // Position vectors added to the embeddings have the embeddings' width; positions inside blocks have the blocks'.
             d_model: match config.position.facts().acts() {
-                Acts::Embeddings => width,
-                Acts::Layers | Acts::Heads(_) => d,
+                ActsOn::Embeddings => width,
+                ActsOn::Layers | ActsOn::Heads(_) => d,
             },
             ..config.position_shape(&depth, inputs.shape.context)
         };
@@ -57,16 +57,16 @@ impl EncoderConfig {
             segments: (self.segments > 0).then(|| init.of("segments").table(self.segments, width)),
             position: config.position.init(&position, &init.of("position")),
             embedding_norm: self.embedding_norm.then(|| config.norm.init(width, &init)),
-            projection: self
-                .d_embedding
-                .map(|width| Linear::new(width, d, true, Role::Inner, &init.of("projection"))),
+            projection: self.d_embedding.map(|width| {
+                Linear::new(width, d, true, MatrixRole::Inner, &init.of("projection"))
+            }),
             stack: Stack::new(&shape, &init.of("stack")),
             pooler: self.pooler.then(|| {
                 Linear::new(
                     config.d_output(),
                     d,
                     self.pooler_bias,
-                    Role::Inner,
+                    MatrixRole::Inner,
                     &init.of("pooler"),
                 )
             }),
@@ -86,15 +86,15 @@ impl EncoderConfig {
 pub const ROLES: Roles = Roles::new(
     "Encoder",
     &[
-        ("embedding", Says::Stands(Place::Tokens)),
-        ("position", Says::Stands(Place::Position)),
-        ("embedding_norm", Says::Stands(Place::Input)),
-        ("projection", Says::Stands(Place::Input)),
+        ("embedding", Declares::Stands(Place::Tokens)),
+        ("position", Declares::Stands(Place::Position)),
+        ("embedding_norm", Declares::Stands(Place::Input)),
+        ("projection", Declares::Stands(Place::Input)),
         ("segments", TABLE),
-        ("segments", Says::Stands(Place::Input)),
-        ("pooler", Says::Stands(Place::Head)),
-        ("pooler_norm", Says::Stands(Place::Head)),
-        ("token_transform", Says::Stands(Place::Head)),
+        ("segments", Declares::Stands(Place::Input)),
+        ("pooler", Declares::Stands(Place::Head)),
+        ("pooler_norm", Declares::Stands(Place::Head)),
+        ("token_transform", Declares::Stands(Place::Head)),
     ],
 );
 
@@ -142,23 +142,23 @@ pub struct EncoderInput {
 
 /// The masks and positions of an input, which the blocks need besides its embeddings.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct MasksAndPositions {
     /// Which tokens see each other.
     pub visible: Visibility,
     /// Position and segment ids of the tokens.
-    pub places: Places,
+    pub places: TokenPositions,
 }
 
 impl EncoderInput {
     /// Returns the masks and positions of the input.
-    pub fn seen(&self) -> Seen {
+    pub fn seen(&self) -> MasksAndPositions {
         let lengths = self.lengths.as_deref();
-        Seen {
+        MasksAndPositions {
             visible: Visibility {
                 globals: self.globals.clone(),
                 ..lengths.map(Visibility::of_lengths).unwrap_or_default()
             },
-            places: Places {
+            places: TokenPositions {
                 segments: self.segments.clone(),
                 ..FROM_THE_FIRST.clone()
             },

@@ -15,7 +15,7 @@ use crate::nn::Kind;
 use crate::nn::attention::{AttentionConfig, Visibility};
 use crate::nn::init::Init;
 use crate::nn::pass::Pass;
-use crate::nn::role::{BIAS, Place, Roles, Says, Side as NetworkSide};
+use crate::nn::role::{BIAS, Declares, Place, Roles, Side as NetworkSide};
 use crate::nn::state::StateUse;
 use crate::nn::vocabulary::{TokenHead, TokenTables, TokenVectors, VocabularyConfig};
 use crate::one_table::one_table;
@@ -180,12 +180,12 @@ impl EncoderDecoderConfig {
 pub const ROLES: Roles = Roles::new(
     "EncoderDecoder",
     &[
-        ("embedding", Says::Stands(Place::Tokens)),
-        ("source_embedding", Says::Stands(Place::SourceTokens)),
-        ("head", Says::Stands(Place::TokenHead)),
-        ("encoder", Says::In(NetworkSide::Reads)),
-        ("decoder", Says::In(NetworkSide::Writes)),
-        ("head_bias", Says::Stands(Place::TokenHead)),
+        ("embedding", Declares::Stands(Place::Tokens)),
+        ("source_embedding", Declares::Stands(Place::SourceTokens)),
+        ("head", Declares::Stands(Place::TokenHead)),
+        ("encoder", Declares::In(NetworkSide::Reads)),
+        ("decoder", Declares::In(NetworkSide::Writes)),
+        ("head_bias", Declares::Stands(Place::TokenHead)),
         ("head_bias", BIAS),
     ],
 );

@@ -1,6 +1,6 @@
 //! The forward pass through all or some blocks of an encoder.
 
-use super::encoder::{Encoder, Seen};
+use super::encoder::{Encoder, MasksAndPositions};
 use crate::nn::pass::Pass;
 use crate::nn::position::Span;
 use crate::stack::streams::Streams;
@@ -9,7 +9,7 @@ use burn::tensor::Tensor;
 
 impl Encoder {
     /// Computes hidden states `[batch, seq, d_model]` from the embedded tokens `x`; `seen` says which tokens see each other.
-    pub fn through(&self, x: Tensor<3>, seen: &Seen, pass: &Pass) -> Tensor<3> {
+    pub fn through(&self, x: Tensor<3>, seen: &MasksAndPositions, pass: &Pass) -> Tensor<3> {
         let x = self.projected(x, pass);
         let context = self.context(x.dims()[1], seen, pass);
         self.stack.forward(x, context)
@@ -21,7 +21,7 @@ impl Encoder {
     pub fn queried(
         &self,
         [x, queries]: [Tensor<3>; 2],
-        seen: &Seen,
+        seen: &MasksAndPositions,
         streams: &Streams,
         state: Option<&mut ModelState>,
         pass: &Pass,
@@ -56,7 +56,7 @@ impl Encoder {
     pub(super) fn context<'a>(
         &'a self,
         seq: usize,
-        seen: &'a Seen,
+        seen: &'a MasksAndPositions,
         pass: &'a Pass,
     ) -> StackContext<'a> {
         StackContext {

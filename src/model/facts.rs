@@ -81,7 +81,7 @@ pub trait NetworkFacts {
     }
 
     /// Number of encoder positions for an audio clip; `None` if the network reads no audio.
-    fn heard(&self, _speech: SpeechShape) -> Option<usize> {
+    fn encoder_positions(&self, _speech: SpeechShape) -> Option<usize> {
         None
     }
 
@@ -138,16 +138,16 @@ pub trait NetworkFacts {
 
     /// Elements kept for each example for the backward pass by parts between the two networks, or after the blocks of an image
     /// network. Blocks in stages are included; with `recompute` they keep only their inputs.
-    fn kept_between(&self, _shape: &Shape, _recompute: bool) -> u128 {
+    fn activations_between(&self, _shape: &Shape, _recompute: bool) -> u128 {
         0
     }
 
     /// Elements that a pass keeps once for the backward pass, independent of its number of examples; with `recompute`, those of
     /// one block only.
-    fn kept_once(&self, shape: &Shape, recompute: bool) -> u128 {
+    fn activations_per_pass(&self, shape: &Shape, recompute: bool) -> u128 {
         let networks = self.parts().map(|parts| parts.networks);
         let networks = networks.into_iter().flatten();
-        let each = networks.map(|(_, part)| part.facts().kept_once(shape, recompute));
+        let each = networks.map(|(_, part)| part.facts().activations_per_pass(shape, recompute));
         each.fold(0, u128::saturating_add)
     }
 

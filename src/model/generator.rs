@@ -7,14 +7,14 @@
 mod shape;
 
 use super::ModelInputs;
-use super::encoder::{Encoder, EncoderConfig, EncoderInput, Seen};
+use super::encoder::{Encoder, EncoderConfig, EncoderInput, MasksAndPositions};
 use super::heads::MlmHead;
 use super::mask_decoder::MaskDecoder;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Acts, Position, Span};
-use crate::nn::role::{Place, Roles, Says, Side};
+use crate::nn::position::{ActsOn, Position, Span};
+use crate::nn::role::{Declares, Place, Roles, Side};
 use crate::rng;
 use crate::stack::{Stack, StackContext, StackShape};
 use burn::module::Module;
@@ -52,10 +52,10 @@ impl GeneratorShape {
 pub const ROLES: Roles = Roles::new(
     "Generator",
     &[
-        ("network", Says::In(Side::Generates)),
-        ("mask_decoder", Says::In(Side::Generates)),
-        ("mask_decoder", Says::Stands(Place::Head)),
-        ("head", Says::In(Side::Generates)),
+        ("network", Declares::In(Side::Generates)),
+        ("mask_decoder", Declares::In(Side::Generates)),
+        ("mask_decoder", Declares::Stands(Place::Head)),
+        ("head", Declares::In(Side::Generates)),
     ],
 );
 
@@ -63,8 +63,8 @@ pub const ROLES: Roles = Roles::new(
 pub const BLOCKS_ROLES: Roles = Roles::new(
     "Blocks",
     &[
-        ("projection", Says::Stands(Place::Input)),
-        ("position", Says::Stands(Place::Position)),
+        ("projection", Declares::Stands(Place::Input)),
+        ("position", Declares::Stands(Place::Position)),
     ],
 );
 
@@ -117,18 +117,24 @@ impl Blocks {
             context: inputs.shape.context,
             d_memory: None,
         };
-        let acts_inside = stack.position.facts().acts() != Acts::Embeddings;
+        let acts_inside = stack.position.facts().acts() != ActsOn::Embeddings;
         Self {
             projection: config
                 .d_embedding
-                .map(|wide| Linear::new(wide, d, true, Role::Inner, &init.of("projection"))),
+                .map(|wide| Linear::new(wide, d, true, MatrixRole::Inner, &init.of("projection"))),
             position: acts_inside.then(|| stack.position.init(&places, &init.of("position"))),
             stack: Stack::new(&shape, &init.of("stack")),
         }
     }
 
     /// Computes hidden states from another network's embeddings `x`; `position` is that network's position scheme.
-    fn forward(&self, x: Tensor<3>, seen: &Seen, position: &Position, pass: &Pass) -> Tensor<3> {
+    fn forward(
+        &self,
+        x: Tensor<3>,
+        seen: &MasksAndPositions,
+        position: &Position,
+        pass: &Pass,
+    ) -> Tensor<3> {
         let x = match &self.projection {
             Some(projection) => projection.forward(x),
             None => x,

@@ -4,10 +4,10 @@ use super::encoder::{Encoder, EncoderConfig};
 use crate::faults::TableFaults;
 use crate::kernel;
 use crate::nn::feed_forward::Activation;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{Norm, scaled};
-use crate::nn::role::{BIAS, Place, Roles, Says};
+use crate::nn::role::{BIAS, Declares, Place, Roles};
 use crate::nn::vocabulary::adaptive_head::AdaptiveSoftmax;
 use crate::nn::vocabulary::{TokenHead, TokenVectors};
 use burn::module::{Module, Param};
@@ -114,10 +114,10 @@ enum Scores<'a> {
 pub const ROLES: Roles = Roles::new(
     "MlmHead",
     &[
-        ("transform", Says::Stands(Place::Head)),
-        ("norm", Says::Stands(Place::Head)),
-        ("product", Says::Stands(Place::TokenHead)),
-        ("bias", Says::Stands(Place::TokenHead)),
+        ("transform", Declares::Stands(Place::Head)),
+        ("norm", Declares::Stands(Place::Head)),
+        ("product", Declares::Stands(Place::TokenHead)),
+        ("bias", Declares::Stands(Place::TokenHead)),
         ("bias", BIAS),
     ],
 );
@@ -178,9 +178,9 @@ impl MlmHead {
         let transform = config.head_transform;
         let biased = config.head_transform_bias;
         Self {
-            transform: transform.then(|| Linear::new(d, read, biased, Role::Inner, init)),
+            transform: transform.then(|| Linear::new(d, read, biased, MatrixRole::Inner, init)),
             norm: transform.then(|| config.stack.norm.init(read, init)),
-            product: (!tied).then(|| Linear::new(read, vocab, bias, Role::Head, init)),
+            product: (!tied).then(|| Linear::new(read, vocab, bias, MatrixRole::Head, init)),
             bias: (tied && bias).then(|| init.vector(vocab, 0.0)),
             factor: config.stack.head_factor(tied),
             activation: config.head_activation,

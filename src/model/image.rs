@@ -53,7 +53,7 @@ impl ImageModel {
     }
 
     /// Returns the vectors of [`Self::sequence`] that another network reads: all except those of registers.
-    pub fn looked_at(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
+    pub fn memory_vectors(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
         let all = self.sequence(pixels, pass);
         match self {
             Self::Vision(network) => network.without_registers(all),

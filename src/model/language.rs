@@ -20,7 +20,7 @@ pub trait LanguageModel: Debug {
     fn max_len(&self) -> Option<usize>;
 
     /// Whether texts of any length are continued at a constant cost per token, from a memory of earlier segments.
-    fn reads_on(&self) -> bool {
+    fn has_bounded_state(&self) -> bool {
         false
     }
 

@@ -12,7 +12,7 @@
 //! The head reads z after the last step, through the final norm if the stack has one. The block's ordinary pass over H, which a
 //! fine-tuned model uses, is computed only if the task also reads its output.
 
-use super::encoder::{Encoder, EncoderConfig, Seen};
+use super::encoder::{Encoder, EncoderConfig, MasksAndPositions};
 use super::{Demand, ModelInputs, Use};
 use crate::faults::{LONGEST, TableFaults};
 use crate::nn::init::Init;
@@ -77,7 +77,7 @@ impl MaskDecoderConfig {
         let Some(rows) = self.max_len else { return };
         let sound = at.count("max_len", rows, LONGEST);
         let longer = |context: &usize| sound && *context > rows;
-        if demand.used_for == Use::HiddenTokens
+        if demand.used_for == Use::MaskedTokens
             && let Some(context) = demand.context.filter(longer)
         {
             let rule = format!(
@@ -137,7 +137,13 @@ impl MaskDecoder {
 
     /// Computes the hidden states `[batch, seq, d_model]` from which masked tokens are predicted, given the embeddings `x` of
     /// [`Encoder::embedded`]; `seen` says which tokens see each other.
-    pub fn forward(&self, encoder: &Encoder, x: Tensor<3>, seen: &Seen, pass: &Pass) -> Tensor<3> {
+    pub fn forward(
+        &self,
+        encoder: &Encoder,
+        x: Tensor<3>,
+        seen: &MasksAndPositions,
+        pass: &Pass,
+    ) -> Tensor<3> {
         self.states(encoder, x, seen, false, pass).guessing
     }
 
@@ -146,7 +152,7 @@ impl MaskDecoder {
         &self,
         encoder: &Encoder,
         x: Tensor<3>,
-        seen: &Seen,
+        seen: &MasksAndPositions,
         wanted: bool,
         pass: &Pass,
     ) -> States {

@@ -15,7 +15,7 @@ impl ModelConfig {
 
     /// Number of encoder positions for audio clips of this shape, if the network reads audio.
     pub fn heard(&self, shape: &Shape) -> Option<usize> {
-        self.facts().heard(shape.speech?)
+        self.facts().encoder_positions(shape.speech?)
     }
 
     /// The item in which speed and cost are counted.

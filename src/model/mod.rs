@@ -1,7 +1,6 @@
 //! Whole networks: from token ids, pixels or audio to hidden states and logits; losses belong to the tasks.
 
 mod carried;
-pub mod continued;
 pub mod convolutional;
 pub mod decoder;
 mod decoder_pass;
@@ -10,6 +9,7 @@ pub mod encoder;
 pub mod encoder_decoder;
 mod encoder_pass;
 pub mod facts;
+pub mod generation;
 pub mod generator;
 pub mod global_tokens;
 pub mod heads;
@@ -311,8 +311,8 @@ impl ModelConfig {
         let Some(transformer) = self.transformer() else {
             return 0;
         };
-        let sorts = transformer.sorts();
-        let each = sorts.filter_map(|block| block.attention?.segments());
+        let distinct_blocks = transformer.distinct_blocks();
+        let each = distinct_blocks.filter_map(|block| block.attention?.segments());
         each.map(|memory| memory.evaluation).max().unwrap_or(0)
     }
 }
@@ -324,7 +324,7 @@ fn weighs(transformer: Transformer) -> bool {
         let mut attentions = [block.attention, block.cross].into_iter().flatten();
         attentions.any(forms)
     };
-    transformer.sorts().any(of_block)
+    transformer.distinct_blocks().any(of_block)
 }
 
 /// Shows the parameters of a network to a visitor, if there is a network.

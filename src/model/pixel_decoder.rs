@@ -12,13 +12,13 @@ use crate::kernel;
 use crate::nn::attention::Visibility;
 use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::DenseConfig;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::norm::NormConfig;
 use crate::nn::pass::Pass;
 use crate::nn::position::sinusoidal_2d::Sinusoidal2dConfig;
 use crate::nn::position::{FROM_THE_FIRST, Position, PositionShape, Span};
-use crate::nn::role::{Place, Roles, Says, TABLE};
+use crate::nn::role::{Declares, Place, Roles, TABLE};
 use crate::stack::{Stack, StackConfig, StackContext, StackShape};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -140,13 +140,13 @@ impl PixelDecoderShape {
                 d_encoder,
                 d_model,
                 true,
-                Role::Inner,
+                MatrixRole::Inner,
                 &init.of("projection"),
             ),
             mask_token: init.of("mask_token").normal(d_model, MASK_STD),
             position: stack.position.init(&position, &init.of("position")),
             stack: Stack::new(&shape, &init.of("stack")),
-            head: Linear::new(d_model, values, true, Role::Head, &init.of("head")),
+            head: Linear::new(d_model, values, true, MatrixRole::Head, &init.of("head")),
         })
     }
 }
@@ -155,11 +155,11 @@ impl PixelDecoderShape {
 pub const ROLES: Roles = Roles::new(
     "PixelDecoder",
     &[
-        ("projection", Says::Stands(Place::Input)),
+        ("projection", Declares::Stands(Place::Input)),
         ("mask_token", TABLE),
-        ("mask_token", Says::Stands(Place::Input)),
-        ("position", Says::Stands(Place::Position)),
-        ("head", Says::Stands(Place::Head)),
+        ("mask_token", Declares::Stands(Place::Input)),
+        ("position", Declares::Stands(Place::Position)),
+        ("head", Declares::Stands(Place::Head)),
     ],
 );
 

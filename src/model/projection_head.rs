@@ -10,9 +10,9 @@
 
 use super::ModelInputs;
 use crate::kernel;
-use crate::nn::init::{Init, Initial, Role};
+use crate::nn::init::{Init, Initial, MatrixRole};
 use crate::nn::linear::Linear;
-use crate::nn::role::{Place, Roles, Says, WEIGHT};
+use crate::nn::role::{Declares, Place, Roles, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
@@ -53,14 +53,14 @@ impl ProjectionHeadShape {
     pub fn init(&self, initial: Initial, inputs: &ModelInputs) -> ProjectionHead {
         let init = Init::of_heads(inputs.device, inputs.seed, initial).of(NAME);
         let map = |name: &str, from: usize, to: usize| {
-            Linear::new(from, to, true, Role::Inner, &init.of(name))
+            Linear::new(from, to, true, MatrixRole::Inner, &init.of(name))
         };
         let last = init.of("last");
         ProjectionHead {
             first: map("first", self.d_in, self.d_hidden),
             second: map("second", self.d_hidden, self.d_hidden),
             bottleneck: map("bottleneck", self.d_hidden, self.d_bottleneck),
-            last: last.linear(self.d_bottleneck, self.d_out, Role::Inner),
+            last: last.linear(self.d_bottleneck, self.d_out, MatrixRole::Inner),
         }
     }
 }
@@ -69,11 +69,11 @@ impl ProjectionHeadShape {
 pub const ROLES: Roles = Roles::new(
     "ProjectionHead",
     &[
-        ("first", Says::Stands(Place::Head)),
-        ("second", Says::Stands(Place::Head)),
-        ("bottleneck", Says::Stands(Place::Head)),
+        ("first", Declares::Stands(Place::Head)),
+        ("second", Declares::Stands(Place::Head)),
+        ("bottleneck", Declares::Stands(Place::Head)),
         ("last", WEIGHT),
-        ("last", Says::Stands(Place::Head)),
+        ("last", Declares::Stands(Place::Head)),
     ],
 );
 

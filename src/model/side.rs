@@ -6,8 +6,8 @@ use crate::nn::attention::{AttentionConfig, Visibility};
 use crate::nn::init::Init;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Places, Position, PositionConfig, Span};
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::position::{Position, PositionConfig, Span, TokenPositions};
+use crate::nn::role::{Declares, Place, Roles};
 use crate::stack::{
     Depth, LayerGroup, Memory, ModelState, Stack, StackConfig, StackContext, StackShape,
 };
@@ -18,8 +18,8 @@ use burn::tensor::Tensor;
 pub const ROLES: Roles = Roles::new(
     "Side",
     &[
-        ("position", Says::Stands(Place::Position)),
-        ("embedding_norm", Says::Stands(Place::Input)),
+        ("position", Declares::Stands(Place::Position)),
+        ("embedding_norm", Declares::Stands(Place::Input)),
     ],
 );
 
@@ -147,7 +147,7 @@ impl Side {
     ) -> Tensor<3> {
         let [_, seq, _] = x.dims();
         let offset = state.as_ref().map_or(0, |state| state.seen);
-        let places = Places {
+        let places = TokenPositions {
             offset,
             ids: None,
             segments: None,

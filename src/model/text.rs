@@ -72,15 +72,15 @@ impl TextModel {
     }
 
     /// Returns the network's default pooling of a text.
-    pub fn stands(&self) -> Stands {
+    pub fn default_pooling(&self) -> TextPooling {
         match self {
             Self::Encoder(network) => match network.pooler_input() {
-                PoolerInput::First => Stands::First,
-                PoolerInput::Mean => Stands::Mean,
-                PoolerInput::Last => Stands::Last,
+                PoolerInput::First => TextPooling::First,
+                PoolerInput::Mean => TextPooling::Mean,
+                PoolerInput::Last => TextPooling::Last,
             },
-            Self::Recurrent(_) | Self::Decoder(_) => Stands::Last,
-            Self::Convolutional(_) => Stands::Largest,
+            Self::Recurrent(_) | Self::Decoder(_) => TextPooling::Last,
+            Self::Convolutional(_) => TextPooling::Largest,
         }
     }
 
@@ -97,7 +97,7 @@ impl TextModel {
 
 /// The pooling of a text's hidden states into one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stands {
+pub enum TextPooling {
     /// The state of the first position.
     First,
     /// The mean of all states.

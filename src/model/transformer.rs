@@ -45,7 +45,7 @@ impl<'a> Transformer<'a> {
 
     /// Returns the layers of each distinct kind of block, stack after stack: one for each group. Checks of whether some block has
     /// a property use these, independent of the number of blocks.
-    pub fn sorts(&self) -> impl Iterator<Item = BlockConfig<'a>> {
+    pub fn distinct_blocks(&self) -> impl Iterator<Item = BlockConfig<'a>> {
         let stack = self.stack;
         self.depths().flat_map(move |depth| stack.sorts(depth))
     }

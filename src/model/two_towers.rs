@@ -15,10 +15,10 @@ pub mod sigmoid;
 use super::{ImageModel, ModelConfig, ModelInputs, TextModel, Use};
 use crate::nn::Kind;
 use crate::nn::bounds::Bounds;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use crate::one_table::{is_true, is_usual};
 use crate::rng;
 use burn::module::{Module, Param};
@@ -98,7 +98,13 @@ impl TwoTowersConfig {
             let init = Init::of_heads(inputs.device, inputs.seed, tower.initial());
             let init = init.of("projection");
             let bias = self.projection_bias;
-            Linear::new(tower.d_pooled(), self.d_joint, bias, Role::Inner, &init)
+            Linear::new(
+                tower.d_pooled(),
+                self.d_joint,
+                bias,
+                MatrixRole::Inner,
+                &init,
+            )
         };
         let init = Init::of_heads(inputs.device, inputs.seed, self.image.initial());
         let temperature = self.temperature;
@@ -124,11 +130,11 @@ impl TwoTowersConfig {
 pub const ROLES: Roles = Roles::new(
     "TwoTowers",
     &[
-        ("image_projection", Says::Stands(Place::Head)),
-        ("text_projection", Says::Stands(Place::Head)),
-        ("logit_scale", Says::Stands(Place::Head)),
+        ("image_projection", Declares::Stands(Place::Head)),
+        ("text_projection", Declares::Stands(Place::Head)),
+        ("logit_scale", Declares::Stands(Place::Head)),
         ("logit_scale", crate::nn::role::BIAS),
-        ("sigmoid", Says::Stands(Place::Head)),
+        ("sigmoid", Declares::Stands(Place::Head)),
     ],
 );
 

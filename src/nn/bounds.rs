@@ -17,7 +17,7 @@ pub struct Bounds {
 }
 
 /// Returns the model with each bounded parameter clamped to its range.
-pub fn within<M: Module>(model: M, bounds: &[Bounds]) -> M {
+pub fn clamp_to_bounds<M: Module>(model: M, bounds: &[Bounds]) -> M {
     model.map(&mut Within {
         bounds,
         range: None,

@@ -1,6 +1,6 @@
 //! The affine map y = xWᵀ + b, with W `[d_out, d_in]`, as PyTorch stores it.
 
-use super::init::{Init, Role};
+use super::init::{Init, MatrixRole};
 use super::path::Path;
 use crate::kernel;
 use crate::nn::role::{BIAS, Roles, WEIGHT};
@@ -22,7 +22,7 @@ pub struct Linear {
 
 impl Linear {
     /// Builds a map from `d_in` to `d_out`.
-    pub fn new(d_in: usize, d_out: usize, bias: bool, role: Role, init: &Init) -> Self {
+    pub fn new(d_in: usize, d_out: usize, bias: bool, role: MatrixRole, init: &Init) -> Self {
         Self {
             weight: init.linear(d_in, d_out, role),
             bias: bias.then(|| init.vector(d_out, 0.0)),
@@ -120,7 +120,7 @@ impl ModuleMapper for Stored {
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         match self.affine {
-            true => param.map(kernel::stored),
+            true => param.map(kernel::repacked),
             false => param,
         }
     }

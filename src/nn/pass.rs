@@ -128,7 +128,7 @@ impl Pass {
 
     /// Returns the optimizer step of the pass, from 0; `None` in an evaluation.
     pub fn step(&self) -> Option<u64> {
-        replay::draws();
+        replay::refuse_random_draws();
         self.draws.map(|draws| draws.step)
     }
 
@@ -271,7 +271,7 @@ impl Pass {
 
     /// Does work over `rows` consecutive rows that are derived from each row of the batch. Each of them has its own draws, which
     /// do not depend on the size of micro-batches.
-    pub fn in_rows<T>(&self, rows: usize, work: impl FnOnce() -> T) -> T {
+    pub fn with_derived_rows<T>(&self, rows: usize, work: impl FnOnce() -> T) -> T {
         let outer = self.of_row.replace(self.of_row.get() * rows as u64);
         let done = work();
         self.of_row.set(outer);
@@ -304,7 +304,7 @@ impl Pass {
     /// step, row of the step's batch, part of the network), whatever the micro-batches. Evaluations draw samples, too, although
     /// dropout is off.
     pub fn stream(&self, purpose: Purpose, row: usize) -> Stream {
-        replay::draws();
+        replay::refuse_random_draws();
         let draws = self.draws.or(self.samples).unwrap_or_default();
         let row = draws.first_row * self.of_row.get() + row as u64;
         Stream::new(draws.seed, purpose, (draws.step, row, self.part.get()))
@@ -313,7 +313,7 @@ impl Pass {
     /// Returns the random stream shared by all rows of a training step: a function of (seed, step, part); `None` in an
     /// evaluation.
     pub fn stream_of_step(&self, purpose: Purpose) -> Option<Stream> {
-        replay::draws();
+        replay::refuse_random_draws();
         let Draws { seed, step, .. } = self.draws?;
         Some(Stream::new(seed, purpose, (step, 0, self.part.get())))
     }

@@ -29,14 +29,14 @@ pub struct Recorded {
     /// Hidden states by network and number: 0 for the embeddings, then one after each block, before any last norm.
     pub hidden_states: BTreeMap<(String, usize), TensorData>,
     /// Attention weights `[batch, heads, queries, keys]`.
-    pub attentions: BTreeMap<Attended, TensorData>,
+    pub attentions: BTreeMap<AttentionKey, TensorData>,
     /// Contribution of the position scheme, by network.
-    pub positions: BTreeMap<String, Placed>,
+    pub positions: BTreeMap<String, PositionRecord>,
 }
 
 /// The contribution of a position scheme to a pass, as in the first row of the batch.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Placed {
+pub struct PositionRecord {
     /// Vectors added to the embeddings, `[positions, width]`.
     pub vectors: Option<TensorData>,
     /// Vectors added to the input of a layer, `[positions, d_model]`, by layer number.
@@ -48,7 +48,7 @@ pub struct Placed {
 
 /// Identifies one attention layer of a network.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Attended {
+pub struct AttentionKey {
     /// Name of the network.
     pub network: String,
     /// Whether it is cross-attention.
@@ -64,8 +64,8 @@ pub struct Record {
     network: RefCell<String>,
     last: RefCell<BTreeMap<String, Vec<TensorData>>>,
     hidden_states: RefCell<BTreeMap<(String, usize), Vec<TensorData>>>,
-    attentions: RefCell<BTreeMap<Attended, Vec<TensorData>>>,
-    positions: RefCell<BTreeMap<String, Placed>>,
+    attentions: RefCell<BTreeMap<AttentionKey, Vec<TensorData>>>,
+    positions: RefCell<BTreeMap<String, PositionRecord>>,
 }
 
 /// The dimension of positions in hidden states.
@@ -126,7 +126,7 @@ impl Record {
 
     /// Notes the weights of an attention layer of the current network.
     pub fn note_attention(&self, layer: usize, crossed: bool, weights: Tensor<4>) {
-        let place = Attended {
+        let place = AttentionKey {
             network: self.network.borrow().clone(),
             crossed,
             layer,

@@ -72,7 +72,7 @@ pub enum Side {
 
 /// What a field declares about the parameters in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Says {
+pub enum Declares {
     /// The kind of the parameters.
     Is(ParameterKind),
     /// The place of the parameters.
@@ -89,12 +89,12 @@ pub struct Roles {
     /// The struct's name.
     pub holder: &'static str,
     /// The fields that declare something, with their declarations.
-    pub fields: &'static [(&'static str, Says)],
+    pub fields: &'static [(&'static str, Declares)],
 }
 
 impl Roles {
     /// Builds the table of a struct's fields.
-    pub const fn new(holder: &'static str, fields: &'static [(&'static str, Says)]) -> Self {
+    pub const fn new(holder: &'static str, fields: &'static [(&'static str, Declares)]) -> Self {
         Self { holder, fields }
     }
 }
@@ -144,15 +144,15 @@ impl Role {
                 .flat_map(|table| table.fields);
             for (_, says) in fields.filter(|(name, _)| *name == field) {
                 match says {
-                    Says::Is(kind) => role.kind = Some(*kind),
-                    Says::In(side) => role.side = Some(*side),
+                    Declares::Is(kind) => role.kind = Some(*kind),
+                    Declares::In(side) => role.side = Some(*side),
                     // A network inside another network's input counts entirely as input.
-                    Says::Stands(_) | Says::Stages if role.place == Some(Place::Input) => {}
-                    Says::Stands(place) => {
+                    Declares::Stands(_) | Declares::Stages if role.place == Some(Place::Input) => {}
+                    Declares::Stands(place) => {
                         role.place = Some(*place);
                         numbered = (*place == Place::Blocks).then_some(Counted::Blocks);
                     }
-                    Says::Stages => {
+                    Declares::Stages => {
                         role.place = Some(Place::Blocks);
                         numbered = Some(Counted::Stages);
                     }
@@ -163,7 +163,7 @@ impl Role {
     }
 
     /// Whether the parameter has a row or column for each token of a vocabulary.
-    pub fn is_of_tokens(self) -> bool {
+    pub fn has_row_per_token(self) -> bool {
         let tokens = [
             Place::Tokens,
             Place::SourceTokens,
@@ -195,12 +195,12 @@ impl Role {
     }
 }
 
-pub(crate) const WEIGHT: Says = Says::Is(ParameterKind::Weight);
-pub(crate) const BIAS: Says = Says::Is(ParameterKind::Bias);
-pub(crate) const NORM: Says = Says::Is(ParameterKind::Norm);
-pub(crate) const TABLE: Says = Says::Is(ParameterKind::Table);
-pub(crate) const STATE: Says = Says::Is(ParameterKind::State);
-pub(crate) const FIXED: Says = Says::Is(ParameterKind::Fixed);
+pub(crate) const WEIGHT: Declares = Declares::Is(ParameterKind::Weight);
+pub(crate) const BIAS: Declares = Declares::Is(ParameterKind::Bias);
+pub(crate) const NORM: Declares = Declares::Is(ParameterKind::Norm);
+pub(crate) const TABLE: Declares = Declares::Is(ParameterKind::Table);
+pub(crate) const STATE: Declares = Declares::Is(ParameterKind::State);
+pub(crate) const FIXED: Declares = Declares::Is(ParameterKind::Fixed);
 
 #[cfg(test)]
 mod tests {
@@ -208,13 +208,13 @@ mod tests {
 
     const TABLES: &[Roles] = &[
         Roles::new("Linear", &[("weight", WEIGHT)]),
-        Roles::new("Stack", &[("blocks", Says::Stands(Place::Blocks))]),
+        Roles::new("Stack", &[("blocks", Declares::Stands(Place::Blocks))]),
         Roles::new(
             "Net",
             &[
-                ("head", Says::Stands(Place::TokenHead)),
-                ("stem", Says::Stands(Place::Input)),
-                ("stages", Says::Stages),
+                ("head", Declares::Stands(Place::TokenHead)),
+                ("stem", Declares::Stands(Place::Input)),
+                ("stages", Declares::Stages),
             ],
         ),
     ];

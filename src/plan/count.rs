@@ -5,7 +5,7 @@ use crate::nn::role::{ParameterKind, Place, Role, Side};
 use crate::task::ROLES;
 use crate::train::lora::{self, LoraConfig};
 use crate::train::optim::soap::preconditioned;
-use crate::train::optim::{Moments, Together, is_matrix};
+use crate::train::optim::{Moments, UpdatedWhole, is_matrix};
 use burn::module::{ModuleVisitor, Param, ParamGroup};
 use burn::tensor::Tensor;
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ pub struct Largest {
 impl Largest {
     /// Bytes of the moments of the largest parameter that an optimizer updates as a whole; 0 if it updates each value
     /// separately.
-    pub fn kept_together(&self, moments: Moments, together: Together) -> u64 {
+    pub fn kept_together(&self, moments: Moments, together: UpdatedWhole) -> u64 {
         let beside = self.preconditioners as u128;
         let of = |together: bool, largest: usize, moments: usize| match together {
             true => super::bytes(4 * (largest as u128 * moments as u128 + beside)),

@@ -1,6 +1,6 @@
 //! FLOPs of a training step per item, from the multiplications that layers, networks and tasks report.
 
-use super::Question;
+use super::PlanRequest;
 use super::kept::row;
 use crate::model::{Demand, ItemOf, Use};
 use crate::task::TaskConfig;
@@ -9,7 +9,7 @@ use crate::task::TaskConfig;
 pub const FORWARDS: f64 = 3.0;
 
 /// FLOPs of a forward pass over one example: a text, both texts of a pair, an image, or an audio clip with its text.
-pub fn forward_flops(question: &Question) -> f64 {
+pub fn forward_flops(question: &PlanRequest) -> f64 {
     let (model, shape) = (question.model, question.shape);
     let products = match question.task {
         Some(task) => task.facts().products(model, shape),
@@ -20,7 +20,7 @@ pub fn forward_flops(question: &Question) -> f64 {
 }
 
 /// FLOPs of a training step per item: a token of either side, an image or an audio clip.
-pub(super) fn flops(question: &Question) -> f64 {
+pub(super) fn flops(question: &PlanRequest) -> f64 {
     let items = match question.model.item() {
         ItemOf::Token => row(question),
         // Tokens of both sides count as items.
@@ -35,17 +35,17 @@ pub(super) fn flops(question: &Question) -> f64 {
 }
 
 /// Multiplications per example that are saved because a pass does them only once for all its examples.
-fn spared(question: &Question) -> f64 {
+fn spared(question: &PlanRequest) -> f64 {
     let once = question.model.facts().products_once(question.shape);
     once * (1.0 - 1.0 / question.micro_batch_size.max(1) as f64)
 }
 
 /// Multiplications per example that the backward pass repeats: of all blocks, or of chunked feed-forward layers.
-fn computed_again(question: &Question) -> f64 {
+fn computed_again(question: &PlanRequest) -> f64 {
     if question.model.parts().is_some() {
         let networks = question.model.networks().into_iter();
         return networks
-            .map(|model| computed_again(&Question { model, ..*question }))
+            .map(|model| computed_again(&PlanRequest { model, ..*question }))
             .sum();
     }
     let Some(model) = question.model.transformer() else {
@@ -76,5 +76,5 @@ fn computed_again(question: &Question) -> f64 {
 
 /// Length of the longest text that a task generates for an input of `context` tokens; the journal counts these tokens too.
 pub fn written(task: Option<&TaskConfig>, context: usize) -> Option<usize> {
-    task.and_then(|task| task.facts().written(context))
+    task.and_then(|task| task.facts().longest_written(context))
 }

@@ -1,6 +1,6 @@
 //! Estimate of the activation memory that training keeps for a batch, from the layers' own counts.
 
-use super::{Question, written};
+use super::{PlanRequest, written};
 use crate::model::{ItemOf, ModelConfig};
 use crate::task::TaskConfig;
 
@@ -8,7 +8,7 @@ use crate::task::TaskConfig;
 /// the layer's input (for reversible stacks, nothing), plus the maximum that one layer keeps. In addition: the logits and their
 /// gradient; in each row, the hidden states of earlier segments; once per pass, the tensors of distances of a position scheme.
 /// For a convolution: its output, the normalised output, and the rectified output.
-pub(super) fn activations(question: &Question) -> u128 {
+pub(super) fn activations(question: &PlanRequest) -> u128 {
     let shape = question.shape;
     let maps = 3.0 * question.model.convolutions(shape).values * question.value_bytes as f64;
     let maps = (question.micro_batch_size as u128).saturating_mul(maps as u128);
@@ -79,12 +79,12 @@ pub(super) fn activations(question: &Question) -> u128 {
 
 /// Bytes kept by a network that is trained beside the planned one; it reads all positions, even if the planned one reads only
 /// some.
-pub(super) fn beside(question: &Question, model: &ModelConfig) -> u128 {
+pub(super) fn beside(question: &PlanRequest, model: &ModelConfig) -> u128 {
     let reads_all = |task: &&TaskConfig| {
         let seen = task.facts().seen(question.model, question.shape);
         seen.is_none()
     };
-    activations(&Question {
+    activations(&PlanRequest {
         model,
         task: question.task.filter(reads_all),
         ..*question
@@ -92,7 +92,7 @@ pub(super) fn beside(question: &Question, model: &ModelConfig) -> u128 {
 }
 
 /// Number of positions that see each other: a decoder reads both sides of a pair in one row, each at its maximum length.
-pub(super) fn row(question: &Question) -> usize {
+pub(super) fn row(question: &PlanRequest) -> usize {
     let (model, shape) = (question.model, question.shape);
     let seen = question
         .task
@@ -106,10 +106,10 @@ pub(super) fn row(question: &Question) -> usize {
 
 /// Number of additional runs of blocks like the last one: one for each step of a mask decoder except the first, and one for each
 /// block except one if a query stream goes through them as well.
-fn runs_again(question: &Question) -> u128 {
+fn runs_again(question: &PlanRequest) -> u128 {
     let demand = question.task.map(|task| task.facts().demand());
     let model = demand.as_ref().map(|demand| question.model.under(demand));
-    let encoder = model.as_ref().and_then(|model| model.guessing());
+    let encoder = model.as_ref().and_then(|model| model.masked_lm_encoder());
     let decoder = encoder.and_then(|c| c.mask_decoder.as_ref());
     let queried = demand.is_some_and(|demand| demand.two_streams);
     let queried = encoder.filter(|_| queried).map_or(0, |c| c.n_layers());

@@ -99,7 +99,7 @@ pub fn on_ranks(
 mod tests {
     use super::*;
     use crate::plan::Largest;
-    use crate::train::optim::{Moments, Together};
+    use crate::train::optim::{Moments, UpdatedWhole};
     use std::collections::BTreeMap;
 
     /// A model of a million float32 parameters under AdamW.
@@ -170,7 +170,8 @@ mod tests {
             others: 2,
         };
         let largest = cost().largest;
-        let of = |matrices, others| largest.kept_together(moments, Together { matrices, others });
+        let of =
+            |matrices, others| largest.kept_together(moments, UpdatedWhole { matrices, others });
         assert_eq!(
             [of(false, false), of(true, false), of(true, true)],
             [0, 800_000, 3_200_000]

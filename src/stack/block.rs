@@ -19,7 +19,7 @@ use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Position, Prepared, Rotation, Span};
 use crate::nn::recurrent::{Mixer, MixerConfig};
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use crate::nn::state::LayerState;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -28,13 +28,16 @@ use burn::tensor::Tensor;
 pub const ROLES: Roles = Roles::new(
     "Block",
     &[
-        ("attention", Says::Stands(Place::Mixer)),
-        ("mixer", Says::Stands(Place::Recurrence)),
-        ("attention_residual", Says::Stands(Place::Mixer)),
-        ("cross", Says::Stands(Place::Mixer)),
-        ("feed_forward", Says::Stands(Place::FeedForward)),
-        ("feed_forward_residual", Says::Stands(Place::FeedForward)),
-        ("parallel_norm", Says::Stands(Place::FeedForward)),
+        ("attention", Declares::Stands(Place::Mixer)),
+        ("mixer", Declares::Stands(Place::Recurrence)),
+        ("attention_residual", Declares::Stands(Place::Mixer)),
+        ("cross", Declares::Stands(Place::Mixer)),
+        ("feed_forward", Declares::Stands(Place::FeedForward)),
+        (
+            "feed_forward_residual",
+            Declares::Stands(Place::FeedForward),
+        ),
+        ("parallel_norm", Declares::Stands(Place::FeedForward)),
     ],
 );
 
@@ -69,7 +72,7 @@ pub struct Block {
 
 /// A block with all of its parts, ready to compute.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wired<'a> {
+pub(super) struct ResolvedBlock<'a> {
     /// The block that holds attention (or the mixer) and cross-attention.
     pub mixing: &'a Block,
     /// The block that holds the feed-forward layer.
@@ -198,7 +201,7 @@ impl Block {
     }
 }
 
-impl<'a> Wired<'a> {
+impl<'a> ResolvedBlock<'a> {
     /// Returns the layer that mixes positions: attention or the mixer.
     pub(super) fn mixer(&self) -> &'a dyn Layer {
         match (&self.mixing.attention, &self.mixing.mixer) {

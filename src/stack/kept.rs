@@ -1,6 +1,6 @@
 //! The state of a block between calls.
 
-use super::block::Wired;
+use super::block::ResolvedBlock;
 use super::state::BlockState;
 use super::view::Past;
 use crate::nn::attention::Visibility;
@@ -10,7 +10,7 @@ use crate::nn::position::Span;
 use crate::nn::state::{LayerState, StateUse};
 use burn::tensor::Tensor;
 
-impl Wired<'_> {
+impl ResolvedBlock<'_> {
     /// Returns the block's state before the first call.
     pub fn empty_state(&self, of: StateUse) -> BlockState {
         let cross = self.mixing.cross.as_ref();

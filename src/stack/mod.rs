@@ -21,16 +21,16 @@ use crate::nn::first_values::FirstValues;
 use crate::nn::init::Init;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Places, Position, Rotation, Span};
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::position::{Position, Rotation, Span, TokenPositions};
+use crate::nn::role::{Declares, Place, Roles};
 use crate::nn::state::{LayerState, StateUse};
-use block::{Block, BlockContext, Wired};
+use block::{Block, BlockContext, ResolvedBlock};
 use burn::module::Module;
 use burn::tensor::Tensor;
 pub use config::StackConfig;
 pub use layers::{BlockConfig, Depth, LayerGroup};
 pub use mup::MupConfig;
-pub use recompute::alone;
+pub use recompute::recompute_block;
 pub use residual::NormPlacement;
 pub use residual_scale::ResidualScaleConfig;
 use retrieved::Retrieved;
@@ -84,8 +84,8 @@ impl Dropout {
 pub const ROLES: Roles = Roles::new(
     "Stack",
     &[
-        ("blocks", Says::Stands(Place::Blocks)),
-        ("final_norm", Says::Stands(Place::Head)),
+        ("blocks", Declares::Stands(Place::Blocks)),
+        ("final_norm", Declares::Stands(Place::Head)),
     ],
 );
 
@@ -109,7 +109,7 @@ pub struct StackContext<'a> {
     /// The position scheme.
     pub position: &'a Position,
     /// Position and segment ids of the tokens.
-    pub places: &'a Places,
+    pub places: &'a TokenPositions,
     /// Positions of the queries and keys of this pass.
     pub span: Span,
     /// Which of the stack's own positions a query may see.
@@ -119,13 +119,13 @@ pub struct StackContext<'a> {
     /// What cross-attention attends to, in a decoder with a memory.
     pub memory: Option<Memory<'a>>,
     /// Work on the stream before each block; ignored by a reversible stack, which has two streams.
-    pub between: Option<&'a dyn Between>,
+    pub between: Option<&'a dyn BeforeBlock>,
     /// The forward pass with its random draws.
     pub pass: &'a Pass,
 }
 
 /// Work on the stream between the blocks of a stack: gated cross-attention.
-pub trait Between: Debug {
+pub trait BeforeBlock: Debug {
     /// Returns the stream `x` `[batch, seq, d_model]` as block number `layer` is to read it. `kept` caches the memory's keys and
     /// values in decoding; `visible` says which positions are padding.
     fn before(
@@ -202,9 +202,9 @@ impl Stack {
     }
 
     /// Returns block number `layer` with all of its parts, including shared ones.
-    fn wired(&self, layer: usize) -> Wired<'_> {
+    fn wired(&self, layer: usize) -> ResolvedBlock<'_> {
         let owner = self.owners.mixing(layer);
-        Wired {
+        ResolvedBlock {
             mixing: &self.blocks[owner],
             feeding: &self.blocks[self.owners.feeding(layer)],
             layer,
@@ -215,7 +215,7 @@ impl Stack {
     }
 
     /// Returns all blocks with all of their parts, including shared ones.
-    fn all_wired(&self) -> impl Iterator<Item = Wired<'_>> {
+    fn all_wired(&self) -> impl Iterator<Item = ResolvedBlock<'_>> {
         (0..self.blocks.len()).map(|layer| self.wired(layer))
     }
 
@@ -238,9 +238,9 @@ impl Stack {
     }
 
     /// Whether a block's own position scheme rotates earlier positions again in a text that continues after `seen` positions.
-    pub fn turns_anew(&self, seen: usize) -> bool {
+    pub fn rerotates_earlier(&self, seen: usize) -> bool {
         let mut own = self.blocks.iter().filter_map(|b| b.position.as_ref());
-        own.any(|own| own.scheme.scheme().turns_anew(seen))
+        own.any(|own| own.scheme.scheme().rotation_changes_after(seen))
     }
 
     /// The longest input that its blocks can read, if they have a limit.

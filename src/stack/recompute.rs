@@ -7,20 +7,21 @@
 //! gradients differ in their last digits; the docs of `[train] recompute` name the cases. Losses that layers add, and values for
 //! later layers, are appended to the block's output, in one tensor with it.
 
-pub mod alone;
+mod one_block;
 mod results;
 
-use super::block::{Block, BlockContext, Wired};
+use super::block::{Block, BlockContext, ResolvedBlock};
 use super::state::BlockState;
 use super::{Memory, Position, States};
 use crate::kernel;
-use crate::kernel::by_hand::{Leaves, Made, SoFar, backward_from, by_hand};
+use crate::kernel::by_hand::{CustomGradients, EarlierGradients, Leaves, backward_from, custom_op};
 use crate::nn::attention::Visibility;
 use crate::nn::first_values::FirstValues;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Prepared, Rotation, ScoreBias, Span};
 use burn::module::Module;
 use burn::tensor::{Gradients, Tensor};
+pub use one_block::recompute_block;
 pub(super) use results::{in_format, packed, unpacked};
 
 /// Number of tensors besides the stream that gradients may go to: memory, sources, biases, vectors of distances, values of the
@@ -32,7 +33,7 @@ const SHARED: usize = 5;
 pub(super) type Modules = (Block, [Option<Block>; 2], Position);
 
 /// Clones the modules that a block computes with.
-pub(super) fn modules(block: Wired, position: &Position) -> Modules {
+pub(super) fn modules(block: ResolvedBlock, position: &Position) -> Modules {
     let own = block.mixing;
     let others = [block.feeding, block.lender];
     let others = others.map(|other| (!std::ptr::eq(own, other)).then(|| other.clone()));
@@ -40,9 +41,9 @@ pub(super) fn modules(block: Wired, position: &Position) -> Modules {
 }
 
 /// Returns the block with `modules` in place of its own.
-pub(super) fn with(block: Place, modules: &Modules) -> Wired<'_> {
+pub(super) fn with(block: Place, modules: &Modules) -> ResolvedBlock<'_> {
     let (own, [feeding, lender], _) = modules;
-    Wired {
+    ResolvedBlock {
         mixing: own,
         feeding: feeding.as_ref().unwrap_or(own),
         lender: lender.as_ref().unwrap_or(own),
@@ -67,8 +68,8 @@ impl Place {
     }
 }
 
-impl From<Wired<'_>> for Place {
-    fn from(block: Wired) -> Self {
+impl From<ResolvedBlock<'_>> for Place {
+    fn from(block: ResolvedBlock) -> Self {
         Self {
             layer: block.layer,
             owner: block.owner,
@@ -231,7 +232,7 @@ pub(super) fn of_all(leaves: &[Tensor<3>], gradients: &Gradients) -> Vec<Option<
 
 /// Runs the block: `[batch, seq, d_model]` → the same shape. If the pass says so, the block keeps only its input and is
 /// recomputed.
-pub(super) fn forward(block: Wired, x: Tensor<3>, context: BlockContext) -> Tensor<3> {
+pub(super) fn forward(block: ResolvedBlock, x: Tensor<3>, context: BlockContext) -> Tensor<3> {
     let pass = context.pass;
     // Neighbours are encoded once for all blocks that attend to them.
     let retrieves = matches!(context.memory, Some(Memory::Neighbours(_)));
@@ -259,7 +260,7 @@ pub(super) fn forward(block: Wired, x: Tensor<3>, context: BlockContext) -> Tens
     let (dims, makes) = (y.dims(), made.is_some());
     let inputs = std::iter::once(x).chain(shared).collect();
     let y = packed(kernel::untracked(y), made.map(kernel::untracked), &losses);
-    let y = by_hand(inputs, &leaves, kernel::untracked(y), |gradient, so_far| {
+    let y = custom_op(inputs, &leaves, kernel::untracked(y), |gradient, so_far| {
         once.again(gradient, so_far)
     });
     let (y, made) = unpacked(y, dims, makes, losses, pass);
@@ -276,18 +277,22 @@ fn gradients_of<M: Module>(
     x: &Tensor<3>,
     shared: &[Tensor<3>],
     pairs: Vec<(Tensor<3>, Tensor<3>)>,
-) -> Made {
+) -> CustomGradients {
     let gradients = backward_from(pairs);
     let mut inputs = vec![x.grad(&gradients)];
     inputs.extend(of_all(shared, &gradients));
-    Made {
+    CustomGradients {
         inputs,
         parameters: Leaves::of(modules).gradients(&gradients),
     }
 }
 
 /// Runs the block; returns its output, and the first values if it computes them.
-fn through(block: Wired, x: Tensor<3>, context: BlockContext) -> (Tensor<3>, Option<Tensor<3>>) {
+fn through(
+    block: ResolvedBlock,
+    x: Tensor<3>,
+    context: BlockContext,
+) -> (Tensor<3>, Option<Tensor<3>>) {
     let first_values = context.first_values;
     let y = block.forward(x, context);
     (y, first_values.and_then(FirstValues::made))
@@ -316,7 +321,7 @@ impl Once {
     }
 
     /// The second run, with a graph, in the backward pass.
-    fn again(self, gradient: Tensor<3>, so_far: SoFar) -> Made {
+    fn again(self, gradient: Tensor<3>, so_far: EarlierGradients) -> CustomGradients {
         let modules = self.modules.train();
         let (surroundings, shared) = self.surroundings.leaves();
         let (x, mut state, pass) = (leaf(self.x), self.state, self.pass);

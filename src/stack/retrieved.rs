@@ -165,7 +165,7 @@ impl<'a> Retrieved<'a> {
             let chunks = hidden
                 .narrow(1, 0, ended * m)
                 .reshape([batch * ended, m, d]);
-            let states = pass.in_rows(ended * of.count, || {
+            let states = pass.with_derived_rows(ended * of.count, || {
                 pass.within("neighbours", || self.encoder.encode(chunks, of, pass))
             });
             let [_, keys, width] = states.dims();
@@ -260,7 +260,7 @@ impl Encoded {
         let queries = between([self.before, after].map(nothing), queries);
         let queries = queries.reshape([batch * self.groups, chunk, d]);
         let pass = cx.pass;
-        let mut y = pass.in_rows(self.groups, || layer.forward(queries, cx));
+        let mut y = pass.with_derived_rows(self.groups, || layer.forward(queries, cx));
         if let Some(present) = &self.present {
             y = y * present.clone();
         }

@@ -16,12 +16,12 @@
 
 mod back;
 
-use super::block::{BlockContext, Wired};
+use super::block::{BlockContext, ResolvedBlock};
 use super::recompute::{Surroundings, modules, packed, unpacked};
 use super::view::{Past, Views};
 use super::{Stack, StackContext};
 use crate::kernel;
-use crate::kernel::by_hand::{Leaves, by_hand};
+use crate::kernel::by_hand::{Leaves, custom_op};
 use crate::nn::layer::LayerContext;
 use back::{Back, OneBlock};
 use burn::module::Module;
@@ -69,7 +69,7 @@ enum Half {
     Feeding,
 }
 
-impl Wired<'_> {
+impl ResolvedBlock<'_> {
     /// Returns the halves of the block in order of computation.
     fn halves(&self) -> impl DoubleEndedIterator<Item = Half> + use<> {
         let feeds = self.feeding.feed_forward.is_some();
@@ -231,7 +231,7 @@ fn one_operation(stack: &Stack, x: Tensor<3>, context: StackContext) -> Tensor<3
         both,
     };
     let inputs = std::iter::once(x).chain(shared).collect();
-    let output = by_hand(inputs, &leaves, output, |gradient, so_far| {
+    let output = custom_op(inputs, &leaves, output, |gradient, so_far| {
         back.run(gradient).after(so_far)
     });
     unpacked(output, dims, false, losses, pass).0

@@ -10,7 +10,7 @@
 //! A kind of attention may share a single matrix among layers (Wang et al. 2020, Linformer, "layerwise sharing"). The first block
 //! whose attention has the same keys holds the matrix and lends it to the others.
 
-use super::block::Wired;
+use super::block::ResolvedBlock;
 use super::{BlockConfig, Depth, StackConfig};
 use crate::faults::TableFaults;
 use crate::nn::Kind;
@@ -231,7 +231,7 @@ impl StackConfig {
     }
 }
 
-impl Wired<'_> {
+impl ResolvedBlock<'_> {
     /// Returns the matrix that the first block whose attention has the same keys lends.
     pub(super) fn lent(&self) -> Option<Tensor<2>> {
         self.lender.attention.as_ref()?.layer().lent()

@@ -7,7 +7,7 @@ use super::StackContext;
 use crate::kernel;
 use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Places, Position, Prepared, Span};
+use crate::nn::position::{Position, Prepared, Span, TokenPositions};
 use burn::tensor::{Device, Tensor};
 
 /// The position scheme of the attention of one group's blocks, in place of the model's. It has no parameters.
@@ -57,7 +57,7 @@ pub(super) struct Views<'a> {
     /// The model's position scheme.
     pub position: &'a Position,
     /// Position and segment ids of the tokens.
-    pub places: &'a Places,
+    pub places: &'a TokenPositions,
     /// Positions of queries and keys as the network counts them.
     pub span: Span,
     /// Which of these keys a query may see.

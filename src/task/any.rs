@@ -148,8 +148,8 @@ impl AnyTask {
     pub fn taught_by(self, teacher: AnyTask) -> Self {
         match self {
             Self::Distillation(task) => Self::Distillation(task.taught_by(teacher)),
-            Self::Preference(task) => Self::Preference(task.beside(teacher)),
-            Self::Grpo(task) => Self::Grpo(task.beside(teacher)),
+            Self::Preference(task) => Self::Preference(task.with_reference(teacher)),
+            Self::Grpo(task) => Self::Grpo(task.with_reference(teacher)),
             other => other,
         }
     }

@@ -14,15 +14,15 @@
 //! trained and kept in checkpoints, and dropped when the model is used.
 
 use super::self_distillation;
-use super::{CausalLmConfig, Over, Scored, Term, host};
+use super::{CausalLmConfig, Divisor, Scored, Term, host};
 use crate::data::Shape;
 use crate::data::batch::TextBatch;
 use crate::evaluate::metric::Metric;
 use crate::kernel;
 use crate::model::{ModelConfig, ModelInputs, generator, pixel_decoder, projection_head};
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 use std::ops::Range;
@@ -39,7 +39,7 @@ pub const METRICS: &[Metric] = &[LAYER_LOSS, SECOND_LOSS, LAYER_SECOND_LOSS];
 pub(super) const FIELD: &str = "auxiliary";
 
 /// Role of a task's [`Auxiliary`] parameters.
-pub const ROLES: Roles = Roles::new("CausalLm", &[(FIELD, Says::Stands(Place::Auxiliary))]);
+pub const ROLES: Roles = Roles::new("CausalLm", &[(FIELD, Declares::Stands(Place::Auxiliary))]);
 
 /// The maps onto the vocabulary that are only used in training.
 #[derive(Module, Debug)]
@@ -78,7 +78,7 @@ impl Auxiliary {
         }
         let init = Init::of_heads(inputs.device, inputs.seed, model.initial()).of(FIELD);
         let (d_model, vocab, depth) = (model.d_output(), inputs.shape.vocab_size, layers(model));
-        let map = |part: &str| Linear::new(d_model, vocab, true, Role::Head, &init.of(part));
+        let map = |part: &str| Linear::new(d_model, vocab, true, MatrixRole::Head, &init.of(part));
         let second = |part: &str| config.second_target.map(|_| map(part));
         let before_last = match config.intermediate_layers {
             true => 1..depth.max(1),
@@ -120,10 +120,10 @@ impl Auxiliary {
         let next = host::vector(&texts.targets, device);
         let second = texts.second.as_ref();
         let second = second.map(|second| host::vector(second, device));
-        let next = (&next, Over::Scored, 1.0);
+        let next = (&next, Divisor::Scored, 1.0);
         let second = second
             .as_ref()
-            .map(|t| (t, Over::Second, self.second_weight));
+            .map(|t| (t, Divisor::Second, self.second_weight));
         let term = |states: &Tensor<3>, map: &Linear, (targets, over, coefficient): Target| Term {
             sum: loss(states, map, targets, smoothing),
             over,
@@ -144,7 +144,7 @@ impl Auxiliary {
 }
 
 /// Targets `[batch·seq]`, the divisor of their loss, and the factor of their loss.
-type Target<'a> = (&'a Tensor<1, Int>, Over, f64);
+type Target<'a> = (&'a Tensor<1, Int>, Divisor, f64);
 
 /// Returns the sum of a map's losses on hidden states `[batch, seq, d_model]`.
 fn loss(states: &Tensor<3>, map: &Linear, targets: &Tensor<1, Int>, smoothing: f64) -> Tensor<1> {

@@ -5,9 +5,9 @@ use super::causal_lm::input;
 use super::facts::TaskFacts;
 use super::image_classification::{pixel_data, pixels};
 use super::measures::Measures;
-use super::text_about::{About, Describes, TextAbout};
+use super::text_about::{About, ConditionalText, Describes};
 use super::{AnyTask, Networks, host};
-use crate::data::Gives;
+use crate::data::ExampleForm;
 use crate::data::batch::{Batch, CaptionedBatch, ImageBatch, TextBatch};
 use crate::error::{Error, Result};
 use crate::model::heads::VocabularyHead;
@@ -42,7 +42,7 @@ pub struct CaptioningConfig {
 impl About for CaptioningConfig {
     type Network = VisionLanguage;
     const KIND: Kind = KIND;
-    const READS: Gives = Gives::Captioned;
+    const READS: ExampleForm = ExampleForm::Captioned;
     const USE: Use = Use::ImageToText;
     const COMMAND: [&'static str; 2] = ["caption", "FILE.png"];
 
@@ -64,7 +64,7 @@ impl About for CaptioningConfig {
 }
 
 /// A decoder that reads images, with its training objective.
-pub type Captioning = TextAbout<VisionLanguage>;
+pub type Captioning = ConditionalText<VisionLanguage>;
 
 impl Captioning {
     /// Converts images to the network's input `[rows, channels, height, width]`.

@@ -8,7 +8,7 @@ use super::measures::Measures;
 use super::{AnyTask, Networks, Scored, Sum, Task, TaskConfig, host};
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::targets::{ScoredPositions, Targets};
-use crate::data::{DataSet, Gives, Shape};
+use crate::data::{DataSet, ExampleForm, Shape};
 use crate::error::Result;
 use crate::evaluate::metric::{ACCURACY, BITS_PER_BYTE, EXACT_MATCH, Metric, PERPLEXITY};
 use crate::faults::TableFaults;
@@ -73,8 +73,8 @@ impl TaskFacts for CausalLmConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Text
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Text
     }
 
     fn demand(&self) -> Demand {
@@ -92,7 +92,7 @@ impl TaskFacts for CausalLmConfig {
         }
     }
 
-    fn of_use(&self) -> Option<TaskConfig> {
+    fn without_training_parts(&self) -> Option<TaskConfig> {
         Some(TaskConfig::CausalLm(Self {
             label_smoothing: self.label_smoothing,
             ..Self::default()

@@ -7,7 +7,7 @@
 //! made (`data::weighed`).
 
 use super::host;
-use super::scored::{Over, Term};
+use super::scored::{Divisor, Term};
 use crate::data::batch::Batch;
 use crate::data::{Source, weighed};
 use crate::error::{Error, Result};
@@ -146,7 +146,7 @@ pub(super) fn term(scores: Tensor<2>, labels: &[i32], smoothing: f64, batch: &Ba
     let Some(weights) = &batch.class_weights else {
         let labels = host::vector(labels, &device);
         let sum = kernel::cross_entropy_sum(scores, labels, smoothing);
-        return Term::new(sum, Over::Scored);
+        return Term::new(sum, Divisor::Scored);
     };
     let classes = scores.dims()[1];
     let mut shares = vec![0.0; labels.len() * classes];
@@ -160,7 +160,7 @@ pub(super) fn term(scores: Tensor<2>, labels: &[i32], smoothing: f64, batch: &Ba
     weigh(&mut shares, weights);
     let shares = TensorData::new(shares, [labels.len(), classes]);
     let sum = kernel::soft_cross_entropy_sum(scores, replay::floats(shares, &device));
-    Term::new(sum, Over::Weighed)
+    Term::new(sum, Divisor::Weighed)
 }
 
 /// Multiplies the share of each class in each row of `[rows, classes]` by the class's weight.
@@ -176,7 +176,7 @@ pub(super) fn weigh(shares: &mut [f32], weights: &[f32]) {
 mod tests {
     use super::*;
     use crate::data::loader::{BatchSize, Order, step_batches};
-    use crate::data::weighed::Weighed;
+    use crate::data::weighed::WeightedSource;
     use crate::data::{Item, TextItem};
     use burn::tensor::Device;
     use std::sync::Arc;
@@ -218,7 +218,7 @@ mod tests {
             0.5f32, -1.0, 2.0, 1.5, 0.25, -0.75, -0.5, 0.0, 1.0, 2.0, -2.0, 0.5,
         ];
         let labels = [2, 0, -100, 1];
-        let source = Weighed::of(Arc::new(Of(vec![2, 0, 1])), [0.5f32, 3.0, 1.25].into());
+        let source = WeightedSource::of(Arc::new(Of(vec![2, 0, 1])), [0.5f32, 3.0, 1.25].into());
         let mut order = Order::new(1, BatchSize::Items(3));
         let batch = step_batches(source.as_ref(), &mut order, 3, 0)
             .unwrap()

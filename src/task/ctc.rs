@@ -10,9 +10,9 @@
 
 use super::facts::TaskFacts;
 use super::measures::Measures;
-use super::{AnyTask, Networks, Over, Scored, Task, Term, host};
+use super::{AnyTask, Divisor, Networks, Scored, Task, Term, host};
 use crate::data::batch::{Batch, SpeechBatch, TextBatch};
-use crate::data::{DataSet, Gives, View};
+use crate::data::{DataSet, ExampleForm, View};
 use crate::error::{Error, Result};
 use crate::evaluate::metric::Metric;
 use crate::kernel::ctc::{CtcTargets, losses};
@@ -72,12 +72,12 @@ impl TaskFacts for CtcConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Spoken
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Spoken
     }
 
     fn view(&self) -> View {
-        View::Aligned
+        View::Ctc
     }
 
     fn demand(&self) -> Demand {
@@ -195,7 +195,7 @@ impl Task for Ctc {
         };
         let term = Term {
             coefficient,
-            ..Term::new(sum, Over::Rows)
+            ..Term::new(sum, Divisor::Rows)
         };
         Scored {
             no_perplexity: true,

@@ -6,7 +6,7 @@ use super::facts::TaskFacts;
 use super::measures::Measures;
 use super::{AnyTask, TaskConfig, TranslationConfig};
 use crate::data::corrupted::denoising::NoiseConfig;
-use crate::data::{CorruptedView, DataSet, Gives, View};
+use crate::data::{CorruptedView, DataSet, ExampleForm, View};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
 use crate::model::{Demand, ModelConfig, ModelInputs};
@@ -46,15 +46,15 @@ impl TaskFacts for NoiseConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Text
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Text
     }
 
     fn view(&self) -> View {
         View::Corrupted(CorruptedView::Denoising(self.clone()))
     }
 
-    fn elsewhere(&self) -> Option<TaskConfig> {
+    fn published_as(&self) -> Option<TaskConfig> {
         Some(TaskConfig::Translation(as_translation()))
     }
 
@@ -62,7 +62,7 @@ impl TaskFacts for NoiseConfig {
         as_translation().demand()
     }
 
-    fn written(&self, context: usize) -> Option<usize> {
+    fn longest_written(&self, context: usize) -> Option<usize> {
         Some(context)
     }
 

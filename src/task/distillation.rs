@@ -19,8 +19,8 @@ pub mod losses;
 mod outputs;
 mod students;
 
-use super::around::shows_alone;
-use super::{AnyTask, Frozen, Networks, Over, Scored, Task, Term};
+use super::wrapper::shows_alone;
+use super::{AnyTask, Divisor, Frozen, Networks, Scored, Task, Term};
 use crate::data::batch::Batch;
 use crate::data::images::normalise::Renormalise;
 use crate::evaluate::metric::Metric;
@@ -111,7 +111,7 @@ impl Distillation {
             };
             let term = Term {
                 sum,
-                over: Over::Scored,
+                over: Divisor::Scored,
                 coefficient: self.soft,
             };
             scored = scored.with_added(metric, term);

@@ -4,7 +4,7 @@ use super::class_weights::ClassWeights;
 use super::{AnyTask, TaskConfig};
 use crate::data::images::ViewsConfig;
 use crate::data::targets::Targets;
-use crate::data::{DataSet, Gives, Shape, Source, View};
+use crate::data::{DataSet, ExampleForm, Shape, Source, View};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
 use crate::faults::TableFaults;
@@ -26,11 +26,11 @@ pub trait TaskFacts {
     fn kind(&self) -> Kind;
 
     /// Returns the form of the training examples.
-    fn reads(&self) -> Gives;
+    fn reads(&self) -> ExampleForm;
 
     /// Returns how texts are presented to the task.
     fn view(&self) -> View {
-        View::AsItIs
+        View::Plain
     }
 
     /// Returns whether the task compares written texts with the answers of the data, so that it needs the answers in
@@ -50,12 +50,12 @@ pub trait TaskFacts {
     }
 
     /// Returns the same task without the parts that are only used in training; `None` if it has no such parts.
-    fn of_use(&self) -> Option<TaskConfig> {
+    fn without_training_parts(&self) -> Option<TaskConfig> {
         None
     }
 
     /// Returns the task as which other programs know these networks, if it is a different one.
-    fn elsewhere(&self) -> Option<TaskConfig> {
+    fn published_as(&self) -> Option<TaskConfig> {
         None
     }
 
@@ -105,7 +105,7 @@ pub trait TaskFacts {
     }
 
     /// Returns the number of rows that the network reads for each training example.
-    fn rows_of_each(&self) -> usize {
+    fn rows_per_example(&self) -> usize {
         1
     }
 
@@ -117,12 +117,12 @@ pub trait TaskFacts {
 
     /// Returns the length in tokens of the longest text that is written for one of `context` tokens; `None` if none is
     /// written.
-    fn written(&self, context: usize) -> Option<usize> {
-        (self.reads() == Gives::Pairs).then_some(context)
+    fn longest_written(&self, context: usize) -> Option<usize> {
+        (self.reads() == ExampleForm::Pairs).then_some(context)
     }
 
     /// Returns the network that is trained beside `model` and dropped when the model is used, if there is one.
-    fn beside(&self, _model: &ModelConfig) -> Option<ModelConfig> {
+    fn companion_model(&self, _model: &ModelConfig) -> Option<ModelConfig> {
         None
     }
 
@@ -138,7 +138,7 @@ pub trait TaskFacts {
 
     /// Returns the parameters that another task reads as a sum: pairs of a parameter's path and the path of the
     /// parameter added to it.
-    fn sums(&self) -> &'static [(&'static str, &'static str)] {
+    fn summed_parameters(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
@@ -158,7 +158,7 @@ pub trait TaskFacts {
     /// Returns the number of multiplications of a forward pass over one example, heads included.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let demand = Demand {
-            written: self.written(shape.context),
+            written: self.longest_written(shape.context),
             ..self.demand()
         };
         model.under(&demand).products(&demand, shape)

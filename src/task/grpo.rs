@@ -28,12 +28,14 @@ mod carried;
 mod config;
 mod judge;
 pub mod losses;
+mod metrics;
 mod parts;
 pub mod rewards;
 pub mod rollouts;
-mod told;
 
-use super::{AnyTask, CausalLm, Frozen, Networks, Over, Scored, Sum, Task, Term, causal_lm, host};
+use super::{
+    AnyTask, CausalLm, Divisor, Frozen, Networks, Scored, Sum, Task, Term, causal_lm, host,
+};
 use crate::data::batch::Batch;
 use crate::evaluate::metric::EXACT_MATCH;
 use crate::kernel;
@@ -46,9 +48,9 @@ use burn::tensor::{Tensor, activation};
 pub use config::{GrpoConfig, GrpoLoss, KIND, MEASURES};
 pub use judge::{Judge, RewardRun};
 use losses::{Known, Sums};
-pub use rewards::{RewardOf, RunReward};
+pub use metrics::METRICS;
+pub use rewards::{CompletionReward, RunReward};
 use rollouts::{Completion, Prompt, Tokens, Writing};
-pub use told::METRICS;
 
 /// The completions of a batch; completions of the same prompt are consecutive.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -98,7 +100,7 @@ impl Grpo {
 
     /// Returns the task with a reference: a task whose network continues texts over the same tokens.
     #[must_use]
-    pub fn beside(self, reference: AnyTask) -> Self {
+    pub fn with_reference(self, reference: AnyTask) -> Self {
         Self {
             reference: Some(Box::new(Frozen::new(reference))),
             ..self
@@ -116,7 +118,7 @@ impl Grpo {
 
     /// Returns the maximum number of tokens of a completion.
     fn most(&self) -> usize {
-        self.config.most(self.context)
+        self.config.max_completion_tokens(self.context)
     }
 
     fn writing<'a>(&self, judge: &'a Judge, count: usize, sampling: Sampling) -> Writing<'a> {
@@ -149,7 +151,7 @@ impl Grpo {
     fn likelihoods(&self, network: &dyn LanguageModel, tokens: &Tokens, pass: &Pass) -> Tensor<1> {
         let device = network.device();
         let input = causal_lm::input(&tokens.texts, &device);
-        let hidden = pass.in_rows(self.config.group_size, || {
+        let hidden = pass.with_derived_rows(self.config.group_size, || {
             network.forward(input, None, pass)
         });
         let scores = network.logits(host::at(hidden, &tokens.places, &device));
@@ -232,10 +234,10 @@ impl Grpo {
             let old: Vec<f32> = sampled.old.clone().unwrap_or_else(own);
             carried::keep(state, &sampled, &old, (rows, most), &device);
         }
-        let mut scored = Scored::of(Term::new(sums.loss, Over::Rows), read as u64);
+        let mut scored = Scored::of(Term::new(sums.loss, Divisor::Rows), read as u64);
         scored.no_perplexity = true;
-        let scored = told::of_tokens(scored, [sums.divergence, sums.clipped], tokens);
-        told::of_completions(told::of_groups(scored, &sampled, count), &sampled)
+        let scored = metrics::of_tokens(scored, [sums.divergence, sums.clipped], tokens);
+        metrics::of_completions(metrics::of_groups(scored, &sampled, count), &sampled)
     }
 
     /// Scores an evaluation: the greedy completion of each prompt.
@@ -254,17 +256,17 @@ impl Grpo {
         };
         let sum: f32 = written.rewards.iter().sum();
         let loss = Tensor::from_floats([0.0 - sum], &network.device());
-        let mut scored = Scored::of(Term::new(loss, Over::Rows), batch.tokens as u64);
+        let mut scored = Scored::of(Term::new(loss, Divisor::Rows), batch.tokens as u64);
         scored.no_perplexity = true;
         let exact = judge.exact(prompts, &written.completions) as f64;
         let exact = Sum::new(exact, prompts.len() as f64);
-        told::of_completions(scored, &written).with_metric(EXACT_MATCH, exact)
+        metrics::of_completions(scored, &written).with_metric(EXACT_MATCH, exact)
     }
 }
 
 /// Returns the widths of the state that steps on the same completions pass on, for rows of up to `context` tokens.
 pub fn carried_widths(config: &GrpoConfig, context: usize) -> CarriedWidths {
-    carried::widths(config.group_size, config.most(context))
+    carried::widths(config.group_size, config.max_completion_tokens(context))
 }
 
 impl Task for Grpo {

@@ -8,10 +8,10 @@ use super::class_weights::{self, ClassWeights};
 use super::distillation::Distils;
 use super::facts::TaskFacts;
 use super::measures::Measures;
-use super::scored::{Over, Term};
+use super::scored::{Divisor, Term};
 use super::{AnyTask, Networks, Scored, Sum, Task, host};
 use crate::data::DataSet;
-use crate::data::Gives;
+use crate::data::ExampleForm;
 use crate::data::batch::{Batch, ImageBatch};
 use crate::error::{Error, Result};
 use crate::evaluate::metric::{ACCURACY, F1, MCC, Metric};
@@ -20,10 +20,10 @@ use crate::faults::TableFaults;
 use crate::kernel::{self, replay};
 use crate::model::{Demand, ImageModel, ModelConfig, ModelInputs, Use, heads};
 use crate::nn::Kind;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -66,8 +66,8 @@ impl TaskFacts for ImageClassificationConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Images
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Images
     }
 
     fn demand(&self) -> Demand {
@@ -115,8 +115,8 @@ impl TaskFacts for ImageClassificationConfig {
 pub const ROLES: Roles = Roles::new(
     "ImageClassification",
     &[
-        ("head", Says::Stands(Place::Head)),
-        ("distilled_head", Says::Stands(Place::Head)),
+        ("head", Declares::Stands(Place::Head)),
+        ("distilled_head", Declares::Stands(Place::Head)),
     ],
 );
 
@@ -156,7 +156,8 @@ impl ImageClassification {
             ))
         })?;
         let init = Init::of_heads(inputs.device, inputs.seed, model.initial());
-        let head = |init: &Init| Linear::new(model.d_pooled(), classes, true, Role::Head, init);
+        let head =
+            |init: &Init| Linear::new(model.d_pooled(), classes, true, MatrixRole::Head, init);
         Ok(Self {
             model: network,
             head: head(&init),
@@ -204,8 +205,8 @@ impl ImageClassification {
                 let shares = self.shares(images, mixed, batch);
                 let shares = replay::floats(shares, &logits.device());
                 let over = match batch.class_weights {
-                    Some(_) => Over::Weighed,
-                    None => Over::Scored,
+                    Some(_) => Divisor::Weighed,
+                    None => Divisor::Scored,
                 };
                 Term::new(kernel::soft_cross_entropy_sum(logits, shares), over)
             }

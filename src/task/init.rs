@@ -1,11 +1,11 @@
 //! Builds the trained task from an experiment's `[task]` and `[model]`.
 
-use super::grpo::{RewardOf, RunReward};
+use super::grpo::{CompletionReward, RunReward};
 use super::{
     DistillationConfig, FrozenRun, GrpoConfig, Objective, PreferenceConfig, RewardConfig,
     TaskConfig,
 };
-use crate::data::{Gives, View};
+use crate::data::{ExampleForm, View};
 use crate::error::{Error, Result};
 use crate::model::demand::serving;
 use crate::model::{ModelConfig, ModelInputs, Use};
@@ -30,14 +30,14 @@ impl TaskConfig {
     /// Returns whether evaluations write texts and compare them with the data's texts.
     pub fn compares_texts(&self) -> bool {
         match self.uses() {
-            Use::TextToText => self.reads() == Gives::Pairs,
+            Use::TextToText => self.reads() == ExampleForm::Pairs,
             Use::ImageToText | Use::SpeechToText | Use::SpeechCharacters => true,
             _ => false,
         }
     }
 
     /// Returns the form of the training examples.
-    pub fn reads(&self) -> Gives {
+    pub fn reads(&self) -> ExampleForm {
         self.facts().reads()
     }
 
@@ -126,7 +126,7 @@ impl TaskConfig {
             Self::Grpo(c) => Self::Grpo(GrpoConfig {
                 reference: c.reference.as_deref().map(&place),
                 reward: match &c.reward {
-                    RewardOf::Run(run) => RewardOf::Run(RunReward {
+                    CompletionReward::Run(run) => CompletionReward::Run(RunReward {
                         path: place(&run.path),
                         ..run.clone()
                     }),
@@ -146,7 +146,9 @@ impl TaskConfig {
     /// Returns the task as a trained model uses it: without the parts that are only used in training.
     #[must_use]
     pub fn of_use(&self) -> Self {
-        self.facts().of_use().unwrap_or_else(|| self.clone())
+        self.facts()
+            .without_training_parts()
+            .unwrap_or_else(|| self.clone())
     }
 
     /// Returns the reward task with the same parameters, if this task predicts one number for each text.
@@ -161,7 +163,7 @@ impl TaskConfig {
     /// Returns the task as which other programs know its networks.
     #[must_use]
     pub fn elsewhere(&self) -> Self {
-        self.facts().elsewhere().unwrap_or_else(|| self.clone())
+        self.facts().published_as().unwrap_or_else(|| self.clone())
     }
 
     /// Builds the network with its objective; parameters are drawn when they are first used. `exact` says that rows

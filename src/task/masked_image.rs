@@ -14,7 +14,7 @@ pub use network::MaskedImage;
 use super::AnyTask;
 use super::facts::TaskFacts;
 use super::measures::Measures;
-use crate::data::{DataSet, Gives, Shape};
+use crate::data::{DataSet, ExampleForm, Shape};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
 use crate::faults::{TableFaults, WIDEST};
@@ -22,7 +22,7 @@ use crate::model::pixel_decoder::{self, PixelDecoderShape};
 use crate::model::vision::HiddenPatches;
 use crate::model::{Demand, ModelConfig, ModelInputs, Use};
 use crate::nn::Kind;
-use crate::nn::role::{Roles, Says, Side};
+use crate::nn::role::{Declares, Roles, Side};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -111,18 +111,18 @@ impl TaskFacts for MaskedImageConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Images
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Images
     }
 
     fn demand(&self) -> Demand {
         Demand {
             hidden_patches: Some(self.hidden()),
-            ..Demand::of(Use::HiddenPatches)
+            ..Demand::of(Use::MaskedPatches)
         }
     }
 
-    fn beside(&self, model: &ModelConfig) -> Option<ModelConfig> {
+    fn companion_model(&self, model: &ModelConfig) -> Option<ModelConfig> {
         Some(self.decoder().config(model.of_patches()?).into())
     }
 
@@ -200,5 +200,5 @@ impl TaskFacts for MaskedImageConfig {
 /// Roles of the parameters of [`MaskedImage`].
 pub const ROLES: Roles = Roles::new(
     "MaskedImage",
-    &[(pixel_decoder::NAME, Says::In(Side::Reconstructs))],
+    &[(pixel_decoder::NAME, Declares::In(Side::Reconstructs))],
 );

@@ -9,11 +9,11 @@ use super::facts::{Marks, TaskFacts};
 use super::host::{at, scored};
 use super::measures::Measures;
 use super::scored::Count;
-use super::{AnyTask, Networks, Over, Scored, Task, Term, host};
+use super::{AnyTask, Divisor, Networks, Scored, Task, Term, host};
 use crate::data::DataSet;
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::masked::masking::{MaskedView, MaskingConfig, Pairs};
-use crate::data::{Gives, Shape, View};
+use crate::data::{ExampleForm, Shape, View};
 use crate::error::Result;
 use crate::evaluate::metric::{Metric, PERPLEXITY};
 use crate::faults::TableFaults;
@@ -25,10 +25,10 @@ use crate::model::{
     Demand, GlobalTokens, MarkedTexts, MaskDecoder, ModelConfig, ModelInputs, Use, WholeText,
 };
 use crate::nn::Kind;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -77,8 +77,8 @@ impl TaskFacts for MaskedLmConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Text
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Text
     }
 
     fn view(&self) -> View {
@@ -97,7 +97,7 @@ impl TaskFacts for MaskedLmConfig {
                 false => WholeText::NotRead,
             },
             segments: paired,
-            ..Demand::of(Use::HiddenTokens)
+            ..Demand::of(Use::MaskedTokens)
         }
     }
 
@@ -119,7 +119,7 @@ impl TaskFacts for MaskedLmConfig {
         let network = model.under(&demand).products(&demand, shape);
         let scored = self.masking.share * shape.context as f64;
         let head = model
-            .guessing()
+            .masked_lm_encoder()
             .map_or(0, |c| MlmHead::products(c, shape.vocab_size));
         let pairs = match self.pairs {
             Pairs::None => 0,
@@ -127,7 +127,7 @@ impl TaskFacts for MaskedLmConfig {
         };
         let last = self.pairs != Pairs::None;
         let decoder = model
-            .guessing()
+            .masked_lm_encoder()
             .map_or(0.0, |c| MaskDecoder::products(c, shape.context, last));
         network + decoder + scored * head as f64 + pairs as f64
     }
@@ -160,7 +160,7 @@ impl TaskFacts for MaskedLmConfig {
         inputs: &ModelInputs,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
-        let network = model.guessing();
+        let network = model.masked_lm_encoder();
         Ok(network.map(|model| AnyTask::MaskedLm(MaskedLm::new(model, self, inputs))))
     }
 }
@@ -169,8 +169,8 @@ impl TaskFacts for MaskedLmConfig {
 pub const ROLES: Roles = Roles::new(
     "MaskedLm",
     &[
-        ("mask_decoder", Says::Stands(Place::Head)),
-        ("pair_head", Says::Stands(Place::Head)),
+        ("mask_decoder", Declares::Stands(Place::Head)),
+        ("pair_head", Declares::Stands(Place::Head)),
     ],
 );
 
@@ -207,8 +207,15 @@ impl MaskedLm {
             model: model.pooled_if(pairs).init(inputs),
             head: MlmHead::new(model, inputs.shape.vocab_size, &init),
             mask_decoder: MaskDecoder::of(model, inputs),
-            pair_head: pairs
-                .then(|| Linear::new(model.d_whole(), 2, true, Role::Head, &init.of("pairs"))),
+            pair_head: pairs.then(|| {
+                Linear::new(
+                    model.d_pooled(),
+                    2,
+                    true,
+                    MatrixRole::Head,
+                    &init.of("pairs"),
+                )
+            }),
             pairs: config.pairs,
             globals: config.global_tokens.unwrap_or_default(),
             seed: inputs.seed,
@@ -270,7 +277,7 @@ impl MaskedLm {
         let labels = host::vector(labels, &scores.device());
         let term = Term {
             sum: kernel::cross_entropy_sum(scores, labels, 0.0),
-            over: Over::Rows,
+            over: Divisor::Rows,
             coefficient: 1.0,
         };
         scored.with_count(accuracy, hits).with_term(loss, term)

@@ -2,7 +2,6 @@
 //! only here.
 
 mod any;
-mod around;
 pub mod auxiliary;
 pub mod captioning;
 pub mod causal_lm;
@@ -44,6 +43,7 @@ pub mod transcription;
 pub mod translation;
 mod unread;
 pub mod whole_text;
+mod wrapper;
 
 use crate::data::corrupted::denoising::NoiseConfig;
 use crate::data::loader::Batch;
@@ -84,11 +84,11 @@ pub use regression::{Regression, RegressionConfig};
 pub use replaced_token::{ReplacedToken, ReplacedTokenConfig};
 pub use reward::{Reward, RewardConfig};
 use schemars::JsonSchema;
-pub use scored::{Over, Scored, Term};
+pub use scored::{Divisor, Scored, Term};
 pub use self_distillation::{SelfDistillation, SelfDistillationConfig};
 use serde::{Deserialize, Serialize};
 pub use span_corruption::SpanCorruptionConfig;
-pub use text_about::TextAbout;
+pub use text_about::ConditionalText;
 pub use text_classification::{TextClassification, TextClassificationConfig};
 pub use text_embedding::{TextEmbedding, TextEmbeddingConfig};
 pub use token_classification::{TokenClassification, TokenClassificationConfig};

@@ -11,20 +11,20 @@ use super::replaced_token::binary;
 use super::whole_text::{Pooling, Reading};
 use super::{AnyTask, Networks, Scored, Task, class_weights, host};
 use crate::data::batch::{Batch, TextBatch};
-use crate::data::{DataSet, Gives};
+use crate::data::{DataSet, ExampleForm};
 use crate::error::Result;
 use crate::evaluate::metric::{EXACT_MATCH, MACRO_F1, MICRO_F1, Metric, ROC_AUC};
 use crate::evaluate::predictions::Predictions;
-use crate::evaluate::several::Several;
+use crate::evaluate::several::MultiLabelScores;
 use crate::faults::TableFaults;
 use crate::kernel::{self, replay};
 use crate::model::encoder::EncoderInput;
 use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use, heads};
 use crate::nn::Kind;
-use crate::nn::init::{Init, Initial, Role};
+use crate::nn::init::{Init, Initial, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -87,8 +87,8 @@ impl TaskFacts for MultiLabelConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::ManyLabelled
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::ManyLabelled
     }
 
     fn demand(&self) -> Demand {
@@ -143,7 +143,7 @@ impl TaskFacts for MultiLabelConfig {
 }
 
 /// Roles of the parameters of [`MultiLabel`].
-pub const ROLES: Roles = Roles::new("MultiLabel", &[("head", Says::Stands(Place::Head))]);
+pub const ROLES: Roles = Roles::new("MultiLabel", &[("head", Declares::Stands(Place::Head))]);
 
 /// A text network with a multi-label head.
 #[derive(Module, Debug)]
@@ -180,7 +180,13 @@ impl MultiLabel {
         let (classes, bias) = (inputs.shape.classes.len(), config.head_bias.unwrap_or(true));
         Self {
             model,
-            head: Linear::new(reading.width(d_model), classes, bias, Role::Head, &init),
+            head: Linear::new(
+                reading.width(d_model),
+                classes,
+                bias,
+                MatrixRole::Head,
+                &init,
+            ),
             seed: inputs.seed,
             threshold: config.threshold,
             positive_weights: config
@@ -208,7 +214,7 @@ impl MultiLabel {
     }
 
     /// Returns the logit of the threshold probability: a class counts as predicted at or above it.
-    pub fn least_score(&self) -> f32 {
+    pub fn min_logit(&self) -> f32 {
         (self.threshold / (1.0 - self.threshold)).ln() as f32
     }
 
@@ -229,7 +235,7 @@ impl MultiLabel {
 
     fn predictions(&self, scores: &Tensor<2>, classes: &[Vec<i32>]) -> Predictions {
         let [_, count] = scores.dims();
-        let mut all = Several::new(count, self.least_score());
+        let mut all = MultiLabelScores::new(count, self.min_logit());
         let read = kernel::read(kernel::untracked(scores.clone()));
         let values: Vec<f32> = read.iter::<f32>().collect();
         for (scores, truth) in values.chunks(count.max(1)).zip(classes) {

@@ -134,7 +134,7 @@ impl<T: Task + Module> Objective<T> {
     pub fn differentiated(&self, batch: &Batch) -> (f64, GradientsParams) {
         let pass = evaluating(self.0.seed(), batch);
         let scored = self.0.score(batch, &pass, None);
-        let loss = scored.differentiated(batch, &pass.losses());
+        let loss = scored.training_loss(batch, &pass.losses());
         let value = kernel::numbers(vec![loss.clone()]).into_iter().sum::<f32>();
         let gradients = GradientsParams::from_grads(loss.backward(), self);
         (f64::from(value), gradients)
@@ -159,7 +159,7 @@ impl<T: Task + Module> TrainStep for Objective<T> {
         let (batch, mut state) = input.begun();
         let pass = self.training_pass(&batch);
         let scored = self.0.score(&batch, &pass, state.as_mut());
-        let loss = scored.differentiated(&batch, &pass.losses());
+        let loss = scored.training_loss(&batch, &pass.losses());
         let mut output = scored.output(&batch, pass.losses());
         output.readings = pass.readings();
         output.state = state.map(passed_on);
@@ -174,7 +174,7 @@ impl<T: Task + Module> TrainStep for Objective<T> {
         lr: ModuleLearningRate,
         gradients: GradientsParams,
     ) -> Self {
-        bounds::within(optimizer.step(lr, self, gradients), &super::BOUNDS)
+        bounds::clamp_to_bounds(optimizer.step(lr, self, gradients), &super::BOUNDS)
     }
 }
 

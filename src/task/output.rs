@@ -1,6 +1,6 @@
 //! Output of one step of any task: sums that add up over micro-batches and batches.
 
-use super::unread::Unread;
+use super::unread::DeviceSums;
 use crate::evaluate::predictions::Predictions;
 use crate::nn::probe::Readings;
 use crate::stack::state::ModelState;
@@ -68,7 +68,7 @@ pub struct StepOutput {
     /// Readings of the pass in a step that is probed: those of its first micro-batch.
     pub readings: Option<Readings>,
     /// Sums that are still on the device; the sums above do not include them.
-    pub unread: Unread,
+    pub unread: DeviceSums,
     /// State that the networks pass on to the next batch of the same rows; sums over batches have none.
     pub state: Option<ModelState>,
     /// Vectors that the task takes in once the step is taken.

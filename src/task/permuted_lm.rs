@@ -22,7 +22,7 @@ use super::{AnyTask, Networks, Scored, Task};
 use crate::data::DataSet;
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::masked::masking::{MaskedView, MaskingConfig, Pairs, Unit};
-use crate::data::{Gives, Shape, View};
+use crate::data::{ExampleForm, Shape, View};
 use crate::error::Result;
 use crate::evaluate::metric::{Metric, PERPLEXITY};
 use crate::faults::{LONGEST, TableFaults};
@@ -33,7 +33,7 @@ use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, Use};
 use crate::nn::Kind;
 use crate::nn::init::Init;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Place, Roles, Says, TABLE};
+use crate::nn::role::{Declares, Place, Roles, TABLE};
 use crate::nn::state::StateUse;
 use crate::stack::state::ModelState;
 use crate::stack::streams::Streams;
@@ -133,8 +133,8 @@ impl TaskFacts for PermutedLmConfig {
         self.reuse_len
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Text
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Text
     }
 
     fn view(&self) -> View {
@@ -149,7 +149,7 @@ impl TaskFacts for PermutedLmConfig {
         Demand {
             segments: self.pairs != Pairs::None,
             two_streams: true,
-            ..Demand::of(Use::HiddenTokens)
+            ..Demand::of(Use::MaskedTokens)
         }
     }
 
@@ -174,7 +174,7 @@ impl TaskFacts for PermutedLmConfig {
         let network = model.under(&demand).products(&demand, shape);
         let predicted = self.share * shape.context as f64;
         let head = model
-            .guessing()
+            .masked_lm_encoder()
             .map_or(0, |c| MlmHead::products(c, shape.vocab_size));
         network + predicted * head as f64
     }
@@ -193,7 +193,7 @@ impl TaskFacts for PermutedLmConfig {
         inputs: &ModelInputs,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
-        let network = model.guessing();
+        let network = model.masked_lm_encoder();
         let task = |model| PermutedLm::new(model, self.reuse_len, inputs);
         Ok(network.map(|model| AnyTask::PermutedLm(task(model))))
     }
@@ -202,7 +202,7 @@ impl TaskFacts for PermutedLmConfig {
 /// Roles of the parameters of [`PermutedLm`].
 pub const ROLES: Roles = Roles::new(
     "PermutedLm",
-    &[("query", TABLE), ("query", Says::Stands(Place::Input))],
+    &[("query", TABLE), ("query", Declares::Stands(Place::Input))],
 );
 
 /// A two-stream encoder with its training objective.

@@ -23,9 +23,9 @@ mod config;
 pub mod losses;
 mod pairs;
 
-use super::around::shows_alone;
 use super::scored::Count;
-use super::{AnyTask, CausalLm, Frozen, Networks, Over, Scored, Task, Term, host};
+use super::wrapper::shows_alone;
+use super::{AnyTask, CausalLm, Divisor, Frozen, Networks, Scored, Task, Term, host};
 use crate::data::batch::Batch;
 use crate::evaluate::metric::{EXACT_MATCH, Metric};
 use crate::kernel;
@@ -72,7 +72,7 @@ impl Preference {
 
     /// Returns the task with a reference: a task whose network continues texts over the same tokens.
     #[must_use]
-    pub fn beside(self, reference: AnyTask) -> Self {
+    pub fn with_reference(self, reference: AnyTask) -> Self {
         Self {
             reference: Some(Box::new(Frozen::new(reference))),
             ..self
@@ -114,7 +114,7 @@ impl Preference {
             false => theirs.likelihoods,
         };
         let ratios = ours.likelihoods - theirs;
-        let term = Term::new(self.sum(&ratios, pairs, pass), Over::Rows);
+        let term = Term::new(self.sum(&ratios, pairs, pass), Divisor::Rows);
         let margins = pairs.differences(kernel::untracked(ratios)) * self.beta;
         let right = margins.clone().greater_elem(0.0).int().sum();
         let of = batch.rows as f64;

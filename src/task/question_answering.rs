@@ -9,8 +9,8 @@ use super::facts::{Marks, TaskFacts};
 use super::infer::Infers;
 use super::measures::Measures;
 use super::{AnyTask, Networks, Scored, Task, host, masked_lm};
-use crate::data::batch::{Asked, Batch, TextBatch, Window};
-use crate::data::{DataSet, Gives};
+use crate::data::batch::{Batch, QuestionAnswer, TextBatch, Window};
+use crate::data::{DataSet, ExampleForm};
 use crate::error::Result;
 use crate::evaluate::answers::{Answers, Found};
 use crate::evaluate::metric::{EXACT_MATCH, F1, Metric};
@@ -20,10 +20,10 @@ use crate::kernel;
 use crate::model::encoder::EncoderInput;
 use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use};
 use crate::nn::Kind;
-use crate::nn::init::{Init, Initial, Role};
+use crate::nn::init::{Init, Initial, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, FloatDType, Tensor, TensorData};
@@ -71,8 +71,8 @@ impl TaskFacts for QuestionAnsweringConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Questions
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Questions
     }
 
     fn demand(&self) -> Demand {
@@ -116,7 +116,10 @@ impl TaskFacts for QuestionAnsweringConfig {
 const LONGEST: usize = 1 << 20;
 
 /// Roles of the parameters of [`QuestionAnswering`].
-pub const ROLES: Roles = Roles::new("QuestionAnswering", &[("head", Says::Stands(Place::Head))]);
+pub const ROLES: Roles = Roles::new(
+    "QuestionAnswering",
+    &[("head", Declares::Stands(Place::Head))],
+);
 
 /// A text network that scores each token as the first and as the last token of the answer.
 #[derive(Module, Debug)]
@@ -166,7 +169,7 @@ impl QuestionAnswering {
         let init = Init::of_heads(inputs.device, inputs.seed, init);
         Self {
             model,
-            head: Linear::new(d_model, 2, true, Role::Head, &init),
+            head: Linear::new(d_model, 2, true, MatrixRole::Head, &init),
             seed: inputs.seed,
             dropout: config.dropout,
             longest: config.longest_answer,
@@ -262,7 +265,7 @@ pub(super) fn loss(scores: Tensor<2>, answers: &[i32]) -> Tensor<1> {
 impl Task for QuestionAnswering {
     fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
         let texts = host::texts(batch);
-        let asked: &[Asked] = texts.asked.as_deref().unwrap_or_default();
+        let asked: &[QuestionAnswer] = texts.asked.as_deref().unwrap_or_default();
         let input = masked_lm::input(texts, self.globals, &self.device());
         let scores = self.scores(input, pass);
         let predictions = (!pass.trains()).then(|| {
@@ -274,7 +277,12 @@ impl Task for QuestionAnswering {
                     none: span.none,
                     text: &window.context[span.bytes[0]..span.bytes[1]],
                 };
-                all.add(window.question, found, &window.right, window.may_lack);
+                all.add(
+                    window.question,
+                    found,
+                    &window.right,
+                    window.may_have_no_answer,
+                );
             }
             Predictions::Answers(all)
         });

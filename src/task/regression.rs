@@ -10,7 +10,7 @@ use super::measures::Measures;
 use super::whole_text::{Pooling, Reading};
 use super::{AnyTask, Networks, Scored, Task, host};
 use crate::data::batch::{Batch, TextBatch};
-use crate::data::{DataSet, Gives};
+use crate::data::{DataSet, ExampleForm};
 use crate::error::Result;
 use crate::evaluate::correlation::Numbers;
 use crate::evaluate::metric::{Metric, PEARSON, SPEARMAN};
@@ -20,10 +20,10 @@ use crate::kernel;
 use crate::model::encoder::EncoderInput;
 use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use, heads};
 use crate::nn::Kind;
-use crate::nn::init::{Init, Initial, Role};
+use crate::nn::init::{Init, Initial, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData};
@@ -67,14 +67,14 @@ impl TaskFacts for RegressionConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Numbered
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Numbered
     }
 
     fn demand(&self) -> Demand {
         Demand {
             whole_text: Pooling::demand(self.pooling),
-            ..Demand::of(Use::TextNumbers)
+            ..Demand::of(Use::TextRegression)
         }
     }
 
@@ -112,7 +112,7 @@ impl TaskFacts for RegressionConfig {
 }
 
 /// Roles of the parameters of [`Regression`].
-pub const ROLES: Roles = Roles::new("Regression", &[("head", Says::Stands(Place::Head))]);
+pub const ROLES: Roles = Roles::new("Regression", &[("head", Declares::Stands(Place::Head))]);
 
 /// A text network that predicts one number for each text.
 #[derive(Module, Debug)]
@@ -149,7 +149,7 @@ impl Regression {
                 reading.width(d_model),
                 1,
                 config.head_bias.unwrap_or(true),
-                Role::Head,
+                MatrixRole::Head,
                 &init,
             ),
             seed: inputs.seed,

@@ -18,14 +18,14 @@ use super::facts::TaskFacts;
 use super::masked_lm::MLM_ACCURACY;
 use super::measures::Measures;
 use crate::data::masked::masking::{MaskingConfig, Pairs};
-use crate::data::{DataSet, Gives, Shape, View, masked::masking::MaskedView};
+use crate::data::{DataSet, ExampleForm, Shape, View, masked::masking::MaskedView};
 use crate::error::Result;
 use crate::evaluate::metric::{F1, MCC, Metric};
 use crate::faults::TableFaults;
 use crate::model::generator::{GeneratorShape, TableSharing};
 use crate::model::{Demand, ModelConfig, ModelInputs};
 use crate::nn::Kind;
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use crate::one_table;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -187,8 +187,8 @@ impl TaskFacts for ReplacedTokenConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Text
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Text
     }
 
     fn view(&self) -> View {
@@ -204,11 +204,11 @@ impl TaskFacts for ReplacedTokenConfig {
         Demand::with_generator(self.generator().filter(|_| sound))
     }
 
-    fn beside(&self, model: &ModelConfig) -> Option<ModelConfig> {
+    fn companion_model(&self, model: &ModelConfig) -> Option<ModelConfig> {
         self.generator()?.beside(model)
     }
 
-    fn sums(&self) -> &'static [(&'static str, &'static str)] {
+    fn summed_parameters(&self) -> &'static [(&'static str, &'static str)] {
         match (self.embeddings, self.generator()) {
             (TableSharing::Disentangled, Some(_)) => SUMS,
             _ => &[],
@@ -228,7 +228,7 @@ impl TaskFacts for ReplacedTokenConfig {
         let network = model.under(&demand).products(&demand, shape);
         let (tokens, d) = (shape.context as f64, model.d_output() as f64);
         let head = tokens * (d * d + d);
-        let generator = model.guessing().zip(self.generator());
+        let generator = model.masked_lm_encoder().zip(self.generator());
         let generator = generator.map_or(0.0, |(encoder, generator)| {
             let guessed = self.masking.share * tokens;
             generator.products(encoder, shape.vocab_size, shape.context, guessed)
@@ -272,19 +272,19 @@ impl TaskFacts for ReplacedTokenConfig {
         inputs: &ModelInputs,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
-        let network = model.guessing();
+        let network = model.masked_lm_encoder();
         Ok(network.map(|model| AnyTask::ReplacedToken(ReplacedToken::new(model, self, inputs))))
     }
 }
 
 /// Roles of the parameters of [`ReplacedToken`].
-pub const ROLES: Roles = Roles::new("ReplacedToken", &[("head", Says::Stands(Place::Head))]);
+pub const ROLES: Roles = Roles::new("ReplacedToken", &[("head", Declares::Stands(Place::Head))]);
 
 /// Roles of the parameters of [`DiscriminatorHead`].
 pub const HEAD_ROLES: Roles = Roles::new(
     "DiscriminatorHead",
     &[
-        ("dense", Says::Stands(Place::Head)),
-        ("product", Says::Stands(Place::Head)),
+        ("dense", Declares::Stands(Place::Head)),
+        ("product", Declares::Stands(Place::Head)),
     ],
 );

@@ -25,11 +25,11 @@ use super::preference::{REWARD_ACCURACY, REWARD_MARGIN, losses};
 use super::scored::Count;
 use super::whole_text::Pooling;
 use super::{
-    AnyTask, Networks, Over, Regression, RegressionConfig, Scored, Task, TaskConfig, Term,
+    AnyTask, Divisor, Networks, Regression, RegressionConfig, Scored, Task, TaskConfig, Term,
 };
 use super::{host, towers};
 use crate::data::batch::{Batch, TextBatch};
-use crate::data::{DataSet, Gives, Shape, View};
+use crate::data::{DataSet, ExampleForm, Shape, View};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
 use crate::faults::TableFaults;
@@ -118,12 +118,12 @@ impl TaskFacts for RewardConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Preferences
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Preferences
     }
 
     fn view(&self) -> View {
-        View::Alone
+        View::EncodedSeparately
     }
 
     fn demand(&self) -> Demand {
@@ -134,7 +134,7 @@ impl TaskFacts for RewardConfig {
         Marks::May(self.global_tokens)
     }
 
-    fn elsewhere(&self) -> Option<TaskConfig> {
+    fn published_as(&self) -> Option<TaskConfig> {
         Some(TaskConfig::Regression(self.scorer()))
     }
 
@@ -219,8 +219,8 @@ impl Reward {
         let all = halves.iter().map(TextBatch::tokens).sum();
         let [better, worse] = halves.each_ref();
         [
-            pass.of_tokens(better.tokens(), all, || self.rewards(better, pass)),
-            pass.of_tokens(worse.tokens(), all, || {
+            pass.with_token_share(better.tokens(), all, || self.rewards(better, pass)),
+            pass.with_token_share(worse.tokens(), all, || {
                 pass.within("second", || self.rewards(worse, pass))
             }),
         ]
@@ -253,14 +253,14 @@ impl Task for Reward {
             Some(margins) => differences.clone() - margins,
             None => differences.clone(),
         };
-        let loss = Term::new(losses::sigmoid(beyond, 0.0), Over::Rows);
+        let loss = Term::new(losses::sigmoid(beyond, 0.0), Divisor::Rows);
         let mut scored = Scored::of(loss, batch.tokens as u64);
         scored.no_perplexity = true;
         if let Some(coefficient) = self.center {
             let sums = better.clone() + worse.clone();
             let center = Term {
                 coefficient,
-                ..Term::new((sums.clone() * sums).sum(), Over::Rows)
+                ..Term::new((sums.clone() * sums).sum(), Divisor::Rows)
             };
             scored = scored.with_added(REWARD_CENTER, center);
         }

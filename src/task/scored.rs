@@ -5,7 +5,7 @@
 //! gradients added over micro-batches equal those of one big batch, however the values are distributed.
 
 use super::output::{Kept, StepOutput, Sum};
-use super::unread::{LOSS, Unread};
+use super::unread::{DeviceSums, LOSS};
 use crate::data::batch::Batch;
 use crate::evaluate::metric::Metric;
 use crate::evaluate::predictions::Predictions;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Divisor of a term's sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
+pub enum Divisor {
     /// Scored positions, or rows with a class.
     Scored,
     /// Scored positions, each with the weight of its class; for batches with class weights.
@@ -29,7 +29,7 @@ pub enum Over {
     Tokens,
 }
 
-impl Over {
+impl Divisor {
     /// Returns the number of these values in the micro-batch.
     pub fn of_batch(self, batch: &Batch) -> f64 {
         match self {
@@ -59,14 +59,14 @@ pub struct Term {
     /// Sum of the losses in nats, `[1]`.
     pub sum: Tensor<1>,
     /// Divisor of the sum.
-    pub over: Over,
+    pub over: Divisor,
     /// Factor of the term in the differentiated loss; the reported value does not include it.
     pub coefficient: f64,
 }
 
 impl Term {
     /// Builds a term with the coefficient 1.
-    pub fn new(sum: Tensor<1>, over: Over) -> Self {
+    pub fn new(sum: Tensor<1>, over: Divisor) -> Self {
         Self {
             sum,
             over,
@@ -84,7 +84,7 @@ pub(super) fn factor(batch: &Batch) -> TensorData {
 /// is read there as well: batches of equal size may differ in it, and yet be replays of one step.
 fn mean(term: &Term, batch: &Batch) -> Tensor<1> {
     let sum = term.sum.clone();
-    if batch.unread && term.over == Over::Scored {
+    if batch.unread && term.over == Divisor::Scored {
         let factor = replay::floats(factor(batch), &sum.device());
         let format = FloatDType::from(sum.dtype());
         return sum * factor.cast(format);
@@ -132,7 +132,7 @@ impl Scored {
     /// Builds the scores of a batch from the sum of losses over its scored positions; `items` is the number of items
     /// read.
     pub fn new(sum: Tensor<1>, items: u64) -> Self {
-        Self::of(Term::new(sum, Over::Scored), items)
+        Self::of(Term::new(sum, Divisor::Scored), items)
     }
 
     /// Builds the scores of a batch from its loss; `items` is the number of items read.
@@ -184,7 +184,7 @@ impl Scored {
     ///
     /// The mean of a loss that a layer added is multiplied by the micro-batch's share of the step's tokens. All are
     /// added in single precision.
-    pub(super) fn differentiated(&self, batch: &Batch, added: &[AddedLoss]) -> Tensor<1> {
+    pub(super) fn training_loss(&self, batch: &Batch, added: &[AddedLoss]) -> Tensor<1> {
         let share = |term: &Term| {
             let mean = kernel::full(mean(term, batch));
             // The usual factor needs no operation.
@@ -207,7 +207,7 @@ impl Scored {
     pub(super) fn output(self, batch: &Batch, added: Vec<AddedLoss>) -> StepOutput {
         let tokens = batch.tokens as f64;
         let weight = |term: &Term| Sum::new(0.0, term.over.of_batch(batch));
-        let mut unread = Unread::default();
+        let mut unread = DeviceSums::default();
         let mut metrics = self.metrics;
         for (metric, term) in self.more {
             *metrics.entry(metric.name).or_default() += weight(&term);

@@ -24,7 +24,7 @@ use super::facts::TaskFacts;
 use super::measures::Measures;
 use crate::data::batch::Views;
 use crate::data::images::ViewsConfig;
-use crate::data::{DataSet, Gives, Shape};
+use crate::data::{DataSet, ExampleForm, Shape};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
 use crate::evaluate::neighbours::KNN_ACCURACY;
@@ -33,7 +33,7 @@ use crate::model::projection_head::{self, ProjectionHeadShape};
 use crate::model::vision::LocalViews;
 use crate::model::{Demand, ModelConfig, ModelInputs, Use};
 use crate::nn::Kind;
-use crate::nn::role::{Roles, STATE, Says, Side};
+use crate::nn::role::{Declares, Roles, STATE, Side};
 use crate::one_table::is_usual;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -196,8 +196,8 @@ impl TaskFacts for SelfDistillationConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Images
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Images
     }
 
     fn demand(&self) -> Demand {
@@ -215,7 +215,7 @@ impl TaskFacts for SelfDistillationConfig {
         Some(self.teacher_momentum)
     }
 
-    fn rows_of_each(&self) -> usize {
+    fn rows_per_example(&self) -> usize {
         self.views.count()
     }
 
@@ -305,6 +305,6 @@ pub const ROLES: Roles = Roles::new(
     "SelfDistillation",
     &[
         (CENTRE, STATE),
-        (projection_head::NAME, Says::In(Side::Projects)),
+        (projection_head::NAME, Declares::In(Side::Projects)),
     ],
 );

@@ -7,7 +7,7 @@ use super::facts::TaskFacts;
 use super::measures::Measures;
 use super::{AnyTask, TaskConfig, TranslationConfig};
 use crate::data::corrupted::spans::SpanConfig;
-use crate::data::{CorruptedView, DataSet, Gives, View};
+use crate::data::{CorruptedView, DataSet, ExampleForm, View};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
 use crate::model::{Demand, ModelConfig, ModelInputs};
@@ -79,15 +79,15 @@ impl TaskFacts for SpanCorruptionConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Text
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Text
     }
 
     fn view(&self) -> View {
         View::Corrupted(CorruptedView::Spans(self.spans()))
     }
 
-    fn elsewhere(&self) -> Option<TaskConfig> {
+    fn published_as(&self) -> Option<TaskConfig> {
         Some(TaskConfig::Translation(self.as_translation()))
     }
 
@@ -95,7 +95,7 @@ impl TaskFacts for SpanCorruptionConfig {
         self.as_translation().demand()
     }
 
-    fn written(&self, context: usize) -> Option<usize> {
+    fn longest_written(&self, context: usize) -> Option<usize> {
         Some(self.spans().filling(context).target())
     }
 

@@ -8,7 +8,7 @@
 use super::facts::TaskFacts;
 use super::{AnyTask, Networks, Scored, Task, host};
 use crate::data::batch::{Batch, TextBatch};
-use crate::data::{DataSet, Gives};
+use crate::data::{DataSet, ExampleForm};
 use crate::error::Result;
 use crate::evaluate::metric::{ACCURACY, Metric, PERPLEXITY};
 use crate::faults::TableFaults;
@@ -29,7 +29,7 @@ pub trait About {
     /// The entry of this kind among the kinds of `[task]`.
     const KIND: Kind;
     /// The form of the training examples.
-    const READS: Gives;
+    const READS: ExampleForm;
     /// What the task uses a network for.
     const USE: Use;
     /// The command that writes such texts, and its file argument.
@@ -74,15 +74,15 @@ pub trait Describes: Module {
     fn head(&self) -> VocabularyHead<'_>;
 
     /// Wraps the task as a variant of [`AnyTask`].
-    fn any(task: TextAbout<Self>) -> AnyTask;
+    fn any(task: ConditionalText<Self>) -> AnyTask;
 
     /// Returns the networks by their use after training.
-    fn networks(task: &TextAbout<Self>) -> Networks<'_>;
+    fn networks(task: &ConditionalText<Self>) -> Networks<'_>;
 }
 
 /// A network that writes texts about inputs, with its training objective.
 #[derive(Module, Debug)]
-pub struct TextAbout<N: Module> {
+pub struct ConditionalText<N: Module> {
     /// The network.
     pub model: N,
     seed: u64,
@@ -94,7 +94,7 @@ impl<C: About> TaskFacts for C {
         C::KIND
     }
 
-    fn reads(&self) -> Gives {
+    fn reads(&self) -> ExampleForm {
         C::READS
     }
 
@@ -127,7 +127,7 @@ impl<C: About> TaskFacts for C {
         if !model.uses().contains(&C::USE) {
             return Ok(None);
         }
-        Ok(Some(C::Network::any(TextAbout {
+        Ok(Some(C::Network::any(ConditionalText {
             model: self.network(model, inputs)?,
             seed: inputs.seed,
             label_smoothing: self.label_smoothing(),
@@ -135,7 +135,7 @@ impl<C: About> TaskFacts for C {
     }
 }
 
-impl<N: Describes> TextAbout<N> {
+impl<N: Describes> ConditionalText<N> {
     /// Returns the device of the parameters.
     pub fn device(&self) -> Device {
         self.model.device()
@@ -151,7 +151,7 @@ impl<N: Describes> TextAbout<N> {
     }
 }
 
-impl<N: Describes> Task for TextAbout<N> {
+impl<N: Describes> Task for ConditionalText<N> {
     fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
         let rows = N::rows(batch);
         let loss = self.loss(rows, pass);

@@ -10,7 +10,7 @@ use super::measures::Measures;
 use super::whole_text::{Pooling, Reading};
 use super::{AnyTask, Networks, Scored, Task, host, towers};
 use crate::data::batch::{Batch, TextBatch};
-use crate::data::{DataSet, Gives, Shape};
+use crate::data::{DataSet, ExampleForm, Shape};
 use crate::error::Result;
 use crate::evaluate::metric::{ACCURACY, F1, MCC, Metric};
 use crate::evaluate::predictions::Predictions;
@@ -18,10 +18,10 @@ use crate::faults::TableFaults;
 use crate::model::encoder::EncoderInput;
 use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use, heads};
 use crate::nn::Kind;
-use crate::nn::init::{Init, Initial, Role};
+use crate::nn::init::{Init, Initial, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -72,8 +72,8 @@ impl TaskFacts for TextClassificationConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Labelled
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Labelled
     }
 
     fn demand(&self) -> Demand {
@@ -146,7 +146,10 @@ impl TaskFacts for TextClassificationConfig {
 }
 
 /// Roles of the parameters of [`TextClassification`].
-pub const ROLES: Roles = Roles::new("TextClassification", &[("head", Says::Stands(Place::Head))]);
+pub const ROLES: Roles = Roles::new(
+    "TextClassification",
+    &[("head", Declares::Stands(Place::Head))],
+);
 
 /// A text network with a classifier.
 #[derive(Module, Debug)]
@@ -185,7 +188,7 @@ impl TextClassification {
                 reading.width(d_model),
                 classes,
                 config.head_bias.unwrap_or(true),
-                Role::Head,
+                MatrixRole::Head,
                 &init,
             ),
             seed: inputs.seed,

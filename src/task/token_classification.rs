@@ -7,7 +7,7 @@ use super::infer::Infers;
 use super::measures::Measures;
 use super::{AnyTask, Networks, Scored, Task, host, masked_lm};
 use crate::data::batch::{Batch, TextBatch};
-use crate::data::{DataSet, Gives, NOT_SCORED};
+use crate::data::{DataSet, ExampleForm, NOT_SCORED};
 use crate::error::Result;
 use crate::evaluate::metric::{ACCURACY, F1, MCC, Metric, PRECISION, RECALL};
 use crate::evaluate::predictions::Predictions;
@@ -17,10 +17,10 @@ use crate::kernel;
 use crate::model::encoder::EncoderInput;
 use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use, heads};
 use crate::nn::Kind;
-use crate::nn::init::{Init, Initial, Role};
+use crate::nn::init::{Init, Initial, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -62,8 +62,8 @@ impl TaskFacts for TokenClassificationConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Tagged
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Tagged
     }
 
     fn demand(&self) -> Demand {
@@ -112,7 +112,7 @@ impl TaskFacts for TokenClassificationConfig {
 /// Roles of the parameters of [`TokenClassification`].
 pub const ROLES: Roles = Roles::new(
     "TokenClassification",
-    &[("head", Says::Stands(Place::Head))],
+    &[("head", Declares::Stands(Place::Head))],
 );
 
 /// A text network that predicts a tag for each token.
@@ -145,7 +145,7 @@ impl TokenClassification {
         let tags = inputs.shape.classes.clone();
         Self {
             model,
-            head: Linear::new(d_model, tags.len(), true, Role::Head, &init),
+            head: Linear::new(d_model, tags.len(), true, MatrixRole::Head, &init),
             seed: inputs.seed,
             label_smoothing: config.label_smoothing,
             dropout: config.dropout,

@@ -4,9 +4,9 @@
 //! All recordings have the same length; the silence that pads a shorter one is read like the rest.
 
 use super::measures::Measures;
-use super::text_about::{About, Describes, TextAbout};
+use super::text_about::{About, ConditionalText, Describes};
 use super::{AnyTask, Networks, host};
-use crate::data::Gives;
+use crate::data::ExampleForm;
 use crate::data::batch::{Batch, SpeechBatch, SpokenBatch, TextBatch};
 use crate::error::{Error, Result};
 use crate::kernel::replay;
@@ -42,7 +42,7 @@ pub struct TranscriptionConfig {
 impl About for TranscriptionConfig {
     type Network = SpeechEncoderDecoder;
     const KIND: Kind = KIND;
-    const READS: Gives = Gives::Spoken;
+    const READS: ExampleForm = ExampleForm::Spoken;
     const USE: Use = Use::SpeechToText;
     const COMMAND: [&'static str; 2] = ["transcribe", "FILE.wav"];
 
@@ -58,7 +58,7 @@ impl About for TranscriptionConfig {
 }
 
 /// An encoder-decoder that reads recordings, with its training objective.
-pub type Transcription = TextAbout<SpeechEncoderDecoder>;
+pub type Transcription = ConditionalText<SpeechEncoderDecoder>;
 
 impl Transcription {
     /// Converts recordings to the network's input `[rows, n_mels, frames]`.

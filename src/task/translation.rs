@@ -6,7 +6,7 @@ use super::facts::{Marks, TaskFacts};
 use super::measures::Measures;
 use super::{AnyTask, Networks, PrefixLm, Scored, Task, TextToText, host};
 use crate::data::DataSet;
-use crate::data::Gives;
+use crate::data::ExampleForm;
 use crate::data::batch::{Batch, PairBatch};
 use crate::error::Result;
 use crate::evaluate::metric::{ACCURACY, Metric, PERPLEXITY};
@@ -54,8 +54,8 @@ impl TaskFacts for TranslationConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Pairs
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Pairs
     }
 
     fn demand(&self) -> Demand {
@@ -100,7 +100,7 @@ impl TaskFacts for TranslationConfig {
         inputs: &ModelInputs,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
-        if let Some(model) = model.continuing() {
+        if let Some(model) = model.prefix_decoder() {
             return Ok(Some(AnyTask::PrefixLm(PrefixLm::new(model, self, inputs))));
         }
         let network = PairModel::new(model, inputs);

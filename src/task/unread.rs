@@ -18,9 +18,9 @@ struct Part {
 
 /// Sums that have not been read yet. Their weights, which the host knows, are already in the output.
 #[derive(Clone, Debug, Default)]
-pub struct Unread(Vec<Part>);
+pub struct DeviceSums(Vec<Part>);
 
-impl Unread {
+impl DeviceSums {
     /// Returns whether everything has been read.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -3,7 +3,7 @@
 use super::{masked_lm, towers};
 use crate::data::batch::TextBatch;
 use crate::model::encoder::EncoderInput;
-use crate::model::text::{self, Stands};
+use crate::model::text::{self, TextPooling};
 use crate::model::{GlobalTokens, TextModel, WholeText};
 use crate::nn::pass::Pass;
 use burn::tensor::{Device, Tensor};
@@ -102,11 +102,11 @@ impl Reading {
 
     /// Returns the pooling of a text to one vector: the key's, or the model's own.
     pub fn stands(&self, model: &TextModel) -> Pooling {
-        self.pooling.unwrap_or(match model.stands() {
-            Stands::First => Pooling::First,
-            Stands::Mean => Pooling::Mean,
-            Stands::Last => Pooling::Last,
-            Stands::Largest => Pooling::Max,
+        self.pooling.unwrap_or(match model.default_pooling() {
+            TextPooling::First => Pooling::First,
+            TextPooling::Mean => Pooling::Mean,
+            TextPooling::Last => Pooling::Last,
+            TextPooling::Largest => Pooling::Max,
         })
     }
 

@@ -16,7 +16,7 @@ const WHOLE: i32 = 2;
 
 /// The special tokens around a text, and around two texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Edges {
+pub struct SpecialTokenLayout {
     /// Before a text, and after it.
     one: [Vec<i32>; 2],
     /// The segments of the tokens in `one`, if any of them is not 0; the text itself then has segment 0.
@@ -27,7 +27,7 @@ pub struct Edges {
     segments: [i32; 2],
 }
 
-impl Edges {
+impl SpecialTokenLayout {
     /// The number of tokens added to one text, or to two.
     pub fn len(&self, pair: bool) -> usize {
         match pair {
@@ -80,14 +80,14 @@ impl Edges {
     }
 
     /// Whether the last token stands for all texts, in a segment of its own.
-    pub fn stands_last(&self) -> bool {
+    pub fn has_trailing_class_token(&self) -> bool {
         self.two[2]
             .last()
             .is_some_and(|(_, segment)| *segment == WHOLE)
     }
 
     /// Whether the only special token is the end token, after a text.
-    pub fn are_end(&self, end: u32) -> bool {
+    pub fn is_end_only(&self, end: u32) -> bool {
         let [before, behind] = &self.one;
         before.is_empty() && behind[..] == [end as i32]
     }
@@ -126,7 +126,7 @@ impl Edges {
     }
 }
 
-impl From<Frame> for Edges {
+impl From<Frame> for SpecialTokenLayout {
     fn from(frame: Frame) -> Self {
         let (begin, end) = (frame.begin as i32, frame.end as i32);
         let mut between = vec![(end, 0)];
@@ -144,27 +144,29 @@ impl From<Frame> for Edges {
 
 impl Tokenizer {
     /// The tokens that the tokenizer's file puts around texts; if it puts none, those of the vocabulary's [`Frame`].
-    pub fn edges(&self) -> Option<Edges> {
-        let named = self.frame().map(Edges::from);
+    pub fn edges(&self) -> Option<SpecialTokenLayout> {
+        let named = self.frame().map(SpecialTokenLayout::from);
         match (self.own_edges(), named) {
             // Use the segments of the frame, with which runs have been trained.
             (Some(own), Some(named)) if own.reads_as(&named) => Some(named),
             (Some(own), _) => Some(own.clone()),
-            (None, _) if self.reads_behind() => self.frame().map(Edges::behind),
+            (None, _) if self.reads_behind() => self.frame().map(SpecialTokenLayout::behind),
             (None, named) => named,
         }
     }
 
     /// The tokens around a question and its context: those of the vocabulary's [`Frame`], or XLNet's if the file puts XLNet's
     /// around texts.
-    pub fn edges_of_questions(&self) -> Option<Edges> {
-        let own = self.edges().filter(Edges::stands_last);
-        own.or_else(|| self.frame().map(Edges::from))
+    pub fn edges_of_questions(&self) -> Option<SpecialTokenLayout> {
+        let own = self
+            .edges()
+            .filter(SpecialTokenLayout::has_trailing_class_token);
+        own.or_else(|| self.frame().map(SpecialTokenLayout::from))
     }
 
     /// The tokens of the vocabulary's [`Frame`] placed after the texts; the last one stands for them all.
-    pub fn edges_behind(&self) -> Option<Edges> {
-        self.frame().map(Edges::behind)
+    pub fn edges_behind(&self) -> Option<SpecialTokenLayout> {
+        self.frame().map(SpecialTokenLayout::behind)
     }
 
     /// The tokens that the tokenizer's file puts around texts; `None` if it puts none around a single text, or if the tokenizer
@@ -172,7 +174,7 @@ impl Tokenizer {
     /// So is the template of [`super::Around::End`], written by runs on pairs, if the vocabulary has a [`Frame`]: an end token
     /// after a source does not say how an encoder reads single texts. Published templates with only an end token (T5's) give both
     /// texts segment 0, which tells them apart from it.
-    pub fn own_edges(&self) -> Option<&Edges> {
+    pub fn own_edges(&self) -> Option<&SpecialTokenLayout> {
         self.0.edges.get_or_init(|| self.written_edges()).as_ref()
     }
 
@@ -181,13 +183,15 @@ impl Tokenizer {
     ///
     /// # Errors
     /// If the vocabulary has no end token.
-    pub fn source_edges(&self) -> Result<Edges> {
+    pub fn source_edges(&self) -> Result<SpecialTokenLayout> {
         if let Some(frame) = self.framing() {
             return Ok(frame.into());
         }
         let end = self.marks()?.end as i32;
         let own = self.own_edges().filter(|own| own.one[1].contains(&end));
-        Ok(own.cloned().unwrap_or_else(|| Edges::of_sources(end)))
+        Ok(own
+            .cloned()
+            .unwrap_or_else(|| SpecialTokenLayout::of_sources(end)))
     }
 
     /// The tokens that a decoder reads before it generates: the token that begins a target, followed by that of its language
@@ -205,7 +209,7 @@ impl Tokenizer {
         Ok([begin].into_iter().chain(inner).collect())
     }
 
-    fn written_edges(&self) -> Option<Edges> {
+    fn written_edges(&self) -> Option<SpecialTokenLayout> {
         let Engine::Library(library) = &self.0.engine else {
             return None;
         };
@@ -219,7 +223,7 @@ impl Tokenizer {
         let ids = |tokens: &Tokens| -> Vec<i32> { tokens.iter().map(|(id, _)| *id).collect() };
         let of = |tokens: &Tokens| -> Vec<i32> { tokens.iter().map(|(_, kind)| *kind).collect() };
         let marked = one.iter().flatten().any(|(_, kind)| *kind != 0);
-        let edges = Edges {
+        let edges = SpecialTokenLayout {
             one: one.each_ref().map(ids),
             apart: (marked && of_one == [0]).then(|| one.each_ref().map(of)),
             two: two.try_into().ok()?,
@@ -233,9 +237,9 @@ impl Tokenizer {
     }
 
     /// Whether these are the edges that runs on pairs write, in a vocabulary with a frame.
-    fn is_of_sources(&self, edges: &Edges) -> bool {
+    fn is_of_sources(&self, edges: &SpecialTokenLayout) -> bool {
         let marks = self.frame().and_then(|_| self.marks().ok());
-        marks.is_some_and(|marks| *edges == Edges::of_sources(marks.end as i32))
+        marks.is_some_and(|marks| *edges == SpecialTokenLayout::of_sources(marks.end as i32))
     }
 }
 

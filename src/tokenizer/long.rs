@@ -28,7 +28,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// The errors of [`Self::encode`].
-    pub fn encode_begun(&self, text: &[u8]) -> Result<(Vec<u32>, usize)> {
+    pub fn encode_prefix(&self, text: &[u8]) -> Result<(Vec<u32>, usize)> {
         if let Engine::Bytes(b) = &self.0.engine {
             return Ok(b.encode_begun(text));
         }

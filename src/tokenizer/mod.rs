@@ -24,10 +24,10 @@ pub mod offsets;
 mod pieces;
 mod pretrained;
 pub mod sentinels;
-mod sound;
 mod spelling;
 mod template;
 mod unigram;
+mod validate;
 mod vocabulary;
 mod word;
 mod word_counts;
@@ -49,11 +49,11 @@ pub use bytes::ByteConfig;
 pub use chars::CharConfig;
 pub use chat::ChatTemplate;
 pub use config::{KINDS, Kind, TokenizerConfig};
-pub use edges::Edges;
+pub use edges::SpecialTokenLayout;
 pub use frame::{Frame, WRITTEN_MASK};
 pub use marks::{MarkNames, Marks, TextMarks};
 pub use pretrained::{PRETRAINED_FILES, PretrainedConfig};
-pub use template::Around;
+pub use template::TokenFraming;
 pub use unigram::UnigramConfig;
 pub use word::WordConfig;
 pub use wordpiece::WordpieceConfig;
@@ -77,7 +77,7 @@ struct Inner {
     /// Made at first use.
     spelling: OnceLock<spelling::Spelling>,
     /// The tokens that the file puts around texts, found at first use.
-    edges: OnceLock<Option<Edges>>,
+    edges: OnceLock<Option<SpecialTokenLayout>>,
     /// The library's tokenizer for characters and bytes, made at first use.
     offsets: OnceLock<offsets::Offsets>,
 }
@@ -153,7 +153,7 @@ impl Tokenizer {
         let bad = |why: String| Error::run(format!("{} is not a tokenizer: {why}", path.display()));
         let value: serde_json::Value =
             serde_json::from_slice(&json).map_err(|e| bad(e.to_string()))?;
-        if let Some(why) = sound::fault(&value) {
+        if let Some(why) = validate::fault(&value) {
             return Err(bad(why));
         }
         let added = format::added_tokens(&value);

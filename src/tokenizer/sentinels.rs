@@ -78,7 +78,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// If the new file cannot be read back.
-    pub fn beginning_with_filling(&self) -> Result<Self> {
+    pub fn with_padding_as_begin(&self) -> Result<Self> {
         let [begin, _, _, pad, _] = self.0.marks;
         match (begin, pad.and_then(|id| self.token(id))) {
             (None, Some(pad)) => self.with_marks(&MarkNames {

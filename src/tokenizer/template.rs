@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// The tokens that a model expects around a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Around {
+pub enum TokenFraming {
     /// No tokens: next-token models.
     #[default]
     Nothing,
@@ -38,9 +38,9 @@ impl Tokenizer {
     ///
     /// # Errors
     /// If the vocabulary lacks the marks that are asked for.
-    pub fn reading(&self, around: Around) -> Result<Self> {
+    pub fn with_framing(&self, around: TokenFraming) -> Result<Self> {
         let (one, two) = self.around(around)?;
-        let own = around == Around::Edges && self.own_edges().is_some();
+        let own = around == TokenFraming::Edges && self.own_edges().is_some();
         if own || self.puts(&one, &two) {
             return Ok(self.clone());
         }
@@ -79,42 +79,48 @@ impl Tokenizer {
 
     /// The frame that the tokenizer's file puts around a text; `None` if it puts nothing, or something else.
     pub fn framing(&self) -> Option<Frame> {
-        let (one, two) = self.around(Around::Frame).ok()?;
+        let (one, two) = self.around(TokenFraming::Frame).ok()?;
         self.frame().filter(|_| self.puts(&one, &two))
     }
 
-    /// Whether the file puts the tokens of [`Around::Behind`] around texts, in a vocabulary with a frame.
+    /// Whether the file puts the tokens of [`TokenFraming::Behind`] around texts, in a vocabulary with a frame.
     pub(super) fn reads_behind(&self) -> bool {
-        let around = self.frame().and_then(|_| self.around(Around::Behind).ok());
+        let around = self
+            .frame()
+            .and_then(|_| self.around(TokenFraming::Behind).ok());
         around.is_some_and(|(one, two)| self.puts(&one, &two))
     }
 
     /// The sequences for one text and for two: placeholders and the tokens around them, each with its segment.
-    fn around(&self, around: Around) -> Result<(Pieces, Pieces)> {
+    fn around(&self, around: TokenFraming) -> Result<(Pieces, Pieces)> {
         let [a, b] = TEXTS;
-        let framed = matches!(around, Around::Frame | Around::Edges | Around::Behind);
+        let framed = matches!(
+            around,
+            TokenFraming::Frame | TokenFraming::Edges | TokenFraming::Behind
+        );
         let frame = self.frame().filter(|_| framed);
         Ok(match (around, frame) {
-            (Around::Frame | Around::Edges, Some(frame)) => {
+            (TokenFraming::Frame | TokenFraming::Edges, Some(frame)) => {
                 let one = frame.around(&[a]).into_iter().map(|id| (id, 0));
                 let (ids, segments) = frame.around_both(&[a], &[b]);
                 (one.collect(), ids.into_iter().zip(segments).collect())
             }
-            (Around::Behind, Some(frame)) => {
+            (TokenFraming::Behind, Some(frame)) => {
                 let [end, whole] = [frame.end as i32, frame.begin as i32];
                 (
                     vec![(a, 0), (end, 0), (whole, 2)],
                     vec![(a, 0), (end, 0), (b, 1), (end, 1), (whole, 2)],
                 )
             }
-            (Around::End, _) => {
+            (TokenFraming::End, _) => {
                 let end = self.marks()?.end as i32;
                 (
                     vec![(a, 0), (end, 0)],
                     vec![(a, 0), (end, 0), (b, 1), (end, 1)],
                 )
             }
-            (Around::Nothing, _) | (Around::Frame | Around::Edges | Around::Behind, None) => {
+            (TokenFraming::Nothing, _)
+            | (TokenFraming::Frame | TokenFraming::Edges | TokenFraming::Behind, None) => {
                 (vec![(a, 0)], vec![(a, 0), (b, 1)])
             }
         })
@@ -166,7 +172,7 @@ impl Tokenizer {
     }
 
     /// Whether each id stands for the same token in both, and both split texts alike; special tokens and marks may differ.
-    pub fn has_tokens_of(&self, other: &Self) -> bool {
+    pub fn encodes_like(&self, other: &Self) -> bool {
         self.fingerprint() == other.fingerprint()
             || self.vocab_size() == other.vocab_size() && self.begins_as(other)
     }

@@ -15,7 +15,7 @@ use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{Tensor, TensorData};
 
 /// The model, optimizer and average that a step updates.
-pub struct Moving<'a, M> {
+pub struct StepTargets<'a, M> {
     /// The weights; always `Some` between steps.
     pub model: &'a mut Option<M>,
     /// The optimizer with its moments.
@@ -25,13 +25,13 @@ pub struct Moving<'a, M> {
 }
 
 /// A model with its optimizer, outside a run.
-pub struct Held<M> {
+pub struct ModelWithOptimizer<M> {
     model: Option<M>,
     optimizer: ModuleOptimizer,
     ema: Option<Ema<M>>,
 }
 
-impl<M: Trained> Held<M> {
+impl<M: Trained> ModelWithOptimizer<M> {
     /// Builds the pair, without a moving average.
     pub fn new(model: M, optimizer: ModuleOptimizer) -> Self {
         Self {
@@ -47,8 +47,8 @@ impl<M: Trained> Held<M> {
     }
 
     /// Borrows what a step on the device updates.
-    pub fn moving(&mut self) -> Moving<'_, M> {
-        Moving {
+    pub fn moving(&mut self) -> StepTargets<'_, M> {
+        StepTargets {
             model: &mut self.model,
             optimizer: &mut self.optimizer,
             ema: &mut self.ema,
@@ -71,7 +71,7 @@ fn between<T>(model: Option<T>) -> T {
 }
 
 /// A step that was taken, as far as the host knows.
-pub struct Taken {
+pub struct QueuedStep {
     /// Sums of the step, still unread on the device.
     pub output: StepOutput,
     /// Squared norm of the gradient, `[1]`.
@@ -80,7 +80,7 @@ pub struct Taken {
     pub moved: Vec<ParamId>,
 }
 
-impl Taken {
+impl QueuedStep {
     /// Copies the sums into buffers that the next replay does not overwrite; `scored` is the number of values that the
     /// step scored.
     fn copied(&self, scored: usize) -> Self {
@@ -101,7 +101,7 @@ impl Taken {
     }
 }
 
-impl<M: Trained> Moving<'_, M> {
+impl<M: Trained> StepTargets<'_, M> {
     fn model(&self) -> &M {
         between(self.model.as_ref())
     }
@@ -117,7 +117,7 @@ impl<M: Trained> Moving<'_, M> {
         states: GradientsParams,
         (lr, clip_norm): (f64, f64),
         before: Option<Tensor<1>>,
-    ) -> Result<(Taken, Verdict)> {
+    ) -> Result<(QueuedStep, Verdict)> {
         let verdict = Verdict::new(&gradient, clip_norm, before);
         let (Some(verdict), Some(squares)) = (verdict, gradient.squares.take()) else {
             return Err(Error::run("a step has no gradient of any parameter"));
@@ -126,13 +126,13 @@ impl<M: Trained> Moving<'_, M> {
         let own = std::mem::replace(&mut gradient.gradients, GradientsParams::new());
         let moved = squares::present(&model, &own);
         let optimizer = &mut *self.optimizer;
-        let model = verdict.over(|| model.optimize(optimizer, lr.into(), own));
+        let model = verdict.run_under(|| model.optimize(optimizer, lr.into(), own));
         model.keep(&gradient.output);
         let model = verdict.kept(model, states);
         let ema = self.ema.take();
         *self.ema = ema.map(|ema| ema.update_if(&model, &verdict));
         *self.model = Some(model);
-        let taken = Taken {
+        let taken = QueuedStep {
             output: gradient.output,
             squares,
             moved,
@@ -182,7 +182,7 @@ pub struct Replays {
     /// Whether all steps so far were good, `[1]`; replays read and write this buffer.
     good: Option<Tensor<1>>,
     /// Sums of the recorded step; every replay overwrites them.
-    taken: Option<Taken>,
+    taken: Option<QueuedStep>,
 }
 
 impl Replays {
@@ -214,10 +214,10 @@ impl Replays {
     /// If the task's steps cannot be replayed.
     pub fn step<M: Trained>(
         &mut self,
-        mut moving: Moving<'_, M>,
+        mut moving: StepTargets<'_, M>,
         batches: Vec<Batch>,
         (lr, clip_norm): (f64, f64),
-    ) -> Result<Taken> {
+    ) -> Result<QueuedStep> {
         let inputs = inputs(moving.model(), &batches)?;
         self.sizes = Some(Sizes::of(&batches));
         let replay = match &mut self.replay {
@@ -291,7 +291,7 @@ struct Places(Vec<u64>);
 
 impl ModuleVisitor for Places {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.0.extend(replay::place(&param.val()));
+        self.0.extend(replay::buffer_id(&param.val()));
     }
 }
 

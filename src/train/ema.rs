@@ -140,7 +140,7 @@ impl ModuleMapper for Blend<'_> {
         let (id, average, mapper) = param.consume();
         let decay = if self.latest { 0.0 } else { self.decay };
         let average = match self.decision {
-            Some(decision) => kernel::moved_among(average, weight, decay, decision),
+            Some(decision) => kernel::mean_step_batched(average, weight, decay, decision),
             None => average * decay + weight * (1.0 - decay),
         };
         Param::from_mapped_value(id, average, mapper)

@@ -50,7 +50,7 @@ pub fn accumulate_from<M: Trained>(
 
 /// Number of micro-batches done in a step that was abandoned before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left(pub usize);
+pub struct Abandoned(pub usize);
 
 /// [`accumulate_from`] that abandons the step when `leaves`, called before each micro-batch, returns true.
 ///
@@ -61,7 +61,7 @@ pub fn accumulate_until<M: Trained>(
     batches: Vec<Batch>,
     state: Option<&ModelState>,
     leaves: &dyn Fn() -> bool,
-) -> Result<Gradient, Left> {
+) -> Result<Gradient, Abandoned> {
     let (gradients, output) = subtree(model, batches, state, leaves)?;
     let gradients = gradients.unwrap_or_else(GradientsParams::new);
     Ok(match output.unread.is_empty() {
@@ -86,7 +86,7 @@ pub(super) fn subtree<M: Trained>(
     batches: Vec<Batch>,
     state: Option<&ModelState>,
     leaves: &dyn Fn() -> bool,
-) -> Result<(Option<GradientsParams>, StepOutput), Left> {
+) -> Result<(Option<GradientsParams>, StepOutput), Abandoned> {
     let count = batches.len();
     let first_row = batches.first().map_or(0, |batch| batch.first_row);
     let (mut passed_on, mut made) = (Vec::new(), 0);
@@ -109,7 +109,7 @@ pub(super) fn subtree<M: Trained>(
     let sums = tree_sum(&mut parts, count, &both);
     drop(parts);
     if made < count {
-        return Err(Left(made));
+        return Err(Abandoned(made));
     }
     let (gradients, mut output) = sums.map_or_else(Default::default, |(gradients, output)| {
         (Some(gradients), output)

@@ -6,7 +6,7 @@ use super::diagnostics::DiagnosticsConfig;
 use super::ema::Ema;
 use super::evaluation::{Scores, Split};
 use super::exporters::JournalConfig;
-use super::optim::Kept;
+use super::optim::StateSize;
 use super::run_dir::RunDir;
 use super::schedule::ScheduleConfig;
 use crate::collective::Ranks;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// Where a step's loss and gradient norm are checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Route {
+pub enum DecidedOn {
     /// On the host, at once: the tensors are in its memory.
     #[default]
     Host,
@@ -44,7 +44,7 @@ pub struct Job<M: Trained> {
     /// The optimizer, with its state when the run is resumed.
     pub optimizer: ModuleOptimizer,
     /// The optimizer state kept for each parameter, for ranks that shard it.
-    pub kept: HashMap<ParamId, Kept>,
+    pub kept: HashMap<ParamId, StateSize>,
     /// Base learning rate, which the schedule scales.
     pub base_lr: f64,
     /// Learning rate schedule.
@@ -78,14 +78,14 @@ pub struct Job<M: Trained> {
     /// Processes that train the model together.
     pub ranks: Ranks,
     /// Where it is decided whether a step is taken.
-    pub route: Route,
+    pub route: DecidedOn,
 }
 
 impl<M: Trained> Job<M> {
     /// Summarizes the job under the experiment's name.
-    pub fn outline(&self, name: &str) -> Outline {
+    pub fn outline(&self, name: &str) -> RunSummary {
         let best = self.state.best;
-        Outline {
+        RunSummary {
             name: name.into(),
             folder: self.run.root().to_path_buf(),
             device: self.config.device.clone(),
@@ -101,7 +101,7 @@ impl<M: Trained> Job<M> {
 
 /// Summary of a run before its next step, for its observers.
 #[derive(Clone, Debug)]
-pub struct Outline {
+pub struct RunSummary {
     /// The experiment's name.
     pub name: String,
     /// The run folder.

@@ -33,7 +33,7 @@ pub struct Range {
 
 /// A step of a test.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tried {
+pub struct TestStep {
     /// Learning rate of the step.
     pub lr: f64,
     /// Loss of the step in nats, before the weights are updated.
@@ -60,7 +60,7 @@ pub fn test<M: Trained>(
     config: &TrainConfig,
     (source, seed): (Arc<dyn Source>, u64),
     range: Range,
-) -> Result<Vec<Tried>> {
+) -> Result<Vec<TestStep>> {
     let order = config.order(seed);
     let mut stream = loader::train_stream(source, order, config.micro_batch_size(), 0);
     let mut carried = config.carry_state.then(|| model.empty_state()).flatten();
@@ -82,7 +82,7 @@ pub fn test<M: Trained>(
         mean = KEPT * mean + (1.0 - KEPT) * loss;
         let smooth = mean / (1.0 - KEPT.powi(step as i32 + 1));
         let lr = range.lr(step);
-        tried.push(Tried { lr, loss, smooth });
+        tried.push(TestStep { lr, loss, smooth });
         least = least.min(smooth);
         if smooth > DIVERGED * least {
             break;
@@ -104,11 +104,11 @@ pub struct Advice {
 }
 
 /// Returns the advice of a test; `None` if the loss never fell.
-pub fn advice(tried: &[Tried]) -> Option<Advice> {
+pub fn advice(tried: &[TestStep]) -> Option<Advice> {
     let least = tried.iter().min_by(|a, b| a.smooth.total_cmp(&b.smooth))?;
-    let falling: Vec<&Tried> = tried.iter().take_while(|t| t.lr <= least.lr).collect();
+    let falling: Vec<&TestStep> = tried.iter().take_while(|t| t.lr <= least.lr).collect();
     let slope =
-        |pair: &[&Tried]| (pair[1].smooth - pair[0].smooth) / (pair[1].lr / pair[0].lr).ln();
+        |pair: &[&TestStep]| (pair[1].smooth - pair[0].smooth) / (pair[1].lr / pair[0].lr).ln();
     // The smoothed loss of the first steps depends on only a few losses and jumps.
     let settled = falling.get(falling.len() / 10..)?;
     let steepest = settled
@@ -125,7 +125,7 @@ pub fn advice(tried: &[Tried]) -> Option<Advice> {
 mod tests {
     use super::*;
 
-    fn curve(loss: impl Fn(f64) -> f64) -> Vec<Tried> {
+    fn curve(loss: impl Fn(f64) -> f64) -> Vec<TestStep> {
         let range = Range {
             from: 1e-6,
             to: 1.0,
@@ -134,7 +134,7 @@ mod tests {
         let tried = (0..61).map(|step| {
             let lr = range.lr(step);
             let loss = loss(lr.log10());
-            Tried {
+            TestStep {
                 lr,
                 loss,
                 smooth: loss,

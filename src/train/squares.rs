@@ -100,7 +100,7 @@ impl ModuleVisitor for Norm<'_> {
         let Some(gradient) = self.gradients.get::<D>(param.id) else {
             return;
         };
-        if self.adds_here && kernel::is_here(&gradient) {
+        if self.adds_here && kernel::is_on_host(&gradient) {
             self.here += kernel::sum_of_squares(&gradient);
             return;
         }

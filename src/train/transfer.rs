@@ -26,11 +26,11 @@ use crate::one_table::{is_usual, word_or_number};
 use crate::task::only_trained;
 use burn::module::{Module, ParamGroup};
 use burn::tensor::TensorData;
-pub use grown::{Lengths, Longer, continued};
+pub use grown::{GrownTables, Lengths, continued};
 pub use initial::{INIT, InitialCheckpoint, begins};
 use layers::Layers;
 pub use lengthen::{Lengthen, Resample};
-pub use parts::{Beginning, PartConfig, PartName, Way};
+pub use parts::{InitialRun, PartConfig, PartName, PathMapping};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -151,7 +151,7 @@ impl TransferConfig {
         file: &Path,
         lengths: Lengths,
         lora: Option<&LoraConfig>,
-        way: Option<&Way>,
+        way: Option<&PathMapping>,
     ) -> Result<(M, Transferred)> {
         let (resample, moved) = (lengths.resample, lengths.moved);
         let mut stored = weights::read(file, &model)?;

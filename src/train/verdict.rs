@@ -90,7 +90,7 @@ impl Verdict {
     }
 
     /// Runs an update under this decision; small parameters share kernel launches.
-    pub fn over<T>(&self, update: impl FnOnce() -> T) -> T {
+    pub fn run_under<T>(&self, update: impl FnOnce() -> T) -> T {
         PRESENT.set(Some(self.clone()));
         let done = kernel::together(update);
         PRESENT.set(None);
@@ -98,7 +98,7 @@ impl Verdict {
     }
 
     /// Returns the decision about the update in progress; `None` if the host has decided.
-    pub fn present() -> Option<Self> {
+    pub fn current() -> Option<Self> {
         PRESENT.with_borrow(Clone::clone)
     }
 }

@@ -14,7 +14,7 @@ use formwork::data::{NOT_SCORED, Shape, Source};
 use formwork::error::Result;
 use formwork::model::{ModelConfig, ModelInputs};
 use formwork::nn::position::PositionConfig;
-use formwork::plan::{ModelCost, Question, plan};
+use formwork::plan::{ModelCost, PlanRequest, plan};
 use formwork::task::{CausalLmConfig, Objective, TaskConfig};
 use formwork::train::checkpoint::weights;
 use formwork::train::gradients::{Gradient, accumulate};
@@ -245,9 +245,9 @@ fn weights_are_used_without_those_of_training() {
 
 fn planned(model: &ModelConfig, task: &CausalLmConfig, shape: &Shape) -> ModelCost {
     let task = TaskConfig::CausalLm(task.clone());
-    let question = Question {
+    let question = PlanRequest {
         task: Some(&task),
-        ..Question::of(model, shape)
+        ..PlanRequest::of(model, shape)
     };
     plan(&question, &Device::default()).unwrap()
 }

@@ -1,7 +1,7 @@
 //! A batch of rows of different lengths for each sort of task.
 
 use formwork::data::NOT_SCORED;
-use formwork::data::batch::{Asked, PairBatch, TextBatch, Window};
+use formwork::data::batch::{PairBatch, QuestionAnswer, TextBatch, Window};
 use std::sync::Arc;
 
 pub const VOCAB: i32 = 17;
@@ -55,7 +55,7 @@ pub fn texts(labels: &[i32; 4]) -> TextBatch {
 }
 
 /// A span of each row but the third, which has none.
-pub fn asked() -> Vec<Asked> {
+pub fn asked() -> Vec<QuestionAnswer> {
     let window = |row: usize| Window {
         question: row as u64,
         id: row.to_string().into(),
@@ -67,11 +67,11 @@ pub fn asked() -> Vec<Asked> {
             2 => [].into(),
             _ => ["ab".to_string()].into(),
         },
-        may_lack: true,
+        may_have_no_answer: true,
     };
     let answers = [[1, 3], [4, 4], [0, 0], [2, 6]];
     let rows = answers.into_iter().enumerate();
-    rows.map(|(row, answer)| Asked {
+    rows.map(|(row, answer)| QuestionAnswer {
         answer,
         window: Arc::new(window(row)),
     })

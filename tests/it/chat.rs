@@ -96,7 +96,7 @@ fn targets(golden: &Value, name: &str, chat: &Value) -> (Vec<i32>, Vec<i32>) {
         run: None,
         places: &places,
         seed: 0,
-        view: &View::AsItIs,
+        view: &View::Plain,
         whole_answers: false,
         retrieval: None,
     };

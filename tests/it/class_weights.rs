@@ -11,7 +11,7 @@ use crate::transfer::gradients_of;
 use burn::module::Module;
 use burn::train::InferenceStep;
 use formwork::data::loader::{BatchSize, Extent, Order, step_batches, step_share};
-use formwork::data::weighed::{self, Weighed};
+use formwork::data::weighed::{self, WeightedSource};
 use formwork::data::{Batch, Data, Item, Source, TextItem, Tokenizers};
 use formwork::error::Result;
 use formwork::experiment::assemble;
@@ -102,7 +102,7 @@ impl Source for Labelled {
 
 #[test]
 fn shares_of_a_step_divide_by_its_whole_weight() {
-    let source = Weighed::of(Arc::new(Labelled), WEIGHTS.into());
+    let source = WeightedSource::of(Arc::new(Labelled), WEIGHTS.into());
     let order = || Order::new(3, BatchSize::Items(24));
     let whole = step_batches(source.as_ref(), &mut order(), 3, 5).unwrap();
     let sum: f64 = whole.iter().map(|batch| batch.weight).sum();

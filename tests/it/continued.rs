@@ -8,7 +8,9 @@ use crate::oracle::{Oracle, decoder_of};
 use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::generate::beam::{AtLimit, AverageConfig, DoneWhen};
-use formwork::generate::{BeamConfig, Generator, Hypothesis, LengthPenalty, Sampling, likeliest};
+use formwork::generate::{
+    BeamConfig, Hypothesis, LengthPenalty, Sampling, TextGenerator, likeliest,
+};
 use formwork::interop::read_hf;
 use formwork::model::{Decoder, DecoderConfig, ModelInputs};
 use formwork::train::parameters::{materialised, name_parameters};
@@ -92,7 +94,7 @@ fn imported_decoders_find_the_texts_and_scores_of_hugging_face() {
             let scores = oracle.array(&format!("{folder}.scores.{way}")).values;
             let theirs = theirs.chunks(config.beam).zip(scores.chunks(config.beam));
             for (prompt, (theirs, scores)) in prompts.iter().zip(theirs) {
-                let generator = Generator::new(&model, 32, &[prompt]).unwrap();
+                let generator = TextGenerator::new(&model, 32, &[prompt]).unwrap();
                 let found = likeliest(generator, LIMIT, ends, &sampling, &config).unwrap();
                 assert_eq!(found[0].len(), config.beam);
                 for ((ours, theirs), score) in found[0].iter().zip(theirs).zip(scores) {
@@ -172,7 +174,7 @@ fn a_beam_that_holds_everything_finds_every_continuation_in_order() {
         assert_eq!(all.len(), 1 + 4 + 16 * 5);
         for alpha in [0.0, 1.0, -0.5] {
             let config = search(100, alpha, DoneWhen::Settled);
-            let generator = Generator::new(&model, 9, &[&prompt]).unwrap();
+            let generator = TextGenerator::new(&model, 9, &[&prompt]).unwrap();
             let found = likeliest(generator, 3, &[0], &Sampling::default(), &config).unwrap();
             assert_eq!(found[0].len(), all.len(), "{keys}");
             let mut texts = BTreeSet::new();
@@ -192,7 +194,7 @@ fn a_beam_that_holds_everything_finds_every_continuation_in_order() {
 
 /// The log-probability of a text behind a prompt, read token by token in a row of its own.
 fn alone(model: &Decoder, prompt: &[u32], text: &[u32]) -> f64 {
-    let mut generator = Generator::new(model, 9, &[prompt]).unwrap();
+    let mut generator = TextGenerator::new(model, 9, &[prompt]).unwrap();
     let mut sum = 0.0;
     for (place, token) in text.iter().enumerate() {
         if place > 0 {
@@ -211,7 +213,7 @@ fn hypotheses_of_every_kind_go_on_from_the_state_of_the_one_they_follow() {
     let kinds = kinds::all().into_iter().chain(kinds::regrouping());
     for (name, config) in kinds {
         let model = built(&config, 17);
-        let generator = Generator::new(&model, 9, &prompts).unwrap();
+        let generator = TextGenerator::new(&model, 9, &prompts).unwrap();
         let config = search(3, 1.0, DoneWhen::Settled);
         let found = likeliest(generator, MOST, &[0], &Sampling::default(), &config).unwrap();
         for (prompt, found) in prompts.iter().zip(&found) {
@@ -238,7 +240,7 @@ fn texts_without_an_end_stop_at_their_limit() {
     for most in [1, 6, 20] {
         // An id that is no token ends no text.
         for ends in [&[][..], &[17, 99999]] {
-            let begun = || Generator::new(&model, 9, &[&[3, 1, 4]]).unwrap();
+            let begun = || TextGenerator::new(&model, 9, &[&[3, 1, 4]]).unwrap();
             let found = |beam| {
                 let config = search(beam, 1.0, DoneWhen::Unlikely);
                 let found = likeliest(begun(), most, ends, &Sampling::default(), &config);

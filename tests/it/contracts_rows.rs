@@ -59,7 +59,10 @@ fn packed_documents_equal_documents_alone() {
 fn rows_are_apart_where_tokens_are_grouped_anew() {
     for (name, config) in regrouping() {
         let model = build(&config, &Device::flex());
-        assert!(config.stack.attention.facts().regroups(SEQ), "{name}");
+        assert!(
+            config.stack.attention.facts().depends_on_whole_row(SEQ),
+            "{name}"
+        );
         let values = sample(2, 0);
         let before = plain(&model, &values, 2);
         let mut changed = values.clone();

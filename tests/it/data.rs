@@ -120,7 +120,7 @@ fn prepared(
         saved: &Tokenizers::default(),
         places,
         seed,
-        view: &View::AsItIs,
+        view: &View::Plain,
         whole_answers: false,
         retrieval: None,
     };

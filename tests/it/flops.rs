@@ -6,7 +6,7 @@ use formwork::data::Shape;
 use formwork::model::ModelConfig;
 use formwork::model::preset::{names, parse_preset};
 use formwork::nn::attention::AttentionConfig;
-use formwork::plan::{Question, plan};
+use formwork::plan::{PlanRequest, plan};
 use formwork::task::TaskConfig;
 use serde_json::{Value, json};
 
@@ -16,9 +16,9 @@ fn golden() -> Value {
 
 /// FLOPs of training for each item.
 fn planned(model: &ModelConfig, task: Option<&TaskConfig>, shape: &Shape) -> f64 {
-    let question = Question {
+    let question = PlanRequest {
         task,
-        ..Question::of(model, shape)
+        ..PlanRequest::of(model, shape)
     };
     plan(&question, &Device::default()).unwrap().flops_per_item
 }

@@ -3,7 +3,7 @@
 use crate::kinds;
 use burn::tensor::Device;
 use formwork::data::Shape;
-use formwork::generate::{Generator, Sampling};
+use formwork::generate::{Sampling, TextGenerator};
 use formwork::model::ModelInputs;
 use formwork::model::decoder::{Decoder, DecoderConfig};
 use formwork::nn::linear::stored_for_decoding;
@@ -25,7 +25,7 @@ fn rows_are_apart() {
     for (name, config) in kinds::all() {
         let model = built(&config);
         let continued = |prompts: &[&[u32]]| -> Vec<Vec<u32>> {
-            let mut generator = Generator::new(&model, CONTEXT, prompts).unwrap();
+            let mut generator = TextGenerator::new(&model, CONTEXT, prompts).unwrap();
             let greedy = Sampling {
                 temperature: 0.0,
                 ..Sampling::default()
@@ -50,7 +50,7 @@ fn rows_draw_for_themselves_and_prompts_have_one_length() {
     let model = built(&config);
     let draw = || {
         let prompt: &[u32] = &[1, 2];
-        let mut generator = Generator::new(&model, CONTEXT, &[prompt; 6]).unwrap();
+        let mut generator = TextGenerator::new(&model, CONTEXT, &[prompt; 6]).unwrap();
         (0..4).for_each(|_| {
             generator.next(&Sampling::default());
         });
@@ -61,8 +61,8 @@ fn rows_draw_for_themselves_and_prompts_have_one_length() {
     let texts = draw();
     assert_eq!(texts, draw());
     assert!(texts.iter().any(|text| *text != texts[0]), "{texts:?}");
-    assert!(Generator::new(&model, CONTEXT, &[&[1, 2], &[1]]).is_err());
-    assert!(Generator::new(&model, CONTEXT, &[]).is_err());
+    assert!(TextGenerator::new(&model, CONTEXT, &[&[1, 2], &[1]]).is_err());
+    assert!(TextGenerator::new(&model, CONTEXT, &[]).is_err());
 }
 
 #[test]
@@ -71,10 +71,10 @@ fn neither_the_order_of_weights_nor_reserved_room_changes_a_text() {
     for (name, config) in kinds::all() {
         let model = built(&config);
         let by_columns = stored_for_decoding(model.clone());
-        let mut plain = Generator::new(&model, CONTEXT, &prompts).unwrap();
-        let mut reserved = Generator::new(&model, CONTEXT, &prompts).unwrap();
+        let mut plain = TextGenerator::new(&model, CONTEXT, &prompts).unwrap();
+        let mut reserved = TextGenerator::new(&model, CONTEXT, &prompts).unwrap();
         reserved.reserve(20);
-        let mut turned = Generator::new(&by_columns, CONTEXT, &prompts).unwrap();
+        let mut turned = TextGenerator::new(&by_columns, CONTEXT, &prompts).unwrap();
         turned.reserve(3);
         turned.reserve(usize::MAX);
         for step in 0..12 {

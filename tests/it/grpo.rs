@@ -36,7 +36,7 @@ fn task(oracle: &Oracle, keys: &Value) -> (Grpo, Table) {
     };
     let (policy, table) = network("policy.", &Device::flex().autodiff());
     let (reference, _) = network("reference.", &Device::flex());
-    let task = Grpo::new(policy, &config, CONTEXT).beside(AnyTask::CausalLm(reference));
+    let task = Grpo::new(policy, &config, CONTEXT).with_reference(AnyTask::CausalLm(reference));
     (task, table)
 }
 

@@ -7,7 +7,7 @@ mod classes;
 mod faults;
 
 use flate2::read::GzDecoder;
-use formwork::tokenizer::hf::{self, HfTokenizer, ReadBy};
+use formwork::tokenizer::hf::{self, HfTokenizer, ModelInputs};
 use formwork::tokenizer::{Tokenizer, TokenizerConfig};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -291,7 +291,7 @@ fn pairs_of_tokenizers_are_written_as_marian_s() {
     ];
     for (source, target, separate) in pairs {
         let dir = tempfile::tempdir().unwrap();
-        let written = hf::write_pair(dir.path(), [&source, &target], ReadBy::default());
+        let written = hf::write_pair(dir.path(), [&source, &target], ModelInputs::default());
         assert_eq!(written.unwrap(), Ok(()));
         assert_eq!(dir.path().join("target_vocab.json").exists(), separate);
         let again = read(dir.path());
@@ -312,7 +312,7 @@ fn pairs_of_tokenizers_are_written_as_marian_s() {
     let chars: TokenizerConfig = serde_json::from_value(json!({"kind": "char"})).unwrap();
     let chars = Tokenizer::build(&chars, &["abc"]).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let why = hf::write_pair(dir.path(), [&chars, &chars], ReadBy::default());
+    let why = hf::write_pair(dir.path(), [&chars, &chars], ModelInputs::default());
     assert!(why.unwrap().unwrap_err().contains("no unigram model"));
     assert!(std::fs::read_dir(dir.path()).unwrap().next().is_none());
 }

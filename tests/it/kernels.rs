@@ -172,7 +172,7 @@ fn a_stored_weight_gives_the_same_map() {
             for bias in [None, Some(bias.clone())] {
                 let wanted = composed::linear(x.clone(), weight.clone(), bias.clone());
                 let turned = weight.clone().transpose().mul_scalar(1.0).transpose();
-                for stored in [weight.clone(), turned].map(kernel::stored) {
+                for stored in [weight.clone(), turned].map(kernel::repacked) {
                     let y = kernel::linear(x.clone(), stored, bias.clone());
                     assert_eq!(y.dims(), [batch, seq, d_out]);
                     close("a stored weight", &values(&y), &values(&wanted));

@@ -13,7 +13,7 @@ use formwork::experiment::{self, training};
 use formwork::stop::Stop;
 use formwork::task::Objective;
 use formwork::train::checkpoint::{self, Checkpoint};
-use formwork::train::job::{Job, Observer, Outcome, Report, Route};
+use formwork::train::job::{DecidedOn, Job, Observer, Outcome, Report};
 use formwork::train::journal;
 use formwork::train::run_dir::{Existing, RunDir};
 use formwork::train::view::Unseen;
@@ -65,7 +65,7 @@ impl Trained {
 fn trained(
     file: &Path,
     sets: &[String],
-    route: Route,
+    route: DecidedOn,
     change: impl FnOnce(&mut Job<Objective>),
 ) -> Trained {
     let folder = tempfile::tempdir().unwrap();
@@ -142,7 +142,7 @@ fn both_routes_train_alike() {
         ];
         sets.extend(own_average(optimizer));
         let [here, there] =
-            [Route::Host, Route::Device].map(|route| trained(&tiny, &sets, route, |_| {}));
+            [DecidedOn::Host, DecidedOn::Device].map(|route| trained(&tiny, &sets, route, |_| {}));
         for run in [&here, &there] {
             assert_eq!(run.ended.as_ref().unwrap().step, 23, "{optimizer}");
         }
@@ -240,7 +240,7 @@ fn nothing_moves_after_a_bad_step() {
             assert!(said.contains("the state before it is saved"), "{said}");
             run
         };
-        let [here, there] = [Route::Host, Route::Device].map(bad);
+        let [here, there] = [DecidedOn::Host, DecidedOn::Device].map(bad);
         let (ours, theirs) = (there.newest(), here.newest());
         assert_eq!(ours.state().step, 18, "{kind}");
         assert_eq!(ours.state().items_seen, theirs.state().items_seen, "{kind}");
@@ -264,7 +264,7 @@ fn no_evaluation_is_due_before_a_bad_step() {
     let file = folder.path().join("planted.toml");
     fs::write(&file, IMAGES).unwrap();
     let sets = ["train.eval_every=20".into()];
-    for route in [Route::Host, Route::Device] {
+    for route in [DecidedOn::Host, DecidedOn::Device] {
         let run = trained(&file, &sets, route, |job| {
             job.train = Planted::without_numbers(job.train.clone(), 18 * 8 + 3);
         });
@@ -280,7 +280,7 @@ fn no_evaluation_is_due_before_a_bad_step() {
 #[test]
 fn a_step_that_scores_nothing_says_so() {
     let tiny = shipped("experiments/smoke/tiny.toml");
-    for route in [Route::Host, Route::Device] {
+    for route in [DecidedOn::Host, DecidedOn::Device] {
         let run = trained(&tiny, &[], route, |job| {
             job.train = Planted::without_targets(job.train.clone(), 24..32);
         });
@@ -307,7 +307,7 @@ fn steps_are_skipped_alike() {
         assert_eq!(run.ended.as_ref().unwrap().skipped, 1);
         run
     };
-    let [here, there] = [Route::Host, Route::Device].map(skips);
+    let [here, there] = [DecidedOn::Host, DecidedOn::Device].map(skips);
     for (ours, theirs) in there.lines().iter().zip(&here.lines()) {
         near(ours, theirs, "skip");
     }

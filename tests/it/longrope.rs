@@ -6,7 +6,7 @@ use crate::diagnostics::{RIGHT, says};
 use crate::oracle::{difference, values};
 use burn::tensor::Device;
 use formwork::data::Shape;
-use formwork::generate::Generator;
+use formwork::generate::TextGenerator;
 use formwork::model::decoder::DecoderInput;
 use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
 use formwork::nn::pass::Pass;
@@ -115,7 +115,7 @@ fn a_text_that_grows_is_one_pass() {
         let model = decoder(&keys);
         let text = tokens(CONTEXT);
         let prompt: Vec<u32> = text[..4].iter().map(|t| *t as u32).collect();
-        let mut generator = Generator::new(&model, CONTEXT, &[&prompt]).unwrap();
+        let mut generator = TextGenerator::new(&model, CONTEXT, &[&prompt]).unwrap();
         for length in 4..=CONTEXT {
             let pass = Pass::evaluation();
             let whole = model.forward(DecoderInput::new(ids(&text[..length], 1)), None, &pass);

@@ -10,7 +10,7 @@ mod peft;
 use crate::binary::{failure, output, shipped};
 use burn::module::Module;
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
-use formwork::nn::init::{Init, InitConfig, Role};
+use formwork::nn::init::{Init, InitConfig, MatrixRole};
 use formwork::nn::linear::Linear;
 use formwork::train::checkpoint::weights::fill;
 use formwork::train::lora::{LoraConfig, is_adapter};
@@ -179,7 +179,7 @@ fn merged_equals_unmerged() {
     let device = Device::default();
     let init = Init::new(&device, 7, InitConfig::default(), 1, 1.0);
     let (d_in, d_out, rank) = (24, 40, 3);
-    let plain = name_parameters(Linear::new(d_in, d_out, true, Role::Inner, &init));
+    let plain = name_parameters(Linear::new(d_in, d_out, true, MatrixRole::Inner, &init));
     let lora = LoraConfig {
         rank,
         alpha: 12.0,

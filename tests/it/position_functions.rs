@@ -13,7 +13,7 @@ use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
 use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::pass::Pass;
 use formwork::nn::position::{
-    Attending, Position, PositionConfig, PositionShape, Prepared, Projections, ScoreBias, Span,
+    AttentionView, Position, PositionConfig, PositionShape, Prepared, Projections, ScoreBias, Span,
 };
 use formwork::nn::state::StateUse;
 use formwork::train::parameters::{materialised, name_parameters};
@@ -89,7 +89,7 @@ impl Projections for NoMaps {
 fn bias(position: &Position, span: Span) -> Tensor<3> {
     let device = Device::flex().autodiff();
     let prepared = position.scheme().prepare(span, &device);
-    let own = position.scheme().score_bias(&Attending {
+    let own = position.scheme().score_bias(&AttentionView {
         layer: 0,
         span,
         scale: 1.0,

@@ -16,7 +16,7 @@ use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::pass::Pass;
 use formwork::nn::position::axial::{Axial, AxialConfig};
 use formwork::nn::position::learned_2d::{Learned2d, Learned2dConfig};
-use formwork::nn::position::{Grid, Places, PositionScheme, PositionShape, disentangled};
+use formwork::nn::position::{Grid, PositionScheme, PositionShape, TokenPositions, disentangled};
 use formwork::train::checkpoint::load_weights;
 use formwork::train::parameters::{self, name_parameters};
 use serde_json::{Value, json};
@@ -200,7 +200,7 @@ fn axial_positions_are_reformer_s() {
     write_weights(file.path(), &tables);
     let scheme = load_weights(scheme, file.path()).unwrap();
     let at = |offset: usize, seq: usize, ids: Option<&[i32]>| {
-        let places = Places {
+        let places = TokenPositions {
             offset,
             ids: ids.map(|ids| {
                 let data = TensorData::new(ids.to_vec(), [1, ids.len()]);
@@ -241,7 +241,7 @@ fn patches_have_the_vectors_of_their_row_and_column() {
             class_token,
         };
         let scheme = Learned2d::new(&config, &shape(6, grid.positions(), Some(grid)), &init);
-        let places = Places {
+        let places = TokenPositions {
             offset: 0,
             ids: None,
             segments: None,

@@ -15,7 +15,7 @@ use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelConfig, ModelI
 use formwork::nn::pass::{Draws, Pass};
 use formwork::nn::position::Span;
 use formwork::nn::state::StateUse;
-use formwork::plan::{Question, plan};
+use formwork::plan::{PlanRequest, plan};
 use formwork::task::{CausalLm, CausalLmConfig, Objective};
 use formwork::train::parameters::{self, name_parameters};
 use serde_json::{Value, json};
@@ -202,9 +202,9 @@ fn plans_count_what_positions_keep() {
     let activations = |position: Value, rows: usize| {
         let model = ModelConfig::Decoder(config(&position, &heads()));
         let shape = Shape::of_text(64, VOCAB);
-        let question = Question {
+        let question = PlanRequest {
             micro_batch_size: rows,
-            ..Question::of(&model, &shape)
+            ..PlanRequest::of(&model, &shape)
         };
         plan(&question, &Device::flex()).unwrap().memory_bytes["activations"]
     };

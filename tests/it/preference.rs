@@ -45,7 +45,7 @@ fn task(oracle: &Oracle, keys: &Value) -> (Objective, Table) {
     };
     let (policy, table) = network("policy.", &Device::flex().autodiff());
     let (reference, _) = network("reference.", &Device::flex());
-    let task = Preference::new(policy, &config, false).beside(AnyTask::CausalLm(reference));
+    let task = Preference::new(policy, &config, false).with_reference(AnyTask::CausalLm(reference));
     (Objective(AnyTask::Preference(task)), table)
 }
 

@@ -7,7 +7,7 @@ use burn::tensor::{Device, Tensor};
 use formwork::model::ModelInputs;
 use formwork::model::preset::{names, parse_preset};
 use formwork::nn::path::Path;
-use formwork::plan::{ModelCost, Question, plan};
+use formwork::plan::{ModelCost, PlanRequest, plan};
 use formwork::task::{CausalLmConfig, ROLES, TaskConfig};
 use published::PUBLISHED;
 
@@ -120,9 +120,9 @@ fn planned(name: &str) -> ModelCost {
 fn planned_for(name: &str, task: Option<&TaskConfig>) -> ModelCost {
     let preset = parse_preset(name).unwrap();
     let shape = preset.shape();
-    let question = Question {
+    let question = PlanRequest {
         task,
-        ..Question::of(&preset.model, &shape)
+        ..PlanRequest::of(&preset.model, &shape)
     };
     plan(&question, &Device::default()).unwrap()
 }

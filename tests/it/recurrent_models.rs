@@ -6,7 +6,7 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Device;
 use formwork::data::Shape;
-use formwork::generate::Generator;
+use formwork::generate::TextGenerator;
 use formwork::kernel::{Documents, Visibility};
 use formwork::model::decoder::DecoderInput;
 use formwork::model::{
@@ -135,12 +135,16 @@ fn a_state_carried_between_calls_gives_what_one_call_gives() {
 fn texts_are_read_on_past_the_context() {
     for (name, model) in models() {
         let model = model.as_ref();
-        assert_eq!(model.reads_on(), !name.contains("attention"), "{name}");
-        if !model.reads_on() {
+        assert_eq!(
+            model.has_bounded_state(),
+            !name.contains("attention"),
+            "{name}"
+        );
+        if !model.has_bounded_state() {
             continue;
         }
         let text: Vec<u32> = (0..5 * COLS as u32).map(|i| i * i % VOCAB as u32).collect();
-        let mut generator = Generator::new(model, COLS, &[&text[..3]]).unwrap();
+        let mut generator = TextGenerator::new(model, COLS, &[&text[..3]]).unwrap();
         text[3..].iter().for_each(|token| generator.push(&[*token]));
         let all: Vec<i32> = text.iter().map(|token| *token as i32).collect();
         let whole = logits(model, DecoderInput::new(ids(&all, 1)));

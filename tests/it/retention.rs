@@ -6,7 +6,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use formwork::kernel::Sequences;
 use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::pass::Pass;
-use formwork::nn::recurrent::advancing::{Advancing, Beside};
+use formwork::nn::recurrent::advancing::{Advancing, MixerContext};
 use formwork::nn::recurrent::retention::{Retention, RetentionConfig};
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ fn layer(oracle: &Oracle, rotation: bool) -> Retention {
 }
 
 /// A pass without values of a first layer.
-fn beside(pass: &Pass) -> Beside<'_> {
-    Beside {
+fn beside(pass: &Pass) -> MixerContext<'_> {
+    MixerContext {
         pass,
         first_values: None,
     }

@@ -16,7 +16,7 @@ use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
 use formwork::nn::attention::Visibility;
 use formwork::nn::layer::LayerContext;
 use formwork::nn::pass::{Draws, Pass};
-use formwork::nn::position::{Places, Span};
+use formwork::nn::position::{Span, TokenPositions};
 use formwork::train::parameters::{materialised, name_parameters};
 use serde_json::{Value, json};
 
@@ -70,7 +70,7 @@ fn stored(model: &Decoder, ids: Tensor<2, Int>, pass: &Pass) -> Tensor<3> {
     let [_, seq] = ids.dims();
     let device = Device::flex().autodiff();
     let (position, span) = (model.position.scheme(), Span::of(seq));
-    let places = Places {
+    let places = TokenPositions {
         offset: 0,
         ids: None,
         segments: None,

@@ -94,7 +94,7 @@ fn schemes() -> Vec<&'static str> {
     let relative = |kind: &&'static str| {
         let config = serde_json::json!({ "kind": kind });
         let config: PositionConfig = serde_json::from_value(config).unwrap();
-        !config.facts().by_place() && config.facts().of_texts().is_none()
+        !config.facts().encodes_absolute_position() && config.facts().text_counterpart().is_none()
     };
     let all = position::KINDS.iter().map(|kind| kind.kind);
     all.filter(relative).collect()

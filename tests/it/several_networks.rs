@@ -14,7 +14,7 @@ use formwork::kernel;
 use formwork::nn::pass::Pass;
 use formwork::rng::{Purpose, Stream};
 use formwork::stack::state::ModelState;
-use formwork::task::{Frozen, Objective, Over, Scored, StepOutput, Sum, Task, Term};
+use formwork::task::{Divisor, Frozen, Objective, Scored, StepOutput, Sum, Task, Term};
 use formwork::train::checkpoint::weights;
 use formwork::train::ema::Ema;
 use formwork::train::gradients::accumulate;
@@ -162,7 +162,7 @@ impl Task for Pair {
                 REPLACED_LOSS,
                 term(
                     kernel::cross_entropy_sum(verdicts, targets(&found), 0.0),
-                    Over::Tokens,
+                    Divisor::Tokens,
                     1,
                 ),
             )
@@ -170,7 +170,7 @@ impl Task for Pair {
                 TEACHER_LOSS,
                 term(
                     kernel::soft_cross_entropy_sum(guesses, wanted),
-                    Over::Tokens,
+                    Divisor::Tokens,
                     2,
                 ),
             )

@@ -10,7 +10,7 @@ use formwork::data::batch::{Content, PairBatch};
 use formwork::data::{Batch, Shape};
 use formwork::interop::weights::Array;
 use formwork::model::{DecoderConfig, EncoderDecoderConfig, ModelConfig, ModelInputs};
-use formwork::plan::{ModelCost, Question, plan};
+use formwork::plan::{ModelCost, PlanRequest, plan};
 use formwork::stack::{Owners, ShareConfig};
 use formwork::task::{AnyTask, Objective, TaskConfig};
 use formwork::train::gradients;
@@ -193,9 +193,9 @@ fn both_stacks_of_an_encoder_decoder_share_by_themselves() {
 
 fn planned(keys: &Value) -> ModelCost {
     let (model, shape) = (decoder(keys), Shape::of_text(32, VOCAB));
-    let question = Question {
+    let question = PlanRequest {
         micro_batch_size: 2,
-        ..Question::of(&model, &shape)
+        ..PlanRequest::of(&model, &shape)
     };
     plan(&question, &Device::default()).unwrap()
 }

@@ -9,7 +9,7 @@ use formwork::data::Shape;
 use formwork::experiment::{Loaded, check, load};
 use formwork::model::preset::parse_preset;
 use formwork::model::{ItemOf, ModelConfig};
-use formwork::plan::{Question, plan};
+use formwork::plan::{PlanRequest, plan};
 use formwork::train::schedule::{KINDS, ScheduleConfig};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,7 +134,7 @@ fn a_system_trains_within_minutes() {
             classes: (0..10).map(|class| class.to_string()).collect(),
             ..Shape::of_text(context, 4096)
         };
-        let question = Question::of(&experiment.model, &shape);
+        let question = PlanRequest::of(&experiment.model, &shape);
         let cost = plan(&question, &burn::tensor::Device::default()).unwrap();
         assert!(cost.params < MOST_PARAMS, "{name}: {}", cost.params);
         let train = &experiment.train;

@@ -12,7 +12,7 @@ use formwork::kernel;
 use formwork::model::decoder::DecoderInput;
 use formwork::nn::pass::Pass;
 use formwork::stack::state::ModelState;
-use formwork::task::{AnyTask, Frozen, Objective, Over, Scored, Task};
+use formwork::task::{AnyTask, Divisor, Frozen, Objective, Scored, Task};
 use formwork::train::gradients::accumulate;
 use formwork::train::optim;
 use formwork::train::parameters::name_parameters;
@@ -69,7 +69,7 @@ impl Task for Student {
         let scores = kernel::embedding(table, ids).reshape([texts.inputs.len(), VOCAB]);
         let wanted = Tensor::from_inner(activation::softmax(self.taught(batch), 1));
         let mut scored = Scored::new(kernel::soft_cross_entropy_sum(scores, wanted), 0);
-        scored.loss.over = Over::Tokens;
+        scored.loss.over = Divisor::Tokens;
         scored
     }
 

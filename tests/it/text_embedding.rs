@@ -10,7 +10,7 @@ use crate::cases::base;
 use crate::oracle::{Oracle, difference, values};
 use crate::transfer::gradients_of;
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
-use formwork::data::loader::{BatchSize, Order, Taken};
+use formwork::data::loader::{BatchSize, Order, SampleRef};
 use formwork::data::{Item, Source};
 use formwork::error::Result;
 use formwork::evaluate::retrieval::{MRR, RECALL_1, RECALL_10, Retrieval};
@@ -150,7 +150,7 @@ impl Source for Ten {
 fn a_step_over_the_end_of_an_epoch_may_hold_an_example_twice() {
     let source = Ten;
     let mut order = Order::new(1, BatchSize::Items(4));
-    let twice = |taken: &[Taken]| {
+    let twice = |taken: &[SampleRef]| {
         let mut samples: Vec<u64> = taken.iter().map(|one| one.sample).collect();
         samples.sort_unstable();
         samples.windows(2).any(|pair| pair[0] == pair[1])

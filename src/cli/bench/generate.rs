@@ -6,7 +6,7 @@ use super::{case, kernels_json, opened, show_kernels};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::{Experiment, assemble, cost};
-use crate::generate::{Generator, Sampling};
+use crate::generate::{Sampling, TextGenerator};
 use crate::kernel::profile;
 use crate::model::LanguageModel;
 use crate::nn::linear::stored_for_decoding;
@@ -154,7 +154,7 @@ fn round(
     };
     let prompts: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
     let began = Instant::now();
-    let mut generator = Generator::new(decoder, args.prompt + args.tokens, &prompts)?;
+    let mut generator = TextGenerator::new(decoder, args.prompt + args.tokens, &prompts)?;
     generator.reserve(args.tokens);
     let read = began.elapsed().as_secs_f64();
     if profiled {

@@ -2,7 +2,7 @@
 
 use super::told_of;
 use crate::cli::output;
-use crate::data::Said;
+use crate::data::RewardInput;
 use crate::data::batch::TextBatch;
 use crate::error::{Error, Result};
 use crate::experiment::open::Opened;
@@ -33,7 +33,7 @@ pub(super) fn show(
     let reward = of(
         model,
         opened,
-        &Said::Answer {
+        &RewardInput::Answer {
             prompt,
             answer: said,
         },
@@ -62,7 +62,7 @@ pub(super) fn of_line(model: &Reward, opened: &Opened, line: &str, json: bool) -
             None => show(model, opened, (line, None), json),
         };
     };
-    let reward = of(model, opened, &Said::Messages(&messages))?;
+    let reward = of(model, opened, &RewardInput::Messages(&messages))?;
     if json {
         let told = serde_json::json!({ "messages": messages, "reward": output::number(reward) });
         return output::line(told.to_string());
@@ -94,9 +94,9 @@ fn is_templated(opened: &Opened) -> bool {
 ///
 /// # Errors
 /// If the run cannot read the answer.
-pub(in crate::cli) fn of(model: &Reward, opened: &Opened, said: &Said) -> Result<f32> {
+pub(in crate::cli) fn of(model: &Reward, opened: &Opened, said: &RewardInput) -> Result<f32> {
     let data = &opened.experiment.data;
-    let read = data.read_said(said, &opened.shape, &opened.tokenizers);
+    let read = data.encode_answer(said, &opened.shape, &opened.tokenizers);
     let texts = TextBatch::alone(read.map_err(Error::before_running)?);
     let rewards = model.rewards(&texts, &Pass::evaluation()).into_data();
     Ok(rewards.iter::<f32>().next().unwrap_or(f32::NAN))

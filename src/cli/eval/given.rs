@@ -2,10 +2,10 @@
 
 use super::{EvalArgs, sets_of};
 use crate::data::text::unencoded;
-use crate::data::{Data, DataConfig, Gives, Split};
+use crate::data::{Data, DataConfig, ExampleForm, Split};
 use crate::error::{Error, Fault, Result};
 use crate::experiment::open::Opened;
-use crate::experiment::tried::{self, with_keys};
+use crate::experiment::temporary_keys::{self, with_keys};
 use crate::experiment::{Experiment, assemble};
 use std::path::{Path, PathBuf};
 
@@ -23,10 +23,10 @@ pub(super) fn data(args: &EvalArgs, opened: &Opened) -> Result<Data> {
     let keys = args
         .sets
         .iter()
-        .filter_map(|set| tried::key(set).strip_prefix("data."));
+        .filter_map(|set| temporary_keys::key(set).strip_prefix("data."));
     let data = supposed(args, opened, given(&args.data, opened)?)?;
     let experiment = Experiment {
-        data: data.answered_by(keys),
+        data: data.without_assumed_answers(keys),
         ..experiment.clone()
     };
     let experiment = with_keys(&experiment, &args.run, &sets_of(args, true))?;
@@ -37,24 +37,24 @@ pub(super) fn data(args: &EvalArgs, opened: &Opened) -> Result<Data> {
 /// For an imported run, names the assumed label column as the form of the table requires: by its name, or by its number.
 fn supposed(args: &EvalArgs, opened: &Opened, data: DataConfig) -> Result<DataConfig> {
     let mut form = sets_of(args, true);
-    form.retain(|set| ["data.header", "data.format"].contains(&tried::key(set)));
+    form.retain(|set| ["data.header", "data.format"].contains(&temporary_keys::key(set)));
     if form.is_empty() || !opened.experiment.data.is_imported() {
         return Ok(data);
     }
     // Without its label column, no key can contradict the data.
     let experiment = Experiment {
-        data: data.clone().answered_by(["label"].into_iter()),
+        data: data.clone().without_assumed_answers(["label"].into_iter()),
         ..opened.experiment.clone()
     };
     let form = with_keys(&experiment, &args.run, &form)?;
-    Ok(data.supposed_in(&form.data))
+    Ok(data.with_named_answer_column(&form.data))
 }
 
 /// Describes the files as data of the run's kind.
 fn given(files: &[PathBuf], opened: &Opened) -> Result<DataConfig> {
     let data = &opened.experiment.data;
     // Grey values do not stand for text, but are read from files as well.
-    let reads_text = data.set().gives() != Gives::Images && data.set().paths().is_empty();
+    let reads_text = data.set().gives() != ExampleForm::Images && data.set().paths().is_empty();
     if opened.tokenizers.text.is_none() && reads_text {
         return Err(Error::usage(
             "--data: the run has no tokenizer, so that it reads no text; import it from a folder that has one",
@@ -62,7 +62,7 @@ fn given(files: &[PathBuf], opened: &Opened) -> Result<DataConfig> {
     }
     let absolute = |file: &PathBuf| std::path::absolute(file).map_err(Error::io("find", file));
     let absolute = files.iter().map(absolute).collect::<Result<Vec<_>>>()?;
-    let config = data.of_files(&absolute, &opened.shape)?;
+    let config = data.for_evaluation_files(&absolute, &opened.shape)?;
     match files.iter().find(|file| is_empty(file)) {
         Some(file) => Err(Error::usage(format!(
             "--data {}: the file is empty",

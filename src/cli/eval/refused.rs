@@ -1,7 +1,7 @@
 //! Refuses flags of `formwork eval` that have no effect for a run.
 
 use super::EvalArgs;
-use crate::data::Gives;
+use crate::data::ExampleForm;
 use crate::error::{Error, Result};
 use crate::experiment::open::Opened;
 
@@ -43,31 +43,33 @@ pub(super) fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
     // With class names, images are classified by texts.
     let confusion = args.confusion && !args.names.are_given();
     match task.reads() {
-        Gives::Pairs
-        | Gives::Numbered
-        | Gives::Questions
-        | Gives::Captioned
-        | Gives::Spoken
-        | Gives::Preferences
+        ExampleForm::Pairs
+        | ExampleForm::Numbered
+        | ExampleForm::Questions
+        | ExampleForm::Captioned
+        | ExampleForm::Spoken
+        | ExampleForm::Preferences
             if confusion =>
         {
             without("--confusion", "tells no classes apart")
         }
-        Gives::ManyLabelled if confusion => without(
+        ExampleForm::ManyLabelled if confusion => without(
             "--confusion",
             "takes no class for another: a text may have all of them",
         ),
-        Gives::Text if confusion && !classes => without("--confusion", "tells no classes apart"),
-        Gives::Text
-        | Gives::Labelled
-        | Gives::ManyLabelled
-        | Gives::Numbered
-        | Gives::Tagged
-        | Gives::Questions
-        | Gives::Pairs
-        | Gives::Images
-        | Gives::Captioned
-        | Gives::Spoken
-        | Gives::Preferences => Ok(()),
+        ExampleForm::Text if confusion && !classes => {
+            without("--confusion", "tells no classes apart")
+        }
+        ExampleForm::Text
+        | ExampleForm::Labelled
+        | ExampleForm::ManyLabelled
+        | ExampleForm::Numbered
+        | ExampleForm::Tagged
+        | ExampleForm::Questions
+        | ExampleForm::Pairs
+        | ExampleForm::Images
+        | ExampleForm::Captioned
+        | ExampleForm::Spoken
+        | ExampleForm::Preferences => Ok(()),
     }
 }

@@ -4,7 +4,7 @@
 use super::text::{Text, drawn};
 use super::{Prompt, beams};
 use crate::error::Result;
-use crate::generate::{BeamConfig, Generator, Hypothesis, SamplingConfig, likeliest};
+use crate::generate::{BeamConfig, Hypothesis, SamplingConfig, TextGenerator, likeliest};
 use crate::model::LanguageModel;
 use crate::nn::neighbours::Retrieves;
 use crate::tokenizer::Tokenizer;
@@ -49,7 +49,7 @@ impl<'a> Continues<'a> {
             .flat_map(|prompt| vec![prompt.tokens.as_slice(); self.rows]);
         let rows: Vec<&[u32]> = rows.collect();
         let mut generator =
-            Generator::retrieving(self.decoder, self.context, &rows, self.retriever)?;
+            TextGenerator::retrieving(self.decoder, self.context, &rows, self.retriever)?;
         generator.reserve(most);
         let empty = |tokens: &[u32]| Text::new(self.tokenizer, tokens, self.stops);
         let samplings = prompts.iter().map(|prompt| self.config.rules(prompt.seed));

@@ -5,7 +5,7 @@ use super::GenerateArgs;
 use super::text::Text;
 use crate::cli::classify::rewards;
 use crate::cli::output;
-use crate::data::Said;
+use crate::data::RewardInput;
 use crate::error::{Error, Result};
 use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
@@ -90,7 +90,7 @@ impl BestOf {
         let mut unread = Vec::new();
         for mut text in texts {
             text.finish();
-            let said = Said::Answer {
+            let said = RewardInput::Answer {
                 prompt,
                 answer: &text.whole,
             };

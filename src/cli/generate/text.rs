@@ -2,7 +2,7 @@
 
 use crate::cli::output;
 use crate::error::Result;
-use crate::generate::{Generator, Sampling, Stops, TextStream};
+use crate::generate::{Sampling, Stops, TextGenerator, TextStream};
 use crate::tokenizer::Tokenizer;
 
 /// How continuations are shown: a single one while it is generated, several when complete, or as JSON.
@@ -55,7 +55,7 @@ impl Shown {
 /// # Errors
 /// The errors of `grows`.
 pub(in crate::cli) fn drawn<'a>(
-    mut generator: Generator,
+    mut generator: TextGenerator,
     samplings: &[Sampling],
     most: usize,
     ends: &[u32],

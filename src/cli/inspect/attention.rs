@@ -1,6 +1,6 @@
 //! `inspect RUN attention` for language models on text: attention weights of each head by distance, and on earlier segments.
 
-use super::examples::{self, Looked};
+use super::examples::{self, InspectedRun};
 use super::{InspectArgs, Inspected, heads, maps, out, output, text, write};
 use crate::error::{Error, Result};
 use crate::experiment::open;
@@ -22,14 +22,14 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     let folder = examples::one(runs, "attention")?;
     if args.example.is_some() || args.text.is_some() || args.image.is_some() {
         args.refuse("the attention of one example", &["--context", "--examples"])?;
-        let looked = Looked::open(args, runs, "attention")?;
+        let looked = InspectedRun::open(args, runs, "attention")?;
         let one = looked.given(args)?.ok_or_else(examples::none)?;
         return maps::run(args, runs, &looked, &one);
     }
     args.refuse("attention of many examples", &["--layer"])?;
     let stored = open::stored(folder)?;
     if !text::continues(&stored) {
-        let looked = Looked::open(args, runs, "attention")?;
+        let looked = InspectedRun::open(args, runs, "attention")?;
         return heads::run(args, runs, &looked);
     }
     let out = out(args, runs)?;

@@ -14,19 +14,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A run under inspection.
-pub(super) struct Looked {
+pub(super) struct InspectedRun {
     pub folder: PathBuf,
     pub opened: Opened,
 }
 
 /// A single example for inspection.
-pub(super) struct One {
+pub(super) struct Example {
     /// Name of the example in results.
     pub name: String,
     pub item: Item,
 }
 
-impl Looked {
+impl InspectedRun {
     /// Opens the only run that an aspect inspects.
     pub fn open(args: &InspectArgs, runs: &[PathBuf], aspect: &str) -> Result<Self> {
         let folder = one(runs, aspect)?;
@@ -96,15 +96,15 @@ impl Looked {
     pub fn source(&self) -> Result<Arc<dyn Source>> {
         let notice = |text: &str| output::note(text);
         let (folder, opened) = (&self.folder, &self.opened);
-        let data = data_files::assembled(folder, opened, OtherData::UNTAKEN, notice, Ok)?;
+        let data = data_files::assembled(folder, opened, OtherData::REFUSED, notice, Ok)?;
         Ok(data.source(Split::Valid)?.clone())
     }
 
     /// Examples spread evenly over the validation split, named by their numbers.
-    pub fn examples(&self, count: usize) -> Result<Vec<One>> {
+    pub fn examples(&self, count: usize) -> Result<Vec<Example>> {
         let source = self.source()?;
-        let one = |number: u64| -> Result<One> {
-            Ok(One {
+        let one = |number: u64| -> Result<Example> {
+            Ok(Example {
                 name: number.to_string(),
                 item: whole(source.get(number, number)?),
             })
@@ -135,7 +135,7 @@ impl Looked {
     }
 
     /// The example that the flags name, if any.
-    pub fn given(&self, args: &InspectArgs) -> Result<Option<One>> {
+    pub fn given(&self, args: &InspectArgs) -> Result<Option<Example>> {
         let (name, item) = match (args.example, &args.text, &args.image) {
             (Some(number), _, _) => {
                 let source = self.source()?;
@@ -168,7 +168,7 @@ impl Looked {
             }
             (None, None, None) => return Ok(None),
         };
-        Ok(Some(One { name, item }))
+        Ok(Some(Example { name, item }))
     }
 
     /// The tokens of an example: of the single input that a network reads, or of both sides of a pair.

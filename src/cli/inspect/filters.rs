@@ -1,6 +1,6 @@
 //! `inspect RUN filters`: the principal components of the filters that an image network reads with.
 
-use super::examples::Looked;
+use super::examples::InspectedRun;
 use super::pictures::tile;
 use super::{InspectArgs, out, output, write};
 use crate::error::{Error, Result};
@@ -23,7 +23,7 @@ const SIDE: f64 = 64.0;
 /// Inspects the filters of a run.
 pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     args.refuse("filters", super::ALL_OF_EXAMPLES)?;
-    let run = Looked::open(args, runs, "filters")?;
+    let run = InspectedRun::open(args, runs, "filters")?;
     let opened = &run.opened;
     let [channels, _, _] = opened.shape.image.unwrap_or_default();
     let found = first(&opened.model, &opened.experiment.model, channels);

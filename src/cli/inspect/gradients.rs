@@ -1,6 +1,6 @@
 //! `inspect RUN gradients`: the gradient norm of each block.
 
-use super::examples::{Looked, one};
+use super::examples::{InspectedRun, one};
 use super::{InspectArgs, out, output, write};
 use crate::error::{Error, Result};
 use crate::experiment::open;
@@ -26,7 +26,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     args.refuse("gradients", &flags)?;
     let folder = one(runs, "gradients")?;
     let out = out(args, runs)?;
-    let run = Looked {
+    let run = InspectedRun {
         folder: folder.to_path_buf(),
         opened: open::open_tracked(folder, args.checkpoint, args.device.as_deref())?,
     };
@@ -86,7 +86,7 @@ fn figure(parts: &[OfPart]) -> Result<Figure> {
 }
 
 fn json(
-    run: &Looked,
+    run: &InspectedRun,
     examples: usize,
     loss: f64,
     parts: &[OfPart],

@@ -1,13 +1,13 @@
 //! `inspect RUN attention` for a run of any task: statistics of each attention head over the validation split.
 
-use super::examples::Looked;
+use super::examples::InspectedRun;
 use super::{InspectArgs, attention, out, output, write};
 use crate::data::batch::Item;
 use crate::error::{Error, Result};
 use crate::experiment::encode;
 use crate::inspect::heads::{Head, Heads};
 use crate::inspect::weights::{Layout, weights};
-use crate::nn::record::Attended;
+use crate::nn::record::AttentionKey;
 use crate::report::render::figure::Figure;
 use crate::report::render::figure::grid::{HeatMap, heat_map};
 use crate::report::render::table::table;
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 const DISTANCES: usize = 24;
 
 /// Inspects the heads of a run over examples of its validation split.
-pub(super) fn run(args: &InspectArgs, runs: &[PathBuf], run: &Looked) -> Result<()> {
+pub(super) fn run(args: &InspectArgs, runs: &[PathBuf], run: &InspectedRun) -> Result<()> {
     args.refuse(
         "the attention of this run, which reads whole examples",
         &["--context"],
@@ -49,7 +49,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf], run: &Looked) -> Result<
 }
 
 /// Returns an error if the weights of an example would not fit in memory.
-pub(super) fn require_few(run: &Looked, example: &Item) -> Result<()> {
+pub(super) fn require_few(run: &InspectedRun, example: &Item) -> Result<()> {
     let of_target = match example {
         Item::Pair(pair) => pair.target.len(),
         Item::Text(_) | Item::Image(_) | Item::Captioned(_) | Item::Spoken(_) => 0,
@@ -65,7 +65,7 @@ pub(super) fn require_few(run: &Looked, example: &Item) -> Result<()> {
 }
 
 /// Returns an error for a model without attention weights.
-pub(super) fn require_weights(run: &Looked) -> Result<()> {
+pub(super) fn require_weights(run: &InspectedRun) -> Result<()> {
     let model = &run.opened.experiment.model;
     match model.without_weights() {
         None => Ok(()),
@@ -78,7 +78,7 @@ pub(super) fn require_weights(run: &Looked) -> Result<()> {
 }
 
 /// Name of the attention's place: `encoder`, `decoder`, `cross`, or empty for a single network.
-pub(super) fn place(at: &Attended) -> String {
+pub(super) fn place(at: &AttentionKey) -> String {
     match at.crossed {
         true => "cross".into(),
         false => at.network.clone(),
@@ -176,7 +176,13 @@ fn by_layer(name: String, heads: &[&Head], layout: Layout) -> Result<Figure> {
     })
 }
 
-fn json(run: &Looked, examples: usize, layout: Layout, heads: &[Head], files: &[String]) -> Value {
+fn json(
+    run: &InspectedRun,
+    examples: usize,
+    layout: Layout,
+    heads: &[Head],
+    files: &[String],
+) -> Value {
     let of_head = |head: &Head| {
         json!({
             "network": place(&head.at),

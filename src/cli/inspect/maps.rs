@@ -1,13 +1,13 @@
 //! `inspect RUN attention` for one example: the weights of each head as a picture.
 
-use super::examples::{Looked, One, all_shown};
+use super::examples::{Example, InspectedRun, all_shown};
 use super::heads::{file, place, require_few, require_weights};
 use super::pictures::{Overlay, matrix};
 use super::{InspectArgs, out, output, write};
 use crate::data::batch::Item;
 use crate::error::{Error, Result};
 use crate::inspect::weights::{Layout, Weights, weights};
-use crate::nn::record::Attended;
+use crate::nn::record::AttentionKey;
 use crate::report::render::figure::Figure;
 use crate::report::render::figure::panels::{Panels, Picture, panels};
 use serde_json::{Value, json};
@@ -22,7 +22,12 @@ pub(super) const NAMED: usize = 64;
 const ACROSS: usize = 4;
 
 /// Draws the attention of one example.
-pub(super) fn run(args: &InspectArgs, runs: &[PathBuf], run: &Looked, one: &One) -> Result<()> {
+pub(super) fn run(
+    args: &InspectArgs,
+    runs: &[PathBuf],
+    run: &InspectedRun,
+    one: &Example,
+) -> Result<()> {
     require_weights(run)?;
     require_few(run, &one.item)?;
     let out = out(args, runs)?;
@@ -53,7 +58,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf], run: &Looked, one: &One)
     };
     let places: BTreeSet<String> = all.keys().map(place).collect();
     let figures = places.iter().map(|name| {
-        let some: BTreeMap<&Attended, &Weights> =
+        let some: BTreeMap<&AttentionKey, &Weights> =
             all.iter().filter(|(at, _)| place(at) == *name).collect();
         drawing.figure(name, &some)
     });
@@ -66,15 +71,15 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf], run: &Looked, one: &One)
 }
 
 struct Drawing<'a> {
-    run: &'a Looked,
-    one: &'a One,
+    run: &'a InspectedRun,
+    one: &'a Example,
     tokens: &'a [Vec<String>; 2],
     of_one_layer: bool,
 }
 
 impl Drawing<'_> {
     /// A row of pictures for each layer, one for each head; for a single layer, larger pictures with the names of tokens.
-    fn figure(&self, place: &str, some: &BTreeMap<&Attended, &Weights>) -> Result<Figure> {
+    fn figure(&self, place: &str, some: &BTreeMap<&AttentionKey, &Weights>) -> Result<Figure> {
         let (layout, title) = (self.run.layout(), self.title(place));
         let overlay = match &self.one.item {
             Item::Image(image) => Some(Overlay::of(image, &self.run.opened.shape, layout)),
@@ -136,7 +141,7 @@ impl Drawing<'_> {
     }
 
     /// Names of queries and keys, if each is a token.
-    fn names(&self, at: &Attended, weights: &Weights) -> Option<[Vec<String>; 2]> {
+    fn names(&self, at: &AttentionKey, weights: &Weights) -> Option<[Vec<String>; 2]> {
         let [source, target] = self.tokens;
         let both: Vec<String> = [source.clone(), target.clone()].concat();
         let sides = [source.clone(), target.clone(), both];
@@ -151,8 +156,8 @@ impl Drawing<'_> {
         }
     }
 
-    fn json(&self, all: &BTreeMap<Attended, Weights>, files: &[String]) -> Value {
-        let map = |(at, weights): (&Attended, &Weights)| {
+    fn json(&self, all: &BTreeMap<AttentionKey, Weights>, files: &[String]) -> Value {
+        let map = |(at, weights): (&AttentionKey, &Weights)| {
             let mut map = json!({
                 "network": place(at),
                 "layer": at.layer,

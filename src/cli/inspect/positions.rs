@@ -1,7 +1,7 @@
 //! `inspect RUN positions`: the similarity of position embeddings, and the biases that are added to attention scores by
 //! distance.
 
-use super::examples::{Looked, One, none};
+use super::examples::{Example, InspectedRun, none};
 use super::heads::file;
 use super::{InspectArgs, out, output, write};
 use crate::data::batch::Item;
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::inspect::context::buckets;
 use crate::inspect::positions::{BiasOfHead, Similarity, biases, placed};
 use crate::inspect::weights::Layout;
-use crate::nn::record::Placed;
+use crate::nn::record::PositionRecord;
 use crate::report::render::figure::Figure;
 use crate::report::render::figure::grid::{HeatMap, heat_map};
 use crate::report::render::figure::panels::{Panels, Picture, panels};
@@ -37,7 +37,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
         "positions",
         &["--context", "--examples", "--step", "--layer"],
     )?;
-    let run = Looked::open(args, runs, "positions")?;
+    let run = InspectedRun::open(args, runs, "positions")?;
     let one = match run.given(args)? {
         Some(one) => one.item,
         None => longest(&run)?,
@@ -81,7 +81,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
 }
 
 /// The error that there is nothing to inspect, with the reason.
-fn nothing(run: &Looked) -> Error {
+fn nothing(run: &InspectedRun) -> Error {
     let folder = run.folder.display();
     let model = &run.opened.experiment.model;
     let Some(transformer) = model.transformer() else {
@@ -101,8 +101,8 @@ fn nothing(run: &Looked) -> Error {
 }
 
 /// The longest of some examples of the validation split.
-fn longest(run: &Looked) -> Result<Item> {
-    let length = |one: &One| match &one.item {
+fn longest(run: &InspectedRun) -> Result<Item> {
+    let length = |one: &Example| match &one.item {
         Item::Text(text) => text.inputs.len(),
         Item::Pair(pair) => pair.source.len().min(pair.target.len()),
         Item::Image(_) | Item::Captioned(_) | Item::Spoken(_) => 1,
@@ -112,7 +112,7 @@ fn longest(run: &Looked) -> Result<Item> {
     Ok(longest.item)
 }
 
-fn tables(network: &str, placed: &Placed) -> Vec<Table> {
+fn tables(network: &str, placed: &PositionRecord) -> Vec<Table> {
     let of = |layer, vectors| Table {
         network: network.to_string(),
         layer,
@@ -227,7 +227,7 @@ fn of_biases(network: &str, first: i64, heads: &[BiasOfHead]) -> Result<Figure> 
 }
 
 fn json(
-    run: &Looked,
+    run: &InspectedRun,
     tables: &[Table],
     biased: &[(&String, i64, Vec<BiasOfHead>)],
     files: &[String],

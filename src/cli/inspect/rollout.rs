@@ -1,6 +1,6 @@
 //! `inspect RUN rollout`: how much of each part of the input reaches the output through all attention layers.
 
-use super::examples::{Looked, One, all_shown, shown};
+use super::examples::{Example, InspectedRun, all_shown, shown};
 use super::heads::{file, require_few, require_weights};
 use super::maps::NAMED;
 use super::pictures::Overlay;
@@ -31,7 +31,7 @@ type Found = BTreeMap<String, Rollout>;
 /// Inspects the attention rollout of a run.
 pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     args.refuse("rollout", &["--context", "--step", "--layer"])?;
-    let run = Looked::open(args, runs, "rollout")?;
+    let run = InspectedRun::open(args, runs, "rollout")?;
     require_weights(&run)?;
     let given = run.given(args)?;
     if given.is_some() {
@@ -69,7 +69,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
 }
 
 /// Computes the rollout of each network that has one; returns an error if there is none.
-fn found(run: &Looked, one: &One) -> Result<Found> {
+fn found(run: &InspectedRun, one: &Example) -> Result<Found> {
     require_few(run, &one.item)?;
     let weights = weights(run.network()?, &one.item);
     let mut found = Found::new();
@@ -120,7 +120,7 @@ impl ReadAt {
     /// Images are read at the class token, or else as the mean of the patches; a decoder is read at its last position. A text
     /// is read as the task pools it: at its first position, at its last, or as the mean (also for tasks that read every
     /// position).
-    fn of(run: &Looked, network: &str) -> Self {
+    fn of(run: &InspectedRun, network: &str) -> Self {
         let networks = run.opened.model.networks();
         let classifier = networks.text_classifier.map(TextClassification::stands);
         let regression = networks.text_regression.map(Regression::stands);
@@ -159,7 +159,7 @@ impl ReadAt {
 }
 
 /// The shares of each input position in what is read of a network; for images, of each patch.
-fn read(run: &Looked, network: &str, rollout: &Rollout) -> Vec<f64> {
+fn read(run: &InspectedRun, network: &str, rollout: &Rollout) -> Vec<f64> {
     let (last, first) = (rollout.positions.saturating_sub(1), run.layout().first());
     let shares = match ReadAt::of(run, network) {
         ReadAt::First => rollout.row(0).to_vec(),
@@ -171,8 +171,8 @@ fn read(run: &Looked, network: &str, rollout: &Rollout) -> Vec<f64> {
 }
 
 /// A row for each image: the image, and the shares of its patches.
-fn of_images(run: &Looked, examples: &[One], found: &[Found]) -> Result<Figure> {
-    let picture = |(one, found): (&One, &Found)| -> Vec<Picture> {
+fn of_images(run: &InspectedRun, examples: &[Example], found: &[Found]) -> Result<Figure> {
+    let picture = |(one, found): (&Example, &Found)| -> Vec<Picture> {
         let image = match &one.item {
             Item::Image(image) => image.clone(),
             Item::Text(_) | Item::Pair(_) | Item::Captioned(_) | Item::Spoken(_) => {
@@ -206,7 +206,7 @@ fn short(name: &str) -> String {
 }
 
 /// A matrix for each network, with the names of tokens if there is room.
-fn of_text(run: &Looked, one: &One, found: &Found) -> Result<Vec<Figure>> {
+fn of_text(run: &InspectedRun, one: &Example, found: &Found) -> Result<Vec<Figure>> {
     let figure = |(network, rollout): (&String, &Rollout)| {
         let names = names(run, one, network, rollout);
         let few = rollout.positions <= NAMED;
@@ -231,7 +231,7 @@ fn of_text(run: &Looked, one: &One, found: &Found) -> Result<Vec<Figure>> {
 }
 
 /// Names of the positions of a network, or their numbers.
-fn names(run: &Looked, one: &One, network: &str, rollout: &Rollout) -> Vec<String> {
+fn names(run: &InspectedRun, one: &Example, network: &str, rollout: &Rollout) -> Vec<String> {
     let [source, target] = run.tokens(&one.item);
     let both = [source.clone(), target.clone()].concat();
     let sides = match network {
@@ -244,8 +244,8 @@ fn names(run: &Looked, one: &One, network: &str, rollout: &Rollout) -> Vec<Strin
     fitting.unwrap_or_else(|| (0..rollout.positions).map(|n| n.to_string()).collect())
 }
 
-fn json(run: &Looked, examples: &[One], found: &[Found], files: &[String]) -> Value {
-    let of_example = |(one, found): (&One, &Found)| {
+fn json(run: &InspectedRun, examples: &[Example], found: &[Found], files: &[String]) -> Value {
+    let of_example = |(one, found): (&Example, &Found)| {
         let networks = found.iter().map(|(network, rollout)| {
             let mut of_network = json!({
                 "network": network,
@@ -271,7 +271,7 @@ fn json(run: &Looked, examples: &[One], found: &[Found], files: &[String]) -> Va
 }
 
 /// Prints the shares of tokens in what is read of each network.
-fn show(run: &Looked, one: &One, found: &Found) -> Result<()> {
+fn show(run: &InspectedRun, one: &Example, found: &Found) -> Result<()> {
     output::line(format!("example: {}", one.name))?;
     for (network, rollout) in found {
         let where_read = match ReadAt::of(run, network) {

@@ -81,7 +81,7 @@ impl Inspected {
                 "the model reads the neighbours of a text's chunks ([model.retrieval]), and windows that begin anywhere have none",
             ));
         }
-        let data = data_files::assembled(folder, opened, OtherData::UNTAKEN, notice, |data| {
+        let data = data_files::assembled(folder, opened, OtherData::REFUSED, notice, |data| {
             let windows = data.in_every_window(length);
             windows.ok_or_else(|| Error::usage("the data of the run is no text"))
         })?;
@@ -97,5 +97,5 @@ impl Inspected {
 /// Whether a run continues a text that can be cut into windows of any length.
 pub(super) fn continues(experiment: &Experiment) -> bool {
     let text = experiment.data.in_every_window(1).is_some();
-    text && experiment.task.view() == View::AsItIs
+    text && experiment.task.view() == View::Plain
 }

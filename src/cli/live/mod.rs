@@ -12,7 +12,7 @@ use super::lines::{Lines, Pace};
 use super::output;
 use crate::experiment::run::Follower;
 use crate::stop::Stop;
-use crate::train::job::{Outline, Report};
+use crate::train::job::{Report, RunSummary};
 use crate::train::machine::resident_mb;
 use crate::train::view::{Step, View};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -108,7 +108,7 @@ impl Follower for Live {
         }
     }
 
-    fn view(&mut self, outline: &Outline) -> Box<dyn View> {
+    fn view(&mut self, outline: &RunSummary) -> Box<dyn View> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State::new(outline.clone())),
             began: Instant::now(),

@@ -4,7 +4,7 @@ use super::series::Series;
 use crate::cli::lines::{self, Pace};
 use crate::report::read::rate::Rate;
 use crate::report::render::terminal::plain;
-use crate::train::job::{Outline, Report};
+use crate::train::job::{Report, RunSummary};
 use crate::train::metrics::higher_is_better;
 use crate::train::view::Step;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub enum Phase {
 /// Content of the live view.
 pub struct State {
     /// Description of the run.
-    pub outline: Outline,
+    pub outline: RunSummary,
     /// Number of steps done.
     pub step: u64,
     /// Passes over the data.
@@ -70,7 +70,7 @@ pub struct State {
 
 impl State {
     /// The state before the first step.
-    pub fn new(outline: Outline) -> Self {
+    pub fn new(outline: RunSummary) -> Self {
         Self {
             step: outline.step,
             epoch: None,
@@ -201,7 +201,7 @@ impl State {
 
     /// Returns the estimated seconds left: steps at the current speed, evaluations at the duration of the last one.
     pub fn left_s(&self) -> Option<f64> {
-        let Outline { steps, round, .. } = self.outline;
+        let RunSummary { steps, round, .. } = self.outline;
         let left = steps.saturating_sub(self.step) as f64 / self.steps.per_second()?;
         let evaluations = steps.div_ceil(round).saturating_sub(self.step / round);
         Some(left + evaluations as f64 * self.evaluation.1.unwrap_or(0.0))

@@ -3,7 +3,7 @@
 use super::draw::draw;
 use super::state::State;
 use super::{Left, obey};
-use crate::train::job::{Outline, Report};
+use crate::train::job::{Report, RunSummary};
 use crate::train::view::Step;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -30,8 +30,8 @@ pub fn report(split: &'static str, step: u64, loss: f64) -> Report {
     }
 }
 
-fn outline() -> Outline {
-    Outline {
+fn outline() -> RunSummary {
+    RunSummary {
         name: "shakespeare".into(),
         folder: "checkpoints/shakespeare".into(),
         device: "flex".into(),
@@ -145,7 +145,7 @@ fn the_time_left_is_there_after_one_step_and_counts_evaluations() {
 
 #[test]
 fn a_resumed_run_begins_in_the_middle_of_a_round() {
-    let mut state = State::new(Outline {
+    let mut state = State::new(RunSummary {
         step: 250,
         ..outline()
     });
@@ -162,7 +162,7 @@ fn a_resumed_run_begins_in_the_middle_of_a_round() {
 
 #[test]
 fn the_best_is_the_greatest_where_higher_is_better() {
-    let mut state = State::new(Outline {
+    let mut state = State::new(RunSummary {
         best_by: Some("accuracy".into()),
         best: Some((10, 0.5)),
         ..outline()

@@ -10,7 +10,7 @@ use crate::device;
 use crate::error::{Error, Result};
 use crate::experiment::{self, Experiment, assemble, cost, epochs, export, saved};
 use crate::plan::ranks::OnRanks;
-use crate::plan::{ModelCost, Question, plan};
+use crate::plan::{ModelCost, PlanRequest, plan};
 use crate::report::render::terminal::{duration, number};
 use crate::train::machine;
 use crate::train::run_dir;
@@ -81,7 +81,7 @@ fn of_preset(name: &str) -> Result<ModelCost> {
     let preset = experiment::parse_preset(name)
         .map_err(|e| Error::usage(format!("--preset {name}: {e}")))?;
     let shape = preset.shape();
-    plan(&Question::of(&preset.model, &shape), &device::host())
+    plan(&PlanRequest::of(&preset.model, &shape), &device::host())
 }
 
 /// Results for a model.

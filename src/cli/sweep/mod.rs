@@ -5,7 +5,7 @@ mod shown;
 
 use super::flags::Keys;
 use super::output;
-use crate::ablation::folders::Before;
+use crate::ablation::folders::ExistingSweep;
 use crate::ablation::ledger::{Ledger, cells};
 use crate::ablation::matching::WIDTH;
 use crate::ablation::planner;
@@ -80,7 +80,7 @@ pub fn run(args: SweepArgs) -> Result<()> {
     let lease = Duration::from_secs_f64(args.lease);
     let (folder, asked) = asked(&args)?;
     let sweeps = asked.iter().map(|(sweep, _)| sweep);
-    sweeps.flat_map(|sweep| &sweep.said).for_each(output::note);
+    sweeps.flat_map(|sweep| &sweep.notes).for_each(output::note);
     let arms = asked.iter().flat_map(|(sweep, _)| &sweep.arms);
     for replaced in arms.flat_map(Prepared::replaced) {
         output::note(replaced);
@@ -150,14 +150,14 @@ fn settled(
     args: &SweepArgs,
     planned: SweepFolder,
     files: Vec<(String, String)>,
-    before: &Before,
+    before: &ExistingSweep,
 ) -> Result<SweepFolder> {
     let folder = planned.path.clone();
     let _planning = folders::planning(&folder)?;
     // After --fresh the folder may still hold foreign files; it is then not a sweep's folder.
     let now = match args.fresh && !SweepFolder::is_one(&folder) {
-        true => Before::default(),
-        false => Before::read(&folder)?,
+        true => ExistingSweep::default(),
+        false => ExistingSweep::read(&folder)?,
     };
     let same = now.plan == before.plan;
     let (planned, files) = if same {
@@ -189,7 +189,7 @@ fn named_as_its_base(error: Error, loaded: &Loaded, folder: &Path) -> Error {
 
 /// The sweep's folder, and the sweep as its file describes it, given what the folder already holds. No sweep if the folder
 /// itself was given, or if the file describes a finished sweep whose data no longer exists.
-fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Before)>)> {
+fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, ExistingSweep)>)> {
     if SweepFolder::is_one(&args.file) {
         let given = [
             (!args.keys.sets().is_empty(), "--set or --unset"),
@@ -216,10 +216,9 @@ fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Before)>)> {
     let folder = args.run.clone().unwrap_or_else(named);
     // A sweep that is to be deleted is ignored; a folder that is not a sweep's is refused, as without --fresh.
     let before = match args.fresh && SweepFolder::is_one(&folder) {
-        true => Before::default(),
-        false => {
-            Before::read(&folder).map_err(|error| named_as_its_base(error, &loaded, &folder))?
-        }
+        true => ExistingSweep::default(),
+        false => ExistingSweep::read(&folder)
+            .map_err(|error| named_as_its_base(error, &loaded, &folder))?,
     };
     let sweep = planner::prepare(&args.file, &args.keys.sets(), &before);
     if sweep.is_err() && before.plan.is_some() && is_finished(&folder, args.retry) {

@@ -11,6 +11,7 @@
 mod read;
 mod source;
 
+use super::captions::Captions;
 use super::described::{Described, Example, context_fault, no_marks};
 use super::files::paths::Paths;
 use super::images::config::{form_faults, new_run_faults};
@@ -20,10 +21,9 @@ use super::labelled::column::Column;
 use super::labelled::header::Header;
 use super::labelled::tables::{Format, Quoting};
 use super::parts::{Parted, parted};
-use super::written::Captions;
-use super::{Data, DataSet, Gives, Places, Request, Shape, Split, View, split};
+use super::{Data, DataSet, ExampleForm, Places, Request, Shape, Split, View, split};
 use crate::error::Result;
-use crate::tokenizer::Around;
+use crate::tokenizer::TokenFraming;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -142,8 +142,8 @@ impl DataSet for CaptionedImagesConfig {
         new_run_faults(form, [&self.mean, &self.std], &self.augment)
     }
 
-    fn gives(&self) -> Gives {
-        Gives::Captioned
+    fn gives(&self) -> ExampleForm {
+        ExampleForm::Captioned
     }
 
     fn image(&self) -> Option<[usize; 3]> {
@@ -180,17 +180,19 @@ impl DataSet for CaptionedImagesConfig {
         true
     }
 
-    fn around(&self, view: &View) -> Around {
+    fn around(&self, view: &View) -> TokenFraming {
         match view {
-            View::AsItIs => Around::Frame,
-            View::Alone | View::Aligned | View::Masked(_) | View::Corrupted(_) => Around::Edges,
+            View::Plain => TokenFraming::Frame,
+            View::EncodedSeparately | View::Ctc | View::Masked(_) | View::Corrupted(_) => {
+                TokenFraming::Edges
+            }
         }
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {
         let mut examples = self.examples(request)?;
         let tokenizer = self.tokenizer(request, &examples.train)?;
-        let written = *request.view == View::AsItIs;
+        let written = *request.view == View::Plain;
         if written && tokenizer.frame().is_none() {
             return Err(no_marks("a caption"));
         }

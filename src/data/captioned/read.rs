@@ -10,7 +10,7 @@ use crate::data::labelled::examples;
 use crate::data::labelled::tables::{self, Format, Layout};
 use crate::data::{Origin, Places, Request, Split};
 use crate::error::{Error, Result};
-use crate::tokenizer::Edges;
+use crate::tokenizer::SpecialTokenLayout;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -73,7 +73,7 @@ impl CaptionedImagesConfig {
     pub(super) fn marked(
         &self,
         ids: Vec<i32>,
-        marks: Option<&Edges>,
+        marks: Option<&SpecialTokenLayout>,
         written: bool,
     ) -> Result<Vec<i32>> {
         match marks {

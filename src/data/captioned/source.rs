@@ -8,7 +8,7 @@ use crate::data::images::Pictures;
 use crate::data::images::source::{Augmented, Plain};
 use crate::data::{Item, Request, Shape, Source, Split, View};
 use crate::error::{Error, Result};
-use crate::tokenizer::{Edges, Tokenizer};
+use crate::tokenizer::{SpecialTokenLayout, Tokenizer};
 use std::sync::Arc;
 
 impl CaptionedImagesConfig {
@@ -29,9 +29,9 @@ impl CaptionedImagesConfig {
             Split::Train => Augmented::source(plain, &self.augment, seed),
             Split::Valid | Split::Test => Arc::new(plain),
         };
-        let written = *request.view == View::AsItIs;
+        let written = *request.view == View::Plain;
         let marks = match written {
-            true => tokenizer.frame().map(Edges::from),
+            true => tokenizer.frame().map(SpecialTokenLayout::from),
             false => tokenizer.edges(),
         };
         let marked = |ids| self.marked(ids, marks.as_ref(), written);

@@ -43,7 +43,7 @@ pub(in crate::data) fn without(mut message: Value) -> Value {
 /// # Errors
 /// As a clause of a message: if a value is not allowed, two fields contradict each other, or a message of
 /// another role is marked to be trained on.
-pub(super) fn taken_out(message: &mut Value) -> Result<bool, String> {
+pub(super) fn remove_training_fields(message: &mut Value) -> Result<bool, String> {
     let Value::Object(fields) = message else {
         return Ok(true);
     };
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn a_message_says_whether_it_is_learnt() {
         let read = |mut message: Value| {
-            let learnt = taken_out(&mut message);
+            let learnt = remove_training_fields(&mut message);
             let left = message.as_object().unwrap().len();
             learnt.inspect(|_| assert_eq!(left, 1))
         };

@@ -18,7 +18,7 @@ pub(super) mod templates;
 
 use super::files::{found, records};
 use super::parts::{Parted, parted};
-use super::{Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, split};
+use super::{Data, DataSet, ExampleForm, Paths, PerSplit, Request, Shape, Source, Split, split};
 use crate::error::{Error, Result};
 use crate::tokenizer::ChatTemplate;
 use crate::tokenizer::chat::{ASSISTANT, Answers, Conversation, Program};
@@ -241,8 +241,8 @@ impl DataSet for ConversationsConfig {
         faults
     }
 
-    fn gives(&self) -> Gives {
-        Gives::Text
+    fn gives(&self) -> ExampleForm {
+        ExampleForm::Text
     }
 
     fn has_lengths(&self) -> bool {
@@ -257,7 +257,7 @@ impl DataSet for ConversationsConfig {
         self.packed
     }
 
-    fn hides_documents_by(&self) -> Option<[&'static str; 3]> {
+    fn hides_documents_key(&self) -> Option<[&'static str; 3]> {
         Some(["packed", "true", "false"])
     }
 

@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
         for (number, message) in all.iter().enumerate() {
             let at = |why: String| format!("message {} {why}", number + 1);
             let mut message = plain(message).map_err(at)?;
-            let learnt = learnt::taken_out(&mut message).map_err(at)?;
+            let learnt = learnt::remove_training_fields(&mut message).map_err(at)?;
             // Messages of other roles are never trained on.
             if !learnt && message["role"] == ASSISTANT {
                 conversation.not_learnt.insert(number);

@@ -10,7 +10,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::noises::{self, Stand};
+use super::noises::{self, Replacement};
 use super::{Corruption, Passage};
 use crate::data::PairItem;
 use crate::data::text::words;
@@ -165,7 +165,7 @@ impl NoiseConfig {
 pub struct Noiser {
     config: NoiseConfig,
     tokenizer: Tokenizer,
-    stand: Stand,
+    stand: Replacement,
 }
 
 impl Noiser {
@@ -189,7 +189,7 @@ impl Noiser {
         let ids = 0..tokenizer.vocab_size() as u32;
         let ordinary = ids.filter(|id| !tokenizer.is_special(*id));
         Ok(Self {
-            stand: Stand {
+            stand: Replacement {
                 mask,
                 random: config.random.unwrap_or(0.0),
                 ordinary: ordinary.map(|id| id as i32).collect(),

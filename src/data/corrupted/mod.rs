@@ -22,7 +22,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
-use crate::tokenizer::{Around, MarkNames, Marks, Tokenizer, TokenizerConfig};
+use crate::tokenizer::{MarkNames, Marks, TokenFraming, Tokenizer, TokenizerConfig};
 use denoising::NoiseConfig;
 pub use passages::Passage;
 use passages::Passages;
@@ -77,10 +77,10 @@ impl CorruptedView {
     }
 
     /// Returns which special tokens the model reads around a text.
-    pub(super) fn around(&self) -> Around {
+    pub(super) fn around(&self) -> TokenFraming {
         match self {
-            Self::Spans(_) => Around::End,
-            Self::Denoising(_) => Around::Frame,
+            Self::Spans(_) => TokenFraming::End,
+            Self::Denoising(_) => TokenFraming::Frame,
         }
     }
 
@@ -121,7 +121,7 @@ impl View {
     pub fn new_run_faults(&self, context: usize) -> Vec<String> {
         match self {
             Self::Corrupted(view) => view.new_run_faults(context),
-            Self::AsItIs | Self::Masked(_) | Self::Alone | Self::Aligned => Vec::new(),
+            Self::Plain | Self::Masked(_) | Self::EncodedSeparately | Self::Ctc => Vec::new(),
         }
     }
 }
@@ -152,7 +152,7 @@ impl Reading {
             true => tokenizer,
             false => tokenizer.with_specials(view.special_tokens(context))?,
         };
-        let tokenizer = tokenizer.beginning_with_filling()?;
+        let tokenizer = tokenizer.with_padding_as_begin()?;
         let marks = tokenizer.marks()?;
         Ok(Self {
             corruption: view.corruption(&tokenizer, marks, context)?,

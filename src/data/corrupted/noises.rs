@@ -13,7 +13,7 @@ use crate::rng::Stream;
 
 /// The tokens that replace what is hidden.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Stand {
+pub struct Replacement {
     /// Id of the mask token.
     pub mask: i32,
     /// Probability that a random token is used instead of the mask token.
@@ -22,7 +22,7 @@ pub struct Stand {
     pub ordinary: Vec<i32>,
 }
 
-impl Stand {
+impl Replacement {
     /// Draws the token for one position. A random token takes a second draw; if none is possible, nothing is
     /// drawn.
     fn draw(&self, stream: &mut Stream) -> i32 {
@@ -68,7 +68,7 @@ pub fn infill(
     ids: &[i32],
     words: &[Range<usize>],
     (share, mean_span): (f64, f64),
-    stand: &Stand,
+    stand: &Replacement,
     stream: &mut Stream,
 ) -> Vec<i32> {
     let mut left = part(words.len(), share);
@@ -110,7 +110,7 @@ fn run(words: &[Range<usize>], start: usize, length: usize) -> usize {
 }
 
 /// Inserts `count` masks between tokens, before the first or after the last.
-fn insert(ids: &[i32], count: usize, stand: &Stand, stream: &mut Stream) -> Vec<i32> {
+fn insert(ids: &[i32], count: usize, stand: &Replacement, stream: &mut Stream) -> Vec<i32> {
     let mut masks = vec![None; ids.len() + count];
     for place in choose(masks.len(), count, stream) {
         masks[place] = Some(stand.draw(stream));
@@ -140,7 +140,7 @@ pub fn mask_tokens(
     ids: &[i32],
     places: &[usize],
     share: f64,
-    stand: &Stand,
+    stand: &Replacement,
     stream: &mut Stream,
 ) -> Vec<i32> {
     let mut masked = ids.to_vec();

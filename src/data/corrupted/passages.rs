@@ -120,11 +120,11 @@ fn end(sentences: &Sentences, sentence: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::text::ids::Held;
+    use crate::data::text::ids::InMemoryIds;
 
     #[test]
     fn passages_are_whole_sentences_of_a_document() {
-        let ids = Held {
+        let ids = InMemoryIds {
             ids: (0..20).collect(),
             starts: Vec::new(),
         };

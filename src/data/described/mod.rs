@@ -10,7 +10,7 @@ use super::labelled::examples;
 use super::parts::Parted;
 use super::{PerSplit, Places, Request, Split};
 use crate::error::{Error, Result};
-use crate::tokenizer::{Edges, Tokenizer};
+use crate::tokenizer::{SpecialTokenLayout, Tokenizer};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -141,7 +141,7 @@ pub(super) fn no_marks(text: &str) -> Error {
 
 /// Returns a text to be generated with its special tokens, at most `context` tokens. A text that is cut has
 /// no end token, so that the model does not learn that a text ends where it was cut.
-pub(super) fn marked(ids: &[i32], marks: &Edges, context: usize) -> Vec<i32> {
+pub(super) fn marked(ids: &[i32], marks: &SpecialTokenLayout, context: usize) -> Vec<i32> {
     if ids.len() + marks.len(false) <= context {
         return marks.around(ids);
     }
@@ -153,12 +153,12 @@ pub(super) fn marked(ids: &[i32], marks: &Edges, context: usize) -> Vec<i32> {
 #[cfg(test)]
 mod tests {
     use super::marked;
-    use crate::tokenizer::{Edges, Tokenizer};
+    use crate::tokenizer::{SpecialTokenLayout, Tokenizer};
 
     #[test]
     fn a_text_that_is_cut_has_no_end() {
         let tokenizer = Tokenizer::of_words(&["a", "b"]).unwrap();
-        let marks = Edges::from(tokenizer.frame().unwrap());
+        let marks = SpecialTokenLayout::from(tokenizer.frame().unwrap());
         let [begin, end] = [marks.before()[0], marks.around(&[])[1]];
         assert_eq!(marked(&[7, 8], &marks, 4), [begin, 7, 8, end]);
         assert_eq!(marked(&[7, 8, 9], &marks, 4), [begin, 7, 8, 9]);

@@ -26,8 +26,8 @@ mod resized_crop;
 pub mod sequence;
 pub(in crate::data) mod source;
 mod table;
-pub mod viewed;
 pub mod views;
+pub mod with_views;
 
 pub use augment::{AugmentConfig, RandAugmentConfig};
 pub use config::{Fitting, ImageFormat, ImagesConfig};
@@ -37,5 +37,5 @@ pub use folder::{is_image, is_other_image};
 pub use pictures::Pictures;
 pub use resize::Filter;
 pub use resized_crop::{JitterConfig, ResizedCropConfig};
-pub use viewed::Viewed;
 pub use views::ViewsConfig;
+pub use with_views::WithViews;

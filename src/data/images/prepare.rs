@@ -11,7 +11,7 @@ use super::source::{Augmented, Plain};
 use super::{AugmentConfig, Pictures, form, idx, normalise, table};
 use crate::data::files::paths::Paths;
 use crate::data::split::{SPLIT_SEED, bounds, limit};
-use crate::data::{Data, DataSet, Gives, PerSplit, Request, Shape, Source, Split};
+use crate::data::{Data, DataSet, ExampleForm, PerSplit, Request, Shape, Source, Split};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 
@@ -48,10 +48,10 @@ impl DataSet for ImagesConfig {
         self.augment != AugmentConfig::default()
     }
 
-    fn gives(&self) -> Gives {
+    fn gives(&self) -> ExampleForm {
         match self.sequence {
-            true => Gives::Labelled,
-            false => Gives::Images,
+            true => ExampleForm::Labelled,
+            false => ExampleForm::Images,
         }
     }
 

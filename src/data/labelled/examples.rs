@@ -16,7 +16,7 @@ use crate::data::blank::Blank;
 use crate::data::parts::Parted;
 use crate::data::{Item, LabelledTextConfig, PerSplit, Request, Source, Split, TextItem};
 use crate::error::{Error, Result};
-use crate::tokenizer::{Edges, Tokenizer};
+use crate::tokenizer::{SpecialTokenLayout, Tokenizer};
 
 /// Remedy for an answer that equals the name of its column.
 const HEADER: &str = "; where the first line names the columns, set [data] header = true";
@@ -115,7 +115,7 @@ impl LabelledTextConfig {
         &self,
         row: &Row,
         tokenizer: &Tokenizer,
-        edges: Option<&Edges>,
+        edges: Option<&SpecialTokenLayout>,
     ) -> Result<(TextItem, [bool; 2])> {
         let first = self.encode(&row.text, tokenizer)?;
         let second = row.pair.as_ref().map(|pair| self.encode(pair, tokenizer));
@@ -279,7 +279,7 @@ pub(in crate::data) fn framed(
     mut first: Vec<i32>,
     second: Option<Vec<i32>>,
     context: usize,
-    edges: Option<&Edges>,
+    edges: Option<&SpecialTokenLayout>,
 ) -> Result<TextItem> {
     let (inputs, segments) = match (second, edges) {
         (Some(mut second), Some(edges)) => {

@@ -17,12 +17,12 @@ use serde::{Deserialize, Serialize};
 use crate::data::files::articles::{self, Article, DEEPEST};
 use crate::data::text::{TextConfig, texts};
 use crate::data::{
-    Data, DataSet, Gives, Item, Paths, PerSplit, Request, Shape, Source, Split, TextItem,
+    Data, DataSet, ExampleForm, Item, Paths, PerSplit, Request, Shape, Source, Split, TextItem,
     Tokenizers, View,
 };
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
-use crate::tokenizer::{Around, Frame, Tokenizer};
+use crate::tokenizer::{Frame, TokenFraming, Tokenizer};
 
 /// `kind = "article_halves"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -149,8 +149,8 @@ impl DataSet for ArticleHalvesConfig {
         faults
     }
 
-    fn gives(&self) -> Gives {
-        Gives::Labelled
+    fn gives(&self) -> ExampleForm {
+        ExampleForm::Labelled
     }
 
     fn context(&self) -> usize {
@@ -173,8 +173,8 @@ impl DataSet for ArticleHalvesConfig {
         true
     }
 
-    fn around(&self, _view: &View) -> Around {
-        Around::Frame
+    fn around(&self, _view: &View) -> TokenFraming {
+        TokenFraming::Frame
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::data::{Item, Source, Split, TextItem};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
-use crate::tokenizer::{Edges, Tokenizer};
+use crate::tokenizer::{SpecialTokenLayout, Tokenizer};
 
 use super::examples::Labelled;
 
@@ -21,7 +21,7 @@ use super::examples::Labelled;
 pub(super) struct Joining {
     /// Maximum number of tokens in a text, without special tokens.
     room: usize,
-    edges: Option<Edges>,
+    edges: Option<SpecialTokenLayout>,
     /// Separator between two rows.
     between: Vec<i32>,
 }

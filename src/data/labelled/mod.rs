@@ -28,9 +28,11 @@ pub mod tables;
 use super::blank::{self, Blank};
 use super::files::{columnar, found};
 use super::parts::{Parted, parted};
-use super::{Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, View, split};
+use super::{
+    Data, DataSet, ExampleForm, Paths, PerSplit, Request, Shape, Source, Split, View, split,
+};
 use crate::error::Result;
-use crate::tokenizer::Around;
+use crate::tokenizer::TokenFraming;
 use column::Column;
 use header::Header;
 use labels::Answers;
@@ -228,11 +230,11 @@ impl DataSet for LabelledTextConfig {
         faults
     }
 
-    fn gives(&self) -> Gives {
+    fn gives(&self) -> ExampleForm {
         match (&self.score, self.several()) {
-            (Some(_), _) => Gives::Numbered,
-            (None, Some(_)) => Gives::ManyLabelled,
-            (None, None) => Gives::Labelled,
+            (Some(_), _) => ExampleForm::Numbered,
+            (None, Some(_)) => ExampleForm::ManyLabelled,
+            (None, None) => ExampleForm::Labelled,
         }
     }
 
@@ -260,26 +262,26 @@ impl DataSet for LabelledTextConfig {
         self.pair.is_some()
     }
 
-    fn around(&self, _view: &View) -> Around {
-        Around::Edges
+    fn around(&self, _view: &View) -> TokenFraming {
+        TokenFraming::Edges
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {
         let (mut rows, given) = self.rows(request)?;
         let answers = match self.gives() {
-            Gives::Numbered => Answers::Numbers,
-            Gives::ManyLabelled => {
+            ExampleForm::Numbered => Answers::Numbers,
+            ExampleForm::ManyLabelled => {
                 Answers::Several(self.all_labels(request, &rows.train, &given)?)
             }
-            Gives::Labelled
-            | Gives::Text
-            | Gives::Tagged
-            | Gives::Questions
-            | Gives::Pairs
-            | Gives::Images
-            | Gives::Captioned
-            | Gives::Spoken
-            | Gives::Preferences => {
+            ExampleForm::Labelled
+            | ExampleForm::Text
+            | ExampleForm::Tagged
+            | ExampleForm::Questions
+            | ExampleForm::Pairs
+            | ExampleForm::Images
+            | ExampleForm::Captioned
+            | ExampleForm::Spoken
+            | ExampleForm::Preferences => {
                 Answers::Classes(self.all_labels(request, &rows.train, &given)?)
             }
         };

@@ -21,7 +21,7 @@ use super::{
     Data, Item, PerSplit, Request, Shape, Source, Split, TextConfig, TextItem, Tokenizers,
 };
 use crate::error::{Error, Result};
-use crate::tokenizer::{Edges, Tokenizer};
+use crate::tokenizer::{SpecialTokenLayout, Tokenizer};
 use masking::{MaskedView, Pairs};
 use masks::Masker;
 
@@ -47,10 +47,10 @@ pub(in crate::data) struct Reading<'a> {
 
 impl Reading<'_> {
     /// Returns the tokens around a text, and around two.
-    fn edges(&self) -> Result<Edges> {
+    fn edges(&self) -> Result<SpecialTokenLayout> {
         let found = match self.view.behind {
             true => self.tokenizer.edges_behind(),
-            false => self.tokenizer.frame().map(Edges::from),
+            false => self.tokenizer.frame().map(SpecialTokenLayout::from),
         };
         found.ok_or_else(|| {
             Error::usage(
@@ -189,7 +189,7 @@ pub(in crate::data) fn prepare(
 /// A source of consecutive windows; the last one may be shorter.
 struct Windows {
     ids: Arc<dyn Ids>,
-    edges: Edges,
+    edges: SpecialTokenLayout,
     /// Tokens of text per window.
     inside: usize,
     masker: Masker,
@@ -235,7 +235,7 @@ struct Segments {
     pairing: pairing::Pairing,
     sentences: Sentences,
     chunks: Vec<pairing::Chunk>,
-    edges: Edges,
+    edges: SpecialTokenLayout,
     masker: Masker,
 }
 

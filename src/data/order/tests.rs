@@ -94,7 +94,7 @@ fn a_budget_of_tokens_is_kept_and_every_example_comes_once_an_epoch() {
 #[test]
 fn no_example_of_a_source_that_draws_comes_twice() {
     let mut order = Order::new(3, BatchSize::Tokens(40));
-    let taken: Vec<Taken> = (0..100).flat_map(|step| order.step(&Drawn, step)).collect();
+    let taken: Vec<SampleRef> = (0..100).flat_map(|step| order.step(&Drawn, step)).collect();
     let mut samples: Vec<u64> = taken.iter().map(|t| t.sample).collect();
     assert!(samples.len() > 3 * Drawn.len());
     samples.sort_unstable();
@@ -111,7 +111,7 @@ fn consecutive_steps_may_take_the_same_examples() {
     for step in 0..30 {
         let wanted = plain.step(&source, step / 3).into_iter();
         let begins = Some(step % 3 == 0);
-        let wanted: Vec<Taken> = wanted.map(|one| Taken { begins, ..one }).collect();
+        let wanted: Vec<SampleRef> = wanted.map(|one| SampleRef { begins, ..one }).collect();
         assert_eq!(repeated.step(&source, step), wanted, "{step}");
     }
     assert_eq!(repeated.steps_in(&source, 1.0), 30);

@@ -13,10 +13,10 @@ use sha2::{Digest, Sha256};
 
 use super::super::{Data, Paths, PerSplit, Request, Shape, Source, Split, View};
 use super::framing::{Framing, framings, is_framed};
+use super::notes::{self, PairNotes};
 use super::read::{Fields, Found, Texts, read};
 use super::source::{Limits, PairSource, Side, bytes_per_scored_token};
 use super::tokenizers::tokenizers;
-use super::told::{self, Told};
 use super::{Files, PairsConfig};
 use crate::data::DataSet;
 use crate::data::files::documents;
@@ -198,7 +198,7 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
         let source = side(reads, Which::Source, source)?;
         let target = side(writes, Which::Target, target)?;
         // Texts that are only encoded have no scored tokens.
-        if *request.view != View::Alone {
+        if *request.view != View::EncodedSeparately {
             *bytes_per_token.get_mut(split) =
                 bytes_per_scored_token(&target, writes, config.longest_target())?;
         }
@@ -206,7 +206,7 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
         // An existing run has already been told, and all its texts may be in the cache.
         if corpus.is_new && source.has_gaps() {
             let texts = corpus.texts(split)?;
-            let told = Told {
+            let told = PairNotes {
                 config,
                 texts: &texts,
                 split,
@@ -264,7 +264,7 @@ fn empty(config: &PairsConfig, split: Split, source: &PairSource) -> Error {
     } else {
         format!(
             "[data] none of {all} pairs is read: {}; raise the limits, or set truncate = true",
-            told::reasons(config, source, |_| None)
+            notes::reasons(config, source, |_| None)
         )
     })
 }

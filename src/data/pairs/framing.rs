@@ -3,13 +3,13 @@
 
 use crate::data::{PairItem, View};
 use crate::error::Result;
-use crate::tokenizer::{Edges, Tokenizer};
+use crate::tokenizer::{SpecialTokenLayout, Tokenizer};
 
 /// The special tokens around a text.
 #[derive(Clone, Debug)]
 pub(in crate::data) enum Framing {
     /// Tokens around a source.
-    Source(Edges),
+    Source(SpecialTokenLayout),
     /// Tokens that a decoder reads before a target, and the end token.
     Target {
         /// Begin token, and the other tokens before the target.
@@ -18,7 +18,7 @@ pub(in crate::data) enum Framing {
         end: i32,
     },
     /// Tokens around a text that is encoded separately, if the tokenizer adds any.
-    Alone(Option<Edges>),
+    Alone(Option<SpecialTokenLayout>),
 }
 
 impl Framing {
@@ -37,7 +37,7 @@ impl Framing {
     }
 
     fn behind(&self) -> usize {
-        let behind = |edges: &Edges| edges.len(false) - edges.before().len();
+        let behind = |edges: &SpecialTokenLayout| edges.len(false) - edges.before().len();
         match self {
             Self::Source(edges) => behind(edges),
             Self::Target { .. } => 1,
@@ -99,8 +99,10 @@ pub(in crate::data) fn pair(
 pub(in crate::data) fn framings(tokenizers: [&Tokenizer; 2], view: &View) -> Result<[Framing; 2]> {
     let [first, second] = tokenizers;
     match view {
-        View::Alone => Ok([first, second].map(|tokenizer| Framing::Alone(tokenizer.edges()))),
-        View::AsItIs | View::Masked(_) | View::Corrupted(_) | View::Aligned => {
+        View::EncodedSeparately => {
+            Ok([first, second].map(|tokenizer| Framing::Alone(tokenizer.edges())))
+        }
+        View::Plain | View::Masked(_) | View::Corrupted(_) | View::Ctc => {
             let opening = second.target_opening()?.into_iter();
             Ok([
                 Framing::Source(first.source_edges()?),
@@ -120,11 +122,11 @@ pub(in crate::data) fn framings(tokenizers: [&Tokenizer; 2], view: &View) -> Res
 pub(in crate::data) fn is_framed(tokenizers: [&Tokenizer; 2], view: &View) -> Result<bool> {
     let [first, second] = tokenizers;
     Ok(match view {
-        View::Alone => false,
-        View::AsItIs | View::Masked(_) | View::Corrupted(_) | View::Aligned => {
+        View::EncodedSeparately => false,
+        View::Plain | View::Masked(_) | View::Corrupted(_) | View::Ctc => {
             let source = first.source_edges()?;
             let end = first.marks().ok().map(|marks| marks.end);
-            let ends = end.is_some_and(|end| source.are_end(end));
+            let ends = end.is_some_and(|end| source.is_end_only(end));
             !ends || second.target_opening()?.len() > 1
         }
     })

@@ -9,12 +9,12 @@ mod corpus;
 mod faults;
 mod field;
 pub(super) mod framing;
+mod notes;
 mod quoted;
 mod read;
 mod source;
 mod tabs;
 mod tokenizers;
-mod told;
 
 use std::path::{Path, PathBuf};
 
@@ -24,9 +24,9 @@ use serde::{Deserialize, Serialize};
 use super::files::paths::Paths;
 use super::labelled::header::Header;
 use super::set::{unmasked_faults, unspoken_faults};
-use super::{Data, DataSet, Gives, PerSplit, Request, Split, View};
+use super::{Data, DataSet, ExampleForm, PerSplit, Request, Split, View};
 use crate::error::Result;
-use crate::tokenizer::{Around, MarkNames, TokenizerConfig};
+use crate::tokenizer::{MarkNames, TokenFraming, TokenizerConfig};
 
 pub use field::Field;
 pub use read::Texts;
@@ -237,8 +237,8 @@ impl DataSet for PairsConfig {
         faults
     }
 
-    fn gives(&self) -> Gives {
-        Gives::Pairs
+    fn gives(&self) -> ExampleForm {
+        ExampleForm::Pairs
     }
 
     fn context(&self) -> usize {
@@ -281,17 +281,17 @@ impl DataSet for PairsConfig {
 
     fn view_faults(&self, view: &View) -> Vec<String> {
         match view {
-            View::AsItIs => Vec::new(),
-            View::Alone => self.alone_faults(),
-            View::Aligned => unspoken_faults(),
+            View::Plain => Vec::new(),
+            View::EncodedSeparately => self.alone_faults(),
+            View::Ctc => unspoken_faults(),
             View::Masked(_) | View::Corrupted(_) => unmasked_faults(),
         }
     }
 
-    fn around(&self, view: &View) -> Around {
+    fn around(&self, view: &View) -> TokenFraming {
         match view {
-            View::Alone => Around::Edges,
-            View::AsItIs | View::Masked(_) | View::Corrupted(_) | View::Aligned => Around::End,
+            View::EncodedSeparately => TokenFraming::Edges,
+            View::Plain | View::Masked(_) | View::Corrupted(_) | View::Ctc => TokenFraming::End,
         }
     }
 

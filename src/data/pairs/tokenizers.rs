@@ -4,7 +4,7 @@ use super::corpus::{Corpus, Which};
 use crate::data::{Places, Request, Split, Tokenizers, View};
 use crate::digest::hex;
 use crate::error::{Error, Result};
-use crate::tokenizer::{Around, MarkNames, Tokenizer, TokenizerConfig};
+use crate::tokenizer::{MarkNames, TokenFraming, Tokenizer, TokenizerConfig};
 use sha2::{Digest, Sha256};
 
 /// Returns the tokenizers of a run: the saved ones, or new ones built for one side or both.
@@ -33,15 +33,15 @@ pub(super) fn tokenizers(corpus: &mut Corpus<'_>, request: &Request) -> Result<T
         return Err(Error::usage("[data] kind = \"pairs\" needs a [tokenizer]"));
     };
     // Texts that are encoded separately have no begin or end tokens to name.
-    let framed = (*request.view == View::Alone).then(|| config.with_frame(false));
+    let framed = (*request.view == View::EncodedSeparately).then(|| config.with_frame(false));
     let config = framed.unwrap_or_else(|| config.with_marks(&corpus.config.marks));
-    let own = config.is_trained() && *request.view != View::Alone;
+    let own = config.is_trained() && *request.view != View::EncodedSeparately;
     let mut made = |sides: &[Which]| -> Result<Tokenizer> {
         let made = build(&config, corpus, sides, request.places)?;
         match own {
             // The special tokens that WordPiece puts around texts are only for encoders.
             true => made
-                .reading(Around::End)?
+                .with_framing(TokenFraming::End)?
                 .with_source_language(&corpus.config.marks),
             false => Ok(made),
         }

@@ -8,7 +8,7 @@ use crate::data::{Item, Source, Split, TextItem};
 use crate::error::{Error, Result};
 use crate::tokenizer::chat::Written;
 use crate::tokenizer::offsets::Offsets;
-use crate::tokenizer::{ChatTemplate, Edges, Tokenizer};
+use crate::tokenizer::{ChatTemplate, SpecialTokenLayout, Tokenizer};
 use rayon::prelude::*;
 use serde_json::Value;
 
@@ -119,7 +119,7 @@ pub(super) enum Reading {
     /// Side by side, by a decoder that continues the prompt.
     Continued,
     /// Each separately, with the special tokens around a text.
-    Alone(Option<Edges>),
+    Alone(Option<SpecialTokenLayout>),
 }
 
 impl<'a> Encoder<'a> {

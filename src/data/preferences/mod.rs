@@ -19,21 +19,22 @@
 
 mod encoded;
 mod read;
-mod said;
+mod reward_input;
 
 use super::conversations::templates::{self, Given};
 use super::files::found;
 use super::parts::{Parted, parted};
 use super::set::{unmasked_faults, unspoken_faults};
 use super::{
-    Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, View, split,
+    Data, DataSet, ExampleForm, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, View,
+    split,
 };
 use crate::error::{Error, Result};
-use crate::tokenizer::{Around, ChatTemplate, Tokenizer};
+use crate::tokenizer::{ChatTemplate, TokenFraming, Tokenizer};
 pub(super) use encoded::{Both, Rows};
 use encoded::{Encoder, written};
 use read::{Filed, Reader};
-pub use said::Said;
+pub use reward_input::RewardInput;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -146,7 +147,8 @@ impl PreferencesConfig {
         let tokenizer = match (&request.saved.text, request.tokenizer) {
             (Some(saved), _) => saved.clone(),
             (None, Some(tokenizer)) => {
-                let framed = (*request.view == View::Alone).then(|| tokenizer.with_frame(false));
+                let framed =
+                    (*request.view == View::EncodedSeparately).then(|| tokenizer.with_frame(false));
                 let tokenizer = framed.as_ref().unwrap_or(tokenizer);
                 let found = tokenizer.with_path(|path| request.places.resolve(path))?;
                 let texts = written(&filed.train, None)?;
@@ -218,8 +220,8 @@ impl DataSet for PreferencesConfig {
         Some("TEXT".into())
     }
 
-    fn gives(&self) -> Gives {
-        Gives::Preferences
+    fn gives(&self) -> ExampleForm {
+        ExampleForm::Preferences
     }
 
     fn context(&self) -> usize {
@@ -237,18 +239,18 @@ impl DataSet for PreferencesConfig {
     fn view_faults(&self, view: &View) -> Vec<String> {
         match (view, &self.margin) {
             (View::Masked(_) | View::Corrupted(_), _) => unmasked_faults(),
-            (View::AsItIs, Some(_)) => vec![
+            (View::Plain, Some(_)) => vec![
                 "[data] margin has no effect: the loss of [task] kind = \"reward\" alone reads it; leave it out".into(),
             ],
-            (View::Aligned, _) => unspoken_faults(),
-            (View::AsItIs, None) | (View::Alone, _) => Vec::new(),
+            (View::Ctc, _) => unspoken_faults(),
+            (View::Plain, None) | (View::EncodedSeparately, _) => Vec::new(),
         }
     }
 
-    fn around(&self, view: &View) -> Around {
+    fn around(&self, view: &View) -> TokenFraming {
         match view {
-            View::Alone => Around::Edges,
-            View::AsItIs | View::Masked(_) | View::Corrupted(_) | View::Aligned => Around::Nothing,
+            View::EncodedSeparately => TokenFraming::Edges,
+            View::Plain | View::Masked(_) | View::Corrupted(_) | View::Ctc => TokenFraming::Nothing,
         }
     }
 
@@ -277,7 +279,7 @@ impl DataSet for PreferencesConfig {
         if let Some(wanted) = self.train_items {
             split::limit(&mut filed.train, wanted, "pairs")?;
         }
-        let alone = *request.view == View::Alone;
+        let alone = *request.view == View::EncodedSeparately;
         let encoder = Encoder::new(&tokenizer, template.as_ref(), self.context, alone)?;
         let (train, note) = self.source(Split::Train, &filed.train, &encoder, alone)?;
         let mut notes = Vec::from_iter(note);

@@ -45,7 +45,7 @@ impl Pair {
 }
 
 /// The content of a field.
-enum Said {
+enum FieldContent {
     Text(String),
     Messages(Vec<Value>),
 }
@@ -85,12 +85,15 @@ impl Reader<'_> {
         let both = (needed(row, chosen)?, needed(row, rejected)?);
         let prompt = self.prompt(row)?;
         let pair = match both {
-            (Said::Text(better), Said::Text(worse)) => self.texts(prompt, better, worse)?,
-            (Said::Messages(better), Said::Messages(worse)) => {
+            (FieldContent::Text(better), FieldContent::Text(worse)) => {
+                self.texts(prompt, better, worse)?
+            }
+            (FieldContent::Messages(better), FieldContent::Messages(worse)) => {
                 let tools = row.get("tools").map(tools).transpose()?.flatten();
                 self.messages(prompt, better, worse, tools)?
             }
-            (Said::Text(_), Said::Messages(_)) | (Said::Messages(_), Said::Text(_)) => {
+            (FieldContent::Text(_), FieldContent::Messages(_))
+            | (FieldContent::Messages(_), FieldContent::Text(_)) => {
                 return Err(format!(
                     "of `{chosen}` and `{rejected}` one is a text and the other one a list of messages; make them alike"
                 ));
@@ -126,7 +129,7 @@ impl Reader<'_> {
     }
 
     /// Returns the prompt of a row, if it has one.
-    fn prompt(&self, row: &Map<String, Value>) -> Row<Option<Said>> {
+    fn prompt(&self, row: &Map<String, Value>) -> Row<Option<FieldContent>> {
         match &self.0.prompt {
             Some(name) => needed(row, name).map(Some),
             None => row
@@ -137,14 +140,14 @@ impl Reader<'_> {
         }
     }
 
-    fn texts(&self, prompt: Option<Said>, better: String, worse: String) -> Row<Pair> {
+    fn texts(&self, prompt: Option<FieldContent>, better: String, worse: String) -> Row<Pair> {
         match prompt {
-            Some(Said::Text(prompt)) => Ok(Pair::Texts {
+            Some(FieldContent::Text(prompt)) => Ok(Pair::Texts {
                 prompt,
                 better,
                 worse,
             }),
-            Some(Said::Messages(_)) => Err(format!(
+            Some(FieldContent::Messages(_)) => Err(format!(
                 "the prompt is a list of messages, and `{}` a text; make them alike",
                 self.0.chosen
             )),
@@ -161,7 +164,7 @@ impl Reader<'_> {
 
     fn messages(
         &self,
-        prompt: Option<Said>,
+        prompt: Option<FieldContent>,
         mut better: Vec<Value>,
         mut worse: Vec<Value>,
         tools: Option<Value>,
@@ -172,8 +175,8 @@ impl Reader<'_> {
         let alike = same.min(better.len() - 1).min(worse.len() - 1);
         let is_given = prompt.is_some();
         let prompt = match prompt {
-            Some(Said::Messages(prompt)) => prompt,
-            Some(Said::Text(asked)) => {
+            Some(FieldContent::Messages(prompt)) => prompt,
+            Some(FieldContent::Text(asked)) => {
                 let asked = json!({ "role": "user", "content": asked });
                 // Whole conversations contain the question, possibly after a system message.
                 match better[..alike].contains(&asked) {
@@ -226,15 +229,15 @@ impl Reader<'_> {
 const PROMPT: &str = "prompt";
 
 /// Returns the content of a field that a row must have.
-fn needed(row: &Map<String, Value>, name: &str) -> Row<Said> {
+fn needed(row: &Map<String, Value>, name: &str) -> Row<FieldContent> {
     let value = json_line::inside(row, name).ok_or_else(|| json_line::missing(row, name))?;
     said(name, value)
 }
 
 /// Returns the content of a field.
-fn said(name: &str, value: &Value) -> Row<Said> {
+fn said(name: &str, value: &Value) -> Row<FieldContent> {
     match value {
-        Value::String(text) => Ok(Said::Text(text.clone())),
+        Value::String(text) => Ok(FieldContent::Text(text.clone())),
         Value::Array(all) if all.is_empty() => Err(format!("`{name}` has no messages")),
         Value::Array(all) => {
             let messages = all.iter().enumerate().map(|(number, message)| {
@@ -243,7 +246,7 @@ fn said(name: &str, value: &Value) -> Row<Said> {
                 // Both continuations are trained on, and templates do not use such fields.
                 Ok(learnt::without(message))
             });
-            messages.collect::<Row<_>>().map(Said::Messages)
+            messages.collect::<Row<_>>().map(FieldContent::Messages)
         }
         Value::Null => Err(format!("`{name}` is empty")),
         Value::Bool(_) | Value::Number(_) | Value::Object(_) => {

@@ -17,10 +17,11 @@ use super::files::{documents, found};
 use super::labelled::examples::{self, Labelled};
 use super::parts::{Parted, parted};
 use super::{
-    Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, TextItem, View, split,
+    Data, DataSet, ExampleForm, Paths, PerSplit, Request, Shape, Source, Split, TextItem, View,
+    split,
 };
 use crate::error::{Error, Result};
-use crate::tokenizer::{Around, Tokenizer};
+use crate::tokenizer::{TokenFraming, Tokenizer};
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -152,8 +153,8 @@ impl DataSet for QuestionsConfig {
         faults
     }
 
-    fn gives(&self) -> Gives {
-        Gives::Questions
+    fn gives(&self) -> ExampleForm {
+        ExampleForm::Questions
     }
 
     fn context(&self) -> usize {
@@ -180,8 +181,8 @@ impl DataSet for QuestionsConfig {
         true
     }
 
-    fn around(&self, _view: &View) -> Around {
-        Around::Frame
+    fn around(&self, _view: &View) -> TokenFraming {
+        TokenFraming::Frame
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {

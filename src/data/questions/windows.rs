@@ -1,10 +1,10 @@
 //! Turns a question and its context into rows that a model reads: one row for each window of the context.
 
 use crate::data::TextItem;
-use crate::data::batch::{Asked, Window};
+use crate::data::batch::{QuestionAnswer, Window};
 use crate::error::{Error, Result};
 use crate::tokenizer::offsets::Offsets;
-use crate::tokenizer::{Edges, Tokenizer};
+use crate::tokenizer::{SpecialTokenLayout, Tokenizer};
 use std::sync::Arc;
 
 /// A question with its context and answers.
@@ -83,7 +83,7 @@ pub fn read(
         let to = (from + room).min(tokens.len());
         let (inputs, segments) = frame.around_both(&question, &tokens[from..to]);
         let first = inputs.len() - frame.behind_both() - (to - from);
-        let none = match frame.stands_last() {
+        let none = match frame.has_trailing_class_token() {
             true => inputs.len() - 1,
             false => 0,
         };
@@ -95,7 +95,7 @@ pub fn read(
         rows.push(TextItem {
             inputs,
             segments: Some(segments),
-            asked: Some(Asked {
+            asked: Some(QuestionAnswer {
                 answer,
                 window: Arc::new(Window {
                     question: query.number,
@@ -105,7 +105,7 @@ pub fn read(
                     first,
                     none,
                     right: query.right.clone(),
-                    may_lack: query.may_lack,
+                    may_have_no_answer: query.may_lack,
                 }),
             }),
             ..TextItem::default()
@@ -121,7 +121,7 @@ pub fn read(
 ///
 /// # Errors
 /// If the vocabulary has none.
-pub(super) fn require_frame(tokenizer: &Tokenizer) -> Result<Edges> {
+pub(super) fn require_frame(tokenizer: &Tokenizer) -> Result<SpecialTokenLayout> {
     tokenizer.edges_of_questions().ok_or_else(|| {
         Error::usage(
             "[data] kind = \"questions\" needs a vocabulary with tokens around texts ([CLS] and [SEP], or <s> and </s>)",

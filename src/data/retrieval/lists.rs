@@ -28,13 +28,13 @@ const GROUP: usize = 4096;
 
 /// A text with the neighbours of its chunks.
 #[derive(Clone, Debug)]
-pub struct Retrieving {
+pub struct NeighbourLists {
     database: Arc<Database>,
     /// Indices of database chunks for each complete chunk of the text, padded with [`NONE`].
     lists: Arc<[u32]>,
 }
 
-impl Retrieving {
+impl NeighbourLists {
     /// Returns the neighbours of the chunks of `text`: from the folder `cache`, or found by search and stored
     /// there. One process makes them while others that need the same wait.
     ///

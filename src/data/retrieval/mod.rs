@@ -17,7 +17,7 @@ use super::Paths;
 use crate::error::Result;
 pub use compare::{CompareConfig, EncodedConfig, TermsConfig};
 pub use database::Database;
-pub use lists::Retrieving;
+pub use lists::NeighbourLists;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

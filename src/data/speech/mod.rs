@@ -9,7 +9,7 @@
 pub mod augment;
 mod decode;
 mod features;
-mod heard;
+mod inputs;
 mod mel;
 mod resample;
 pub mod transcribed;
@@ -18,14 +18,14 @@ mod transcripts;
 pub use augment::SpeechAugmentConfig;
 pub use decode::samples;
 pub use features::{LogMel, Spectrum};
-pub use heard::{Heard, Hearing};
+pub use inputs::{SpeechInput, SpeechInputs};
 pub use transcripts::Transcripts;
 
 use super::View;
 use super::batch::SpeechShape;
 use super::described::no_marks;
 use crate::error::Result;
-use crate::tokenizer::{Around, Edges, Tokenizer};
+use crate::tokenizer::{SpecialTokenLayout, TokenFraming, Tokenizer};
 
 /// Sampling rate of the inputs, in samples per second.
 pub const RATE: usize = 16_000;
@@ -88,10 +88,12 @@ pub(in crate::data) fn shape_faults(
 }
 
 /// Returns which special tokens a model reads around a transcript in a view.
-pub(in crate::data) fn around(view: &View) -> Around {
+pub(in crate::data) fn around(view: &View) -> TokenFraming {
     match view {
-        View::Aligned => Around::Nothing,
-        View::AsItIs | View::Masked(_) | View::Corrupted(_) | View::Alone => Around::Edges,
+        View::Ctc => TokenFraming::Nothing,
+        View::Plain | View::Masked(_) | View::Corrupted(_) | View::EncodedSeparately => {
+            TokenFraming::Edges
+        }
     }
 }
 
@@ -100,13 +102,13 @@ pub(in crate::data) fn around(view: &View) -> Around {
 ///
 /// # Errors
 /// If the vocabulary has no tokens for both sides of a text.
-pub fn marks(tokenizer: &Tokenizer) -> Result<Edges> {
-    let both = |edges: &&Edges| {
+pub fn marks(tokenizer: &Tokenizer) -> Result<SpecialTokenLayout> {
+    let both = |edges: &&SpecialTokenLayout| {
         let before = edges.before().len();
         before > 0 && edges.len(false) > before
     };
     let own = tokenizer.own_edges().filter(both).cloned();
-    own.or_else(|| tokenizer.frame().map(Edges::from))
+    own.or_else(|| tokenizer.frame().map(SpecialTokenLayout::from))
         .ok_or_else(|| no_marks("a transcript"))
 }
 

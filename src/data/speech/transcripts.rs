@@ -6,13 +6,13 @@ use crate::data::View;
 use crate::data::batch::{SpeechItem, SpokenItem};
 use crate::data::described::marked;
 use crate::error::{Error, Result};
-use crate::tokenizer::{Edges, Tokenizer};
+use crate::tokenizer::{SpecialTokenLayout, Tokenizer};
 
 /// The form of transcripts in examples.
 #[derive(Clone, Debug)]
 pub enum Transcripts {
     /// With these special tokens, to be generated.
-    Marked(Edges),
+    Marked(SpecialTokenLayout),
     /// Without special tokens, to be aligned; the value is the blank token.
     Aligned(u32),
 }
@@ -24,8 +24,8 @@ impl Transcripts {
     /// If the vocabulary has no tokens around a text, or no blank token.
     pub fn new(tokenizer: &Tokenizer, view: &View) -> Result<Self> {
         match view {
-            View::Aligned => blank(tokenizer).map(Self::Aligned),
-            View::AsItIs | View::Masked(_) | View::Corrupted(_) | View::Alone => {
+            View::Ctc => blank(tokenizer).map(Self::Aligned),
+            View::Plain | View::Masked(_) | View::Corrupted(_) | View::EncodedSeparately => {
                 marks(tokenizer).map(Self::Marked)
             }
         }

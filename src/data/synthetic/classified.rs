@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::held_out::{FIXED_SEED, HeldOut, PASS, key};
 use crate::data::labelled::examples::Labelled;
-use crate::data::{Data, Gives, Item, Request, Shape, Source, Split, TextItem, Tokenizers};
+use crate::data::{Data, ExampleForm, Item, Request, Shape, Source, Split, TextItem, Tokenizers};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 use crate::tokenizer::{Frame, Tokenizer};
@@ -25,7 +25,7 @@ pub(super) trait Texts: Clone + Send + Sync + 'static {
     /// Separates its random draws from those of other generators.
     const SITE: u64;
     /// Whether a text has one class or any number of them.
-    const GIVES: Gives;
+    const GIVES: ExampleForm;
 
     /// Returns the sizes of the held-out sets.
     fn sizes(&self) -> HeldOut;
@@ -124,7 +124,7 @@ impl<T: Texts> Reading<T> {
     fn item(&self, drawing: Drawing) -> Result<TextItem> {
         let ids = self.tokenizer.encode(&drawing.words.join(" "))?;
         let ids: Vec<i32> = ids.into_iter().map(|id| id as i32).collect();
-        let several = T::GIVES == Gives::ManyLabelled;
+        let several = T::GIVES == ExampleForm::ManyLabelled;
         let label = drawing.classes.first().copied().filter(|_| !several);
         Ok(TextItem {
             inputs: self.frame.map_or(ids.clone(), |frame| frame.around(&ids)),

@@ -4,7 +4,7 @@
 //! a held-out set are all different, and the set is the same for every seed.
 
 use super::held_out::{FIXED_SEED, HeldOut, PASS, key, too_few};
-use crate::data::written::Captions;
+use crate::data::captions::Captions;
 use crate::data::{Data, Item, PerSplit, Request, Shape, Source, Split, Tokenizers};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};

@@ -21,7 +21,7 @@ use crate::data::corrupted;
 use crate::data::masked;
 use crate::data::masked::masking::Pairs;
 use crate::data::set::{unpaired_faults, unspoken_faults};
-use crate::data::text::ids::Held;
+use crate::data::text::ids::InMemoryIds;
 use crate::data::text::sentences::Sentences;
 use crate::data::text::windows::{Layout, TextSource};
 use crate::data::{Data, DataSet, Request, Shape, Source, Split, Tokenizers, View};
@@ -95,8 +95,8 @@ impl GrammarConfig {
         split: Split,
         seed: u64,
         end: Option<u32>,
-    ) -> Result<(Held, Vec<u64>, Vec<u32>)> {
-        let mut held = Held::default();
+    ) -> Result<(InMemoryIds, Vec<u64>, Vec<u32>)> {
+        let mut held = InMemoryIds::default();
         let (mut sentences, mut documents) = (Vec::new(), Vec::new());
         for number in 0..self.count(split) as u64 {
             held.starts.push(held.ids.len());
@@ -119,7 +119,7 @@ impl GrammarConfig {
     ) -> Result<(Arc<dyn Source>, u64)> {
         let pairs = match request.view {
             View::Masked(view) => view.pairs,
-            View::AsItIs | View::Corrupted(_) | View::Alone | View::Aligned => Pairs::None,
+            View::Plain | View::Corrupted(_) | View::EncodedSeparately | View::Ctc => Pairs::None,
         };
         let end = tokenizer.frame().map(|frame| frame.end);
         let whole = pairs == Pairs::None && !matches!(request.view, View::Corrupted(_));
@@ -216,15 +216,15 @@ impl DataSet for GrammarConfig {
         true
     }
 
-    fn is_cut(&self) -> bool {
+    fn has_next_token(&self) -> bool {
         true
     }
 
     fn view_faults(&self, view: &View) -> Vec<String> {
         match view {
-            View::AsItIs => Vec::new(),
-            View::Alone => unpaired_faults(),
-            View::Aligned => unspoken_faults(),
+            View::Plain => Vec::new(),
+            View::EncodedSeparately => unpaired_faults(),
+            View::Ctc => unspoken_faults(),
             View::Corrupted(view) => view.faults(self.context),
             View::Masked(view) => {
                 let mut faults = view.masking.faults();

@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 
 use super::classified::{self, Drawing, Texts};
 use super::held_out::HeldOut;
-use crate::data::{Data, DataSet, Gives, Request, Split, View};
+use crate::data::{Data, DataSet, ExampleForm, Request, Split, View};
 use crate::error::Result;
 use crate::rng::Stream;
-use crate::tokenizer::Around;
+use crate::tokenizer::TokenFraming;
 
 /// `kind = "listops"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -108,7 +108,7 @@ impl ListopsConfig {
 
 impl Texts for ListopsConfig {
     const SITE: u64 = 1;
-    const GIVES: Gives = Gives::Labelled;
+    const GIVES: ExampleForm = ExampleForm::Labelled;
 
     fn sizes(&self) -> HeldOut {
         HeldOut {
@@ -167,7 +167,7 @@ impl DataSet for ListopsConfig {
         faults
     }
 
-    fn gives(&self) -> Gives {
+    fn gives(&self) -> ExampleForm {
         Self::GIVES
     }
 
@@ -179,8 +179,8 @@ impl DataSet for ListopsConfig {
         self.sizes().has(split)
     }
 
-    fn around(&self, _view: &View) -> Around {
-        Around::Frame
+    fn around(&self, _view: &View) -> TokenFraming {
+        TokenFraming::Frame
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {

@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use super::held_out::FIXED_SEED;
 use super::invented::{self, FIRST, LAST};
-use crate::data::retrieval::{Database, DatabaseConfig, Retrieving};
+use crate::data::retrieval::{Database, DatabaseConfig, NeighbourLists};
 use crate::data::set::{unpaired_faults, unspoken_faults};
-use crate::data::text::ids::Held;
+use crate::data::text::ids::InMemoryIds;
 use crate::data::text::windows::{Layout, TextSource};
 use crate::data::{Data, DataSet, Request, Shape, Source, Split, Tokenizers, View};
 use crate::error::{Error, Result};
@@ -113,7 +113,7 @@ impl PeopleConfig {
     }
 
     /// Returns the encoded letters of a split.
-    fn letters(&self, tokenizer: &Tokenizer, split: Split, seed: u64) -> Result<Held> {
+    fn letters(&self, tokenizer: &Tokenizer, split: Split, seed: u64) -> Result<InMemoryIds> {
         let people = 0..self.count(split);
         encoded(
             tokenizer,
@@ -122,7 +122,7 @@ impl PeopleConfig {
     }
 
     /// Returns the encoded entries of all people.
-    fn register(&self, tokenizer: &Tokenizer, seed: u64) -> Result<Held> {
+    fn register(&self, tokenizer: &Tokenizer, seed: u64) -> Result<InMemoryIds> {
         let all = Split::ALL.into_iter().flat_map(|split| {
             let people = 0..self.count(split);
             people.map(move |person| self.sentences(person, split, seed, true).join(" "))
@@ -132,9 +132,9 @@ impl PeopleConfig {
 }
 
 /// Encodes documents one after the other, each with an end token.
-fn encoded(tokenizer: &Tokenizer, documents: impl Iterator<Item = String>) -> Result<Held> {
+fn encoded(tokenizer: &Tokenizer, documents: impl Iterator<Item = String>) -> Result<InMemoryIds> {
     let end = tokenizer.frame().map(|frame| frame.end as i32);
-    let mut held = Held::default();
+    let mut held = InMemoryIds::default();
     for document in documents {
         held.starts.push(held.ids.len());
         let ids = tokenizer.encode(&document)?;
@@ -179,7 +179,7 @@ impl DataSet for PeopleConfig {
         self.count(split) > 0
     }
 
-    fn is_cut(&self) -> bool {
+    fn has_next_token(&self) -> bool {
         true
     }
 
@@ -189,9 +189,9 @@ impl DataSet for PeopleConfig {
 
     fn view_faults(&self, view: &View) -> Vec<String> {
         match view {
-            View::AsItIs => Vec::new(),
-            View::Alone => unpaired_faults(),
-            View::Aligned => unspoken_faults(),
+            View::Plain => Vec::new(),
+            View::EncodedSeparately => unpaired_faults(),
+            View::Ctc => unspoken_faults(),
             View::Masked(_) | View::Corrupted(_) => vec![
                 "[data] letters about people are for next-token prediction; use kind = \"grammar\" or \"text\"".into(),
             ],
@@ -236,7 +236,7 @@ impl DataSet for PeopleConfig {
             };
             let cache = request.places.cache();
             let retrieving = database.as_ref();
-            let retrieving = retrieving.map(|database| Retrieving::of(database, &held, cache));
+            let retrieving = retrieving.map(|database| NeighbourLists::of(database, &held, cache));
             let retrieving = retrieving.transpose()?;
             let source = TextSource::new(Arc::new(held), self.context, layout, false, split);
             Ok((Arc::new(source.with(retrieving)), tokens as u64))

@@ -14,11 +14,11 @@ use super::held_out::{HeldOut, PASS, key, too_few};
 use crate::data::pairs::Texts;
 use crate::data::pairs::framing::{Framing, framings, is_framed, pair};
 use crate::data::{
-    Data, DataSet, Gives, Item, PerSplit, Request, Shape, Source, Split, Tokenizers, View,
+    Data, DataSet, ExampleForm, Item, PerSplit, Request, Shape, Source, Split, Tokenizers, View,
 };
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
-use crate::tokenizer::{Around, MarkNames, Tokenizer, TokenizerConfig};
+use crate::tokenizer::{MarkNames, TokenFraming, Tokenizer, TokenizerConfig};
 
 /// A family of phrases that people write, each with its one normal form for machines.
 pub trait Family: Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static {
@@ -80,8 +80,8 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
         self.sizes().faults()
     }
 
-    fn gives(&self) -> Gives {
-        Gives::Pairs
+    fn gives(&self) -> ExampleForm {
+        ExampleForm::Pairs
     }
 
     fn context(&self) -> usize {
@@ -100,10 +100,10 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
         true
     }
 
-    fn around(&self, view: &View) -> Around {
+    fn around(&self, view: &View) -> TokenFraming {
         match view {
-            View::Alone => Around::Frame,
-            View::AsItIs | View::Masked(_) | View::Corrupted(_) | View::Aligned => Around::End,
+            View::EncodedSeparately => TokenFraming::Frame,
+            View::Plain | View::Masked(_) | View::Corrupted(_) | View::Ctc => TokenFraming::End,
         }
     }
 
@@ -113,8 +113,8 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
             None => {
                 let characters = TokenizerConfig::characters();
                 let config = match request.view {
-                    View::Alone => characters.with_frame(false),
-                    View::AsItIs | View::Masked(_) | View::Corrupted(_) | View::Aligned => {
+                    View::EncodedSeparately => characters.with_frame(false),
+                    View::Plain | View::Masked(_) | View::Corrupted(_) | View::Ctc => {
                         characters.with_marks(&MarkNames::default())
                     }
                 };

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::data::batch::ImageItem;
-use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Source, Split};
+use crate::data::{Data, DataSet, ExampleForm, Item, Request, Shape, Source, Split};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
@@ -65,8 +65,8 @@ impl DataSet for RandomImagesConfig {
         faults
     }
 
-    fn gives(&self) -> Gives {
-        Gives::Images
+    fn gives(&self) -> ExampleForm {
+        ExampleForm::Images
     }
 
     fn image(&self) -> Option<[usize; 3]> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::data::{Data, DataSet, Gives, Item, PairItem, Request, Shape, Source, Split};
+use crate::data::{Data, DataSet, ExampleForm, Item, PairItem, Request, Shape, Source, Split};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
@@ -55,8 +55,8 @@ impl DataSet for RandomPairsConfig {
         faults
     }
 
-    fn gives(&self) -> Gives {
-        Gives::Pairs
+    fn gives(&self) -> ExampleForm {
+        ExampleForm::Pairs
     }
 
     fn context(&self) -> usize {

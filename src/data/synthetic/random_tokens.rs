@@ -76,9 +76,9 @@ impl DataSet for RandomTokensConfig {
 
     fn view_faults(&self, view: &View) -> Vec<String> {
         let view = match view {
-            View::AsItIs => return Vec::new(),
-            View::Alone => return unpaired_faults(),
-            View::Aligned => return unspoken_faults(),
+            View::Plain => return Vec::new(),
+            View::EncodedSeparately => return unpaired_faults(),
+            View::Ctc => return unspoken_faults(),
             View::Masked(view) => view,
             View::Corrupted(_) => {
                 return vec![
@@ -97,7 +97,7 @@ impl DataSet for RandomTokensConfig {
 
     fn prepare(&self, request: &Request) -> Result<Data> {
         let share = match request.view {
-            View::AsItIs | View::Corrupted(_) | View::Alone | View::Aligned => None,
+            View::Plain | View::Corrupted(_) | View::EncodedSeparately | View::Ctc => None,
             View::Masked(view) => Some(view.masking.share),
         };
         Ok(prepare(self, request.seed, share))

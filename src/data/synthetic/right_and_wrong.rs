@@ -15,7 +15,9 @@ use super::held_out::{FIXED_SEED, PASS};
 use super::problems::{self, END, Problem, Problems};
 use crate::data::conversations::encoded::Encoded;
 use crate::data::preferences::{Both, Rows};
-use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Source, Split, Tokenizers, View};
+use crate::data::{
+    Data, DataSet, ExampleForm, Item, Request, Shape, Source, Split, Tokenizers, View,
+};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 use crate::tokenizer::Tokenizer;
@@ -165,8 +167,8 @@ impl DataSet for RightAndWrongConfig {
         Problems::faults(&self.sums())
     }
 
-    fn gives(&self) -> Gives {
-        Gives::Preferences
+    fn gives(&self) -> ExampleForm {
+        ExampleForm::Preferences
     }
 
     /// All sums have the same length.
@@ -201,7 +203,7 @@ impl DataSet for RightAndWrongConfig {
     fn prepare(&self, request: &Request) -> Result<Data> {
         let sums = self.sums();
         let tokenizer = problems::tokenizer(&sums)?;
-        let alone = *request.view == View::Alone;
+        let alone = *request.view == View::EncodedSeparately;
         let valid = self.fixed(Split::Valid, self.valid_items, &tokenizer, alone)?;
         let test = self.fixed(Split::Test, self.test_items, &tokenizer, alone)?;
         let shape = Shape::of_text(self.context(), tokenizer.vocab_size());
@@ -253,7 +255,8 @@ mod tests {
     #[test]
     fn texts_that_are_read_alone_end_with_their_last_digit() {
         let context = RightAndWrongConfig::default().context();
-        let [side_by_side, alone] = [View::AsItIs, View::Alone].map(|view| prepared(&view));
+        let [side_by_side, alone] =
+            [View::Plain, View::EncodedSeparately].map(|view| prepared(&view));
         let text = |source: &dyn Source| source.get(7, 0).unwrap().text().unwrap();
         for (together, apart) in [
             (side_by_side.train, alone.train),
@@ -270,7 +273,7 @@ mod tests {
     #[test]
     fn both_answers_stand_behind_the_same_question() {
         let config = RightAndWrongConfig::default();
-        let data = prepared(&View::AsItIs);
+        let data = prepared(&View::Plain);
         let valid = data.valid.unwrap();
         for item in [data.train.get(7, 0), valid.get(7, 0)] {
             let item = item.unwrap().text().unwrap();

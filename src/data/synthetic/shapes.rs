@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::held_out::{FIXED_SEED, PASS};
 use crate::data::batch::ImageItem;
-use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Source, Split};
+use crate::data::{Data, DataSet, ExampleForm, Item, Request, Shape, Source, Split};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
@@ -91,8 +91,8 @@ impl DataSet for ShapesConfig {
         faults
     }
 
-    fn gives(&self) -> Gives {
-        Gives::Images
+    fn gives(&self) -> ExampleForm {
+        ExampleForm::Images
     }
 
     fn image(&self) -> Option<[usize; 3]> {

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::classified::{self, Drawing, Texts};
 use super::held_out::HeldOut;
-use crate::data::{Data, DataSet, Gives, Request, Split, View};
+use crate::data::{Data, DataSet, ExampleForm, Request, Split, View};
 use crate::error::Result;
 use crate::rng::Stream;
-use crate::tokenizer::Around;
+use crate::tokenizer::TokenFraming;
 
 /// `kind = "themes"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -110,7 +110,7 @@ fn pick(words: &[&'static str], stream: &mut Stream) -> &'static str {
 
 impl Texts for ThemesConfig {
     const SITE: u64 = 7;
-    const GIVES: Gives = Gives::ManyLabelled;
+    const GIVES: ExampleForm = ExampleForm::ManyLabelled;
 
     fn sizes(&self) -> HeldOut {
         HeldOut {
@@ -162,7 +162,7 @@ impl DataSet for ThemesConfig {
         faults
     }
 
-    fn gives(&self) -> Gives {
+    fn gives(&self) -> ExampleForm {
         Self::GIVES
     }
 
@@ -174,8 +174,8 @@ impl DataSet for ThemesConfig {
         self.sizes().has(split)
     }
 
-    fn around(&self, _view: &View) -> Around {
-        Around::Frame
+    fn around(&self, _view: &View) -> TokenFraming {
+        TokenFraming::Frame
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {

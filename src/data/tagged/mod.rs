@@ -17,12 +17,13 @@ use super::labelled::examples::{self, Labelled};
 use super::labelled::labels::Labels;
 use super::parts::{Parted, parted};
 use super::{
-    Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, TextItem, View, split,
+    Data, DataSet, ExampleForm, Paths, PerSplit, Request, Shape, Source, Split, TextItem, View,
+    split,
 };
 use crate::data::NOT_SCORED;
 use crate::data::files::{columnar, found};
 use crate::error::{Error, Result};
-use crate::tokenizer::{Around, Tokenizer};
+use crate::tokenizer::{TokenFraming, Tokenizer};
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -239,8 +240,8 @@ impl DataSet for TaggedTextConfig {
         faults
     }
 
-    fn gives(&self) -> Gives {
-        Gives::Tagged
+    fn gives(&self) -> ExampleForm {
+        ExampleForm::Tagged
     }
 
     fn context(&self) -> usize {
@@ -263,8 +264,8 @@ impl DataSet for TaggedTextConfig {
         true
     }
 
-    fn around(&self, _view: &View) -> Around {
-        Around::Edges
+    fn around(&self, _view: &View) -> TokenFraming {
+        TokenFraming::Edges
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {

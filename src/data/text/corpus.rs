@@ -14,7 +14,7 @@ use super::ids::Ids;
 use super::mixture::Mixture;
 use super::texts::{self, Texts};
 use super::windows::{Layout, TextSource};
-use crate::data::retrieval::Retrieving;
+use crate::data::retrieval::NeighbourLists;
 use crate::data::{
     Chunking, Data, Database, DatabaseConfig, PerSplit, Request, Shape, Source, Split, TextConfig,
     Tokenizers, Windows,
@@ -75,7 +75,7 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
             }
             let retrieving = database
                 .as_ref()
-                .map(|database| Retrieving::of(database, encoded.as_ref(), places.cache()));
+                .map(|database| NeighbourLists::of(database, encoded.as_ref(), places.cache()));
             let source = TextSource::new(
                 encoded,
                 config.context,

@@ -105,7 +105,7 @@ impl<'a> Encoding<'a> {
 
     /// Writes the part of a long document whose encoding does not depend on what follows.
     fn write_begun(&mut self, long: &mut Long) -> Result<()> {
-        let (ids, bytes) = self.tokenizer.encode_begun(&long.text)?;
+        let (ids, bytes) = self.tokenizer.encode_prefix(&long.text)?;
         if bytes == 0 {
             return Ok(());
         }

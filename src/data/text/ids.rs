@@ -65,14 +65,14 @@ impl Ids for Tokens {
 
 /// Ids in memory, of generated texts.
 #[derive(Clone, Debug, Default)]
-pub struct Held {
+pub struct InMemoryIds {
     /// Ids of all documents.
     pub ids: Vec<i32>,
     /// Position of the first token of each document.
     pub starts: Vec<usize>,
 }
 
-impl Ids for Held {
+impl Ids for InMemoryIds {
     fn len(&self) -> usize {
         self.ids.len()
     }

@@ -147,7 +147,7 @@ impl DataSet for TextConfig {
         self.blocked()
     }
 
-    fn hides_documents_by(&self) -> Option<[&'static str; 3]> {
+    fn hides_documents_key(&self) -> Option<[&'static str; 3]> {
         Some(["across_documents", "false", "true"])
     }
 
@@ -271,11 +271,11 @@ impl DataSet for TextConfig {
         true
     }
 
-    fn is_cut(&self) -> bool {
+    fn has_next_token(&self) -> bool {
         true
     }
 
-    fn goes_on(&self) -> bool {
+    fn is_contiguous(&self) -> bool {
         match self.windows {
             Windows::Contiguous | Windows::Documents => true,
             Windows::Random => false,
@@ -292,9 +292,9 @@ impl DataSet for TextConfig {
 
     fn view_faults(&self, view: &View) -> Vec<String> {
         let (mut faults, of) = match view {
-            View::AsItIs => return Vec::new(),
-            View::Alone => return unpaired_faults(),
-            View::Aligned => return unspoken_faults(),
+            View::Plain => return Vec::new(),
+            View::EncodedSeparately => return unpaired_faults(),
+            View::Ctc => return unspoken_faults(),
             View::Masked(view) => (view.masking.faults(), "a masked language model"),
             View::Corrupted(view) => (view.faults(self.context), "corrupted text"),
         };
@@ -333,7 +333,7 @@ impl DataSet for TextConfig {
 
     fn prepare(&self, request: &Request) -> Result<Data> {
         match request.view {
-            View::AsItIs | View::Alone | View::Aligned => corpus::prepare(self, request),
+            View::Plain | View::EncodedSeparately | View::Ctc => corpus::prepare(self, request),
             View::Masked(view) => masked::prepare(self, view, request),
             View::Corrupted(view) => corrupted::prepare(self, view, request),
         }

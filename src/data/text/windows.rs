@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use super::ids::Ids;
-use crate::data::retrieval::Retrieving;
+use crate::data::retrieval::NeighbourLists;
 use crate::data::{Item, NOT_SCORED, Source, Split, TextItem};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
@@ -42,7 +42,7 @@ pub struct TextSource {
     layout: Layout,
     blocked: bool,
     split: Split,
-    retrieving: Option<Retrieving>,
+    retrieving: Option<NeighbourLists>,
 }
 
 impl TextSource {
@@ -66,7 +66,7 @@ impl TextSource {
 
     /// Returns the same windows with the neighbours of their chunks, if given. Windows must begin with a
     /// chunk of the stream.
-    pub fn with(self, retrieving: Option<Retrieving>) -> Self {
+    pub fn with(self, retrieving: Option<NeighbourLists>) -> Self {
         Self { retrieving, ..self }
     }
 

@@ -1,6 +1,6 @@
 //! Checks `[ablation]`, as far as possible without expanding its arms.
 
-use super::Sense;
+use super::Checker;
 use crate::experiment::Origin;
 use crate::experiment::ablation::{AblationConfig, Matched};
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ const OF_USE: [(&str, &str); 4] = [
     ),
 ];
 
-pub(super) fn check(sense: &mut Sense) {
+pub(super) fn check(sense: &mut Checker) {
     let Some(ablation) = &sense.loaded.experiment.ablation else {
         return;
     };
@@ -81,7 +81,7 @@ pub(super) fn check(sense: &mut Sense) {
 }
 
 /// Checks the rungs as far as possible without the arms; `crate::ablation::halving` checks them against each arm.
-fn halving(sense: &mut Sense, ablation: &AblationConfig) {
+fn halving(sense: &mut Checker, ablation: &AblationConfig) {
     let Some(halving) = &ablation.halving else {
         return;
     };
@@ -108,7 +108,7 @@ fn halving(sense: &mut Sense, ablation: &AblationConfig) {
 }
 
 /// Reports two lists that set the same key, or a key and its parent: one would override the other silently.
-fn overlaps(sense: &mut Sense, ablation: &AblationConfig) {
+fn overlaps(sense: &mut Checker, ablation: &AblationConfig) {
     let arms: BTreeSet<&String> = ablation
         .arms
         .iter()
@@ -158,7 +158,7 @@ fn overlaps(sense: &mut Sense, ablation: &AblationConfig) {
 }
 
 /// Limits the number of arms.
-fn size(sense: &mut Sense, ablation: &AblationConfig) {
+fn size(sense: &mut Checker, ablation: &AblationConfig) {
     let axes = ablation
         .axes
         .values()
@@ -177,7 +177,7 @@ fn size(sense: &mut Sense, ablation: &AblationConfig) {
 }
 
 /// Reports a key that the sweep sets itself.
-fn own_key(sense: &mut Sense, table: &str, key: &str) {
+fn own_key(sense: &mut Checker, table: &str, key: &str) {
     let first = key.split('.').next().unwrap_or(key);
     if OURS.contains(&first) {
         let rule = match first {
@@ -192,7 +192,7 @@ fn own_key(sense: &mut Sense, table: &str, key: &str) {
 }
 
 /// Reports a key that affects nothing a sweep measures.
-fn key_of_use(sense: &mut Sense, table: &str, key: &str) {
+fn key_of_use(sense: &mut Checker, table: &str, key: &str) {
     if let Some(why) = of_use(key) {
         let rule = format!("`{key}` has no effect on what a sweep measures: {why}");
         sense.fault_at(table, &format!("{table}.{key}"), rule);
@@ -209,7 +209,7 @@ fn of_use(key: &str) -> Option<&'static str> {
     found.map(|(_, why)| why)
 }
 
-fn axes(sense: &mut Sense, axes: &Table) {
+fn axes(sense: &mut Checker, axes: &Table) {
     for (key, values) in axes {
         own_key(sense, "ablation.axes", key);
         key_of_use(sense, "ablation.axes", key);
@@ -240,7 +240,7 @@ fn axes(sense: &mut Sense, axes: &Table) {
     }
 }
 
-fn arms(sense: &mut Sense, ablation: &AblationConfig) {
+fn arms(sense: &mut Checker, ablation: &AblationConfig) {
     let mut seen = BTreeSet::new();
     for (number, arm) in ablation.arms.iter().enumerate() {
         let table = format!("ablation.arms.{number}");
@@ -264,7 +264,7 @@ fn arms(sense: &mut Sense, ablation: &AblationConfig) {
     }
 }
 
-fn budget(sense: &mut Sense, ablation: &AblationConfig) {
+fn budget(sense: &mut Checker, ablation: &AblationConfig) {
     let Some(budget) = &ablation.budget else {
         return;
     };

@@ -1,16 +1,16 @@
 //! Checks averages of the weights: `[train] ema`, and an optimizer's own average.
 
-use super::Sense;
+use super::Checker;
 use crate::train::config::Dtype;
 
 /// Checks the keys that conflict with an average of the optimizer's own or with a teacher average.
-pub(super) fn check(sense: &mut Sense) {
+pub(super) fn check(sense: &mut Checker) {
     teaching(sense);
     let experiment = &sense.loaded.experiment;
     if experiment.optimizer.averaging(0).is_none() {
         return;
     }
-    if !experiment.schedule.stays() {
+    if !experiment.schedule.is_constant() {
         sense.fault(
             &["schedule.kind", "optimizer.kind"],
             "kind = \"schedule_free\" of [optimizer] averages steps of one learning rate and needs kind = \"constant\", which may \
@@ -26,7 +26,7 @@ pub(super) fn check(sense: &mut Sense) {
 }
 
 /// Reports another average beside the teacher average of a task.
-fn teaching(sense: &mut Sense) {
+fn teaching(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
     if experiment.task.facts().teacher_momentum().is_none() {
         return;
@@ -47,7 +47,7 @@ fn teaching(sense: &mut Sense) {
 }
 
 /// Reports 16-bit weights that are averaged. Only training is affected: such a run can still be used.
-pub(super) fn of_training(sense: &mut Sense) {
+pub(super) fn of_training(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
     let halves = match experiment.train.dtype {
         Dtype::Bf16 | Dtype::F16 => true,

@@ -1,6 +1,6 @@
 //! Checks `[data]` and `[tokenizer]`, and whether their files exist.
 
-use super::{For, Sense};
+use super::{Checker, For};
 use crate::data::DataConfig;
 use crate::error::Error;
 use crate::experiment::{teacher, transfer};
@@ -10,7 +10,7 @@ use crate::train::run_dir;
 use std::path::Path;
 
 /// Reports everything wrong with the data; returns the length of its inputs if there are no errors.
-pub(super) fn check(sense: &mut Sense, what: For) -> Option<usize> {
+pub(super) fn check(sense: &mut Checker, what: For) -> Option<usize> {
     let experiment = &sense.loaded.experiment;
     let (data, tokenizer) = (&experiment.data, experiment.tokenizer.as_ref());
     let init = &experiment.init;
@@ -63,7 +63,7 @@ pub(super) fn check(sense: &mut Sense, what: For) -> Option<usize> {
 }
 
 /// Reports a required run that does not exist; if it is named by an experiment file, with the command that trains it.
-pub(super) fn other_run(sense: &mut Sense, key: &str, error: Option<Error>, what: For) {
+pub(super) fn other_run(sense: &mut Checker, key: &str, error: Option<Error>, what: For) {
     let Some(error) = error else {
         return;
     };
@@ -84,7 +84,7 @@ pub(super) fn other_run(sense: &mut Sense, key: &str, error: Option<Error>, what
     }
 }
 
-fn paths(sense: &mut Sense, data: &DataConfig, tokenizer: Option<&TokenizerConfig>) {
+fn paths(sense: &mut Checker, data: &DataConfig, tokenizer: Option<&TokenizerConfig>) {
     let places = sense.loaded.places();
     let files = data.set().paths();
     let mut wanted: Vec<(String, &Path)> = files

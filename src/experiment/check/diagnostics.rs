@@ -1,8 +1,8 @@
 //! Checks `[diagnostics]`: something must be measured within the run's steps, and the model must have what is measured.
 
-use super::Sense;
+use super::Checker;
 
-pub(super) fn check(sense: &mut Sense) {
+pub(super) fn check(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
     let Some(c) = experiment.diagnostics else {
         return;

@@ -1,12 +1,12 @@
 //! Checks `[expect]` and `[train] best_by`: their metrics must be measured.
 
-use super::Sense;
+use super::Checker;
 use crate::data::Split;
 use crate::error::suggestion;
 use crate::evaluate::metric::LOSS;
 use crate::experiment::{Expect, Experiment};
 
-pub(super) fn check(sense: &mut Sense) {
+pub(super) fn check(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
     let measured = measured(experiment);
     if let Some(metric) = &experiment.train.best_by {
@@ -32,7 +32,7 @@ pub fn measured(experiment: &Experiment) -> Vec<&'static str> {
     metrics
 }
 
-fn best_by(sense: &mut Sense, metric: &str, measured: &[&str]) {
+fn best_by(sense: &mut Checker, metric: &str, measured: &[&str]) {
     let train = &sense.loaded.experiment.train;
     if !measured.contains(&metric) {
         let near = suggestion(metric, measured.iter().copied());

@@ -1,18 +1,18 @@
 //! Checks global tokens: the task must mark them, and an attention layer must use them.
 
-use super::Sense;
+use super::Checker;
 use crate::model::{GlobalTokens, Use};
 use crate::task::facts::Marks;
 
 /// Reports a task that marks global tokens for a model that does not use them, and a model that uses them without marks.
-pub(super) fn check(sense: &mut Sense) {
+pub(super) fn check(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
     let task = &experiment.task;
     let (marks, kind) = (task.facts().global_tokens(), task.kind());
     let transformers = experiment.model.networks().into_iter();
     let mut transformers = transformers.filter_map(|network| network.transformer());
     let sees = transformers.any(|model| {
-        let mut blocks = model.sorts();
+        let mut blocks = model.distinct_blocks();
         blocks.any(|block| block.attention.is_some_and(|a| a.facts().sees_globals()))
     });
     match (sees, marks) {
@@ -41,7 +41,7 @@ pub(super) fn check(sense: &mut Sense) {
     let one = !data.set().has_two_texts() && !data.is_imported();
     let of_texts = [
         Use::TextClasses,
-        Use::TextNumbers,
+        Use::TextRegression,
         Use::TokenClasses,
         Use::Spans,
     ];

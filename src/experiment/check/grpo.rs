@@ -1,12 +1,12 @@
 //! Checks GRPO, in which a model learns from its own completions: the data needs answers, the context needs room for
 //! completions, and the denominator of each step's loss must be known.
 
-use super::{For, Sense};
-use crate::data::Gives;
+use super::{Checker, For};
+use crate::data::ExampleForm;
 use crate::task::grpo::{GrpoConfig, GrpoLoss};
 use crate::train::config::Dtype;
 
-pub(super) fn check(sense: &mut Sense, what: For) {
+pub(super) fn check(sense: &mut Checker, what: For) {
     let Some(config) = sense.loaded.experiment.task.grpo() else {
         return;
     };
@@ -17,11 +17,11 @@ pub(super) fn check(sense: &mut Sense, what: For) {
 }
 
 /// Checks the prompts, and the room for completions after them.
-fn texts(sense: &mut Sense, config: &GrpoConfig) {
+fn texts(sense: &mut Checker, config: &GrpoConfig) {
     let experiment = &sense.loaded.experiment;
     let data = &experiment.data;
     let imported = data.is_imported();
-    if !imported && data.set().gives() == Gives::Text && !data.set().has_answers() {
+    if !imported && data.set().gives() == ExampleForm::Text && !data.set().has_answers() {
         let rule = format!(
             "kind = \"grpo\" writes completions of prompts, and the texts of [data] kind = \"{}\" have no answers that tell where a \
              prompt ends; use \"conversations\", \"arithmetic\" or another of formwork list data that has some",
@@ -30,7 +30,7 @@ fn texts(sense: &mut Sense, config: &GrpoConfig) {
         sense.fault(&["task.kind", "data.kind"], rule);
     }
     if data.set().hides_documents() {
-        let rule = match data.set().hides_documents_by() {
+        let rule = match data.set().hides_documents_key() {
             Some([key, on, off]) => format!(
                 "{key} = {on} puts several prompts into a row, and [task] kind = \"grpo\" completes one of each; set {key} = {off}"
             ),
@@ -55,7 +55,7 @@ fn texts(sense: &mut Sense, config: &GrpoConfig) {
 }
 
 /// Checks the training steps on completions.
-fn steps(sense: &mut Sense, config: &GrpoConfig) {
+fn steps(sense: &mut Checker, config: &GrpoConfig) {
     let c = &sense.loaded.experiment.train;
     let micro = c.micro_batch_size.filter(|rows| *rows < c.batch_size);
     if let (GrpoLoss::Dapo, Some(rows)) = (config.loss, micro) {

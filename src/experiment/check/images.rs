@@ -1,16 +1,16 @@
 //! Checks two-dimensional and one-dimensional position schemes.
 
-use super::Sense;
+use super::Checker;
 use crate::model::ItemOf;
 use crate::nn::position::PositionConfig;
 
 /// Reports two-dimensional position schemes for text, and one-dimensional ones for images.
-pub(super) fn positions(sense: &mut Sense, position: &PositionConfig, d_model: usize) {
+pub(super) fn positions(sense: &mut Checker, position: &PositionConfig, d_model: usize) {
     let model = sense.model();
     let of_images = model.item() == ItemOf::Image;
     let facts = position.facts();
     let (kind, multiple) = (facts.kind().kind, facts.divides_width());
-    match (facts.of_texts(), facts.of_images()) {
+    match (facts.text_counterpart(), facts.image_counterpart()) {
         (Some(other), _) if !of_images => {
             let rule = format!(
                 "kind = \"{kind}\" is for images; a {} reads lines of tokens: use \"{}\"",

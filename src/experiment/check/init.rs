@@ -1,10 +1,10 @@
 //! Checks `[init]` and `[lora]`: the initial weights, and which parameters are trained.
 
-use super::Sense;
+use super::Checker;
 use regex::Regex;
 
 /// Checks both tables.
-pub(super) fn check(sense: &mut Sense) {
+pub(super) fn check(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
     for fault in experiment.init.faults() {
         sense.sentence("init", &fault);

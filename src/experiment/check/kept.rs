@@ -1,15 +1,15 @@
 //! Checks settings about which activations are kept for the backward pass: reversible stacks, `[train] recompute`, chunked
 //! feed-forward layers.
 
-use super::Sense;
+use super::Checker;
 use crate::model::{Demand, Transformer};
-use crate::nn::position::Acts;
+use crate::nn::position::ActsOn;
 
 const REVERSIBLE: &str = "model.reversible";
 
 /// Checks a transformer for inputs of `context` positions, if that is known.
 pub(super) fn check(
-    sense: &mut Sense,
+    sense: &mut Checker,
     model: &Transformer,
     demand: &Demand,
     context: Option<usize>,
@@ -22,7 +22,7 @@ pub(super) fn check(
 }
 
 /// Checks a reversible stack's own keys.
-fn reversible(sense: &mut Sense, model: &Transformer) {
+fn reversible(sense: &mut Checker, model: &Transformer) {
     let c = model.stack;
     let placement = c.norm_placement;
     if !placement.reads_through_norm() || placement.is_parallel() {
@@ -37,17 +37,20 @@ fn reversible(sense: &mut Sense, model: &Transformer) {
         );
         sense.fault(&[REVERSIBLE, "model.norm_placement"], rule);
     }
-    if model.sorts().any(|block| block.cross.is_some()) {
+    if model.distinct_blocks().any(|block| block.cross.is_some()) {
         let rule = "reversible is defined for blocks of two layers, and a decoder with a memory has cross-attention, too; \
                     leave it out, or use [model] kind = \"decoder\" or \"encoder\"";
         sense.fault(&[REVERSIBLE, "model.kind"], rule);
     }
-    if model.sorts().all(|block| block.feed_forward.is_none()) {
+    if model
+        .distinct_blocks()
+        .all(|block| block.feed_forward.is_none())
+    {
         let rule = "reversible needs feed-forward layers, which change the second stream; give the layers one, or leave it \
                     out";
         sense.fault(&[REVERSIBLE, "model.layers"], rule);
     }
-    let mut mixers = model.sorts().filter_map(|block| block.mixer);
+    let mut mixers = model.distinct_blocks().filter_map(|block| block.mixer);
     if let Some(mixer) = mixers.find(|mixer| mixer.has_value_residual()) {
         let rule = format!(
             "reversible computes a layer by its own stream alone, and mixer = {{ kind = \"{}\" }} reads the values of an earlier \
@@ -59,16 +62,16 @@ fn reversible(sense: &mut Sense, model: &Transformer) {
 }
 
 /// Checks the settings around a reversible stack.
-fn surroundings(sense: &mut Sense, model: &Transformer, demand: &Demand) {
+fn surroundings(sense: &mut Checker, model: &Transformer, demand: &Demand) {
     let c = model.stack;
-    let attentions = model.sorts().filter_map(|block| block.attention);
+    let attentions = model.distinct_blocks().filter_map(|block| block.attention);
     if attentions.filter_map(|a| a.segments()).next().is_some() {
         let rule =
             "reversible keeps two streams, and memory is of one; leave memory or reversible out";
         sense.fault(&[REVERSIBLE, "model.attention.memory"], rule);
     }
     let position = c.position.facts();
-    if position.acts() == Acts::Layers {
+    if position.acts() == ActsOn::Layers {
         let rule = format!(
             "reversible has two streams, and position = \"{}\" changes the one before every layer; use positions of the \
              embeddings or of attention, or leave reversible out",
@@ -82,7 +85,7 @@ fn surroundings(sense: &mut Sense, model: &Transformer, demand: &Demand) {
         sense.fault(&[REVERSIBLE, "task.intermediate_layers"], rule);
     }
     let experiment = &sense.loaded.experiment;
-    let guessing = sense.model().guessing();
+    let guessing = sense.model().masked_lm_encoder();
     if guessing.is_some_and(|c| c.mask_decoder.is_some()) {
         let rule = "reversible has no one stream that mask_decoder could give to the last block; leave one of them out";
         sense.fault(&[REVERSIBLE, "model.mask_decoder"], rule);
@@ -94,7 +97,7 @@ fn surroundings(sense: &mut Sense, model: &Transformer, demand: &Demand) {
 }
 
 /// Reports `[train] recompute` for a network without blocks.
-pub(super) fn recompute(sense: &mut Sense) {
+pub(super) fn recompute(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
     let c = &experiment.train;
     let mut networks = experiment.model.networks().into_iter();
@@ -108,7 +111,7 @@ pub(super) fn recompute(sense: &mut Sense) {
 }
 
 /// Reports a feed-forward chunk that is not smaller than the context.
-fn chunks(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
+fn chunks(sense: &mut Checker, model: &Transformer, context: Option<usize>) {
     let Some(context) = context else { return };
     let mut found = Vec::new();
     let mut own = false;

@@ -1,11 +1,11 @@
 //! Checks a transformer's blocks: their number, their groups, and the layers of each.
 
-use super::{Sense, surroundings};
+use super::{Checker, surroundings};
 use crate::faults::header;
 use crate::model::{ItemOf, Transformer};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
-use crate::nn::position::{Known, PositionConfig};
+use crate::nn::position::{KnownSizes, PositionConfig};
 use crate::stack::{Depth, LayerGroup};
 
 /// Maximum number of layers, that of the deepest published transformers (DeepNet, Wang et al. 2022): the optimizer's file holds
@@ -13,7 +13,7 @@ use crate::stack::{Depth, LayerGroup};
 pub(super) const MOST_LAYERS: usize = 1_000;
 
 /// Checks the depth and the groups of one stack.
-pub(super) fn check(sense: &mut Sense, model: &Transformer, depth: &Depth) {
+pub(super) fn check(sense: &mut Checker, model: &Transformer, depth: &Depth) {
     let (key, groups) = (format!("model.{}", depth.key), depth.groups_key);
     sense.count(&key, depth.blocks(), MOST_LAYERS);
     let (all, first) = (model.depths().map(|d| d.blocks()), model.depths().next());
@@ -70,7 +70,7 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer, depth: &Depth) {
 }
 
 /// Checks the layer that mixes the positions of a group.
-fn mixing(sense: &mut Sense, table: &str, group: &LayerGroup, both_ways: bool) {
+fn mixing(sense: &mut Checker, table: &str, group: &LayerGroup, both_ways: bool) {
     let [attention, mixer] = ["attention", "mixer"].map(|key| format!("{table}.{key}"));
     match (&group.attention, &group.mixer) {
         (None, None) => {
@@ -94,7 +94,7 @@ fn mixing(sense: &mut Sense, table: &str, group: &LayerGroup, both_ways: bool) {
 }
 
 /// Checks a feed-forward layer in a causal or bidirectional stack.
-fn feeding(sense: &mut Sense, table: &str, c: &FeedForwardConfig, both_ways: bool) {
+fn feeding(sense: &mut Checker, table: &str, c: &FeedForwardConfig, both_ways: bool) {
     sense.told(table, |at| c.faults(at));
     if both_ways && c.looks_back() {
         let rule = format!(
@@ -106,8 +106,8 @@ fn feeding(sense: &mut Sense, table: &str, c: &FeedForwardConfig, both_ways: boo
 }
 
 /// Reports keys that act only in attention, for a model whose layers have none.
-pub(super) fn without_attention(sense: &mut Sense, model: &Transformer, whole_source: bool) {
-    let mut blocks = model.sorts().peekable();
+pub(super) fn without_attention(sense: &mut Checker, model: &Transformer, whole_source: bool) {
+    let mut blocks = model.distinct_blocks().peekable();
     if blocks.peek().is_none() || blocks.any(|b| b.attention.is_some() || b.cross.is_some()) {
         return;
     }
@@ -128,7 +128,7 @@ pub(super) fn without_attention(sense: &mut Sense, model: &Transformer, whole_so
 }
 
 /// Reports cross-attention of a group in a stack without encoder memory.
-fn crossing(sense: &mut Sense, table: &str, group: &LayerGroup, has_memory: bool) {
+fn crossing(sense: &mut Checker, table: &str, group: &LayerGroup, has_memory: bool) {
     if group.cross.is_some() && !has_memory {
         let rule = "cross has no effect: the stack has no memory to look at; leave it out";
         sense.fault(&[&format!("{table}.cross")], rule);
@@ -137,17 +137,17 @@ fn crossing(sense: &mut Sense, table: &str, group: &LayerGroup, has_memory: bool
 
 /// Checks the layers of all blocks. Returns the head width of the first attention layer, if there is one.
 pub(super) fn all(
-    sense: &mut Sense,
+    sense: &mut Checker,
     model: &Transformer,
     d_model: Option<usize>,
     context: Option<usize>,
 ) -> Option<usize> {
     let of_images = sense.model().item() == ItemOf::Image;
     let speech = sense.loaded.experiment.data.set().speech();
-    let heard = speech.and_then(|speech| sense.model().facts().heard(speech));
+    let heard = speech.and_then(|speech| sense.model().facts().encoder_positions(speech));
     let mut first = None;
     let mut alike = Vec::new();
-    let mut attention = |sense: &mut Sense,
+    let mut attention = |sense: &mut Checker,
                          table: String,
                          c: &AttentionConfig,
                          position: Option<&PositionConfig>,
@@ -157,7 +157,7 @@ pub(super) fn all(
         sense.told(&table, |at| c.facts().faults_within(context, causal, at));
         surroundings::check(sense, &table, c, position, causal);
         if let Some(position) = position {
-            let known = Known {
+            let known = KnownSizes {
                 d_model,
                 d_head: head,
                 context,

@@ -1,25 +1,25 @@
 //! Checks that task, model and data fit together.
 
-use super::Sense;
-use crate::data::{DataConfig, Gives};
+use super::Checker;
+use crate::data::{DataConfig, ExampleForm};
 
 /// The remedy if a table of labelled texts has its answers under the key of another task.
-fn other_column(wanted: Gives, data: &DataConfig) -> String {
+fn other_column(wanted: ExampleForm, data: &DataConfig) -> String {
     if data.kind() != "labelled_text" {
         return String::new();
     }
-    let key = |gives: Gives| match gives {
-        Gives::Labelled => Some("label"),
-        Gives::ManyLabelled => Some("labels"),
-        Gives::Numbered => Some("score"),
-        Gives::Text
-        | Gives::Tagged
-        | Gives::Questions
-        | Gives::Pairs
-        | Gives::Images
-        | Gives::Captioned
-        | Gives::Spoken
-        | Gives::Preferences => None,
+    let key = |gives: ExampleForm| match gives {
+        ExampleForm::Labelled => Some("label"),
+        ExampleForm::ManyLabelled => Some("labels"),
+        ExampleForm::Numbered => Some("score"),
+        ExampleForm::Text
+        | ExampleForm::Tagged
+        | ExampleForm::Questions
+        | ExampleForm::Pairs
+        | ExampleForm::Images
+        | ExampleForm::Captioned
+        | ExampleForm::Spoken
+        | ExampleForm::Preferences => None,
     };
     match (key(wanted), key(data.set().gives())) {
         (Some(wanted), Some(given)) => format!("; set `{wanted}` in place of `{given}`"),
@@ -27,7 +27,7 @@ fn other_column(wanted: Gives, data: &DataConfig) -> String {
     }
 }
 
-pub(super) fn check(sense: &mut Sense) {
+pub(super) fn check(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
     let (task, model, data) = (&experiment.task, &experiment.model, &experiment.data);
     let quoted = |kinds: &[&str]| {
@@ -80,7 +80,7 @@ pub(super) fn check(sense: &mut Sense) {
     {
         sense.fault(&["task.generator.size", "task.kind"], rule);
     }
-    if task.facts().targets().ends_beyond() && !data.set().is_cut() {
+    if task.facts().targets().ends_beyond() && !data.set().has_next_token() {
         let rule = format!(
             "second_target has no effect with positions = \"last\": a text of [data] kind = \"{}\" ends with its last \
              target; leave it out, or score more positions",
@@ -94,10 +94,10 @@ pub(super) fn check(sense: &mut Sense) {
 }
 
 /// Reports mixed classes of images for a task that reads no classes.
-fn mixed_classes(sense: &mut Sense) {
+fn mixed_classes(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
     let task = &experiment.task;
-    if task.facts().reads_classes() || task.reads() != Gives::Images {
+    if task.facts().reads_classes() || task.reads() != ExampleForm::Images {
         return;
     }
     for (key, alpha) in experiment.data.set().mixed_classes() {
@@ -110,7 +110,7 @@ fn mixed_classes(sense: &mut Sense) {
 }
 
 /// Checks the images of a task that augments views of them itself.
-fn views(sense: &mut Sense) {
+fn views(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
     let (task, data) = (&experiment.task, experiment.data.set());
     let Some(views) = task.facts().views() else {
@@ -132,7 +132,7 @@ fn views(sense: &mut Sense) {
 
 /// Checks a loss that compares rows with each other. All compared rows must be in one batch, and their number must be the same
 /// in training and evaluation: a loss among few rows is not comparable with one among many.
-fn compared_rows(sense: &mut Sense) {
+fn compared_rows(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
     let (c, imported) = (&experiment.train, experiment.data.is_imported());
     let Some(group) = experiment

@@ -100,7 +100,7 @@ pub fn check_without_files(loaded: &Loaded) -> Result<()> {
 }
 
 fn run(loaded: &Loaded, what: For) -> Result<()> {
-    let mut sense = Sense::new(loaded);
+    let mut sense = Checker::new(loaded);
     let context = data::check(&mut sense, what);
     model::check(&mut sense, context, what);
     global_tokens::check(&mut sense);
@@ -139,7 +139,7 @@ pub fn located(loaded: &Loaded, error: Error) -> Error {
     let Error::Invalid(found) = error else {
         return error;
     };
-    let mut sense = Sense::new(loaded);
+    let mut sense = Checker::new(loaded);
     for fault in found {
         let names_table = fault.message.starts_with('[') && !fault.message.starts_with("[[");
         match fault.file.is_none() && names_table {
@@ -151,7 +151,7 @@ pub fn located(loaded: &Loaded, error: Error) -> Error {
 }
 
 /// Collects errors and finds their locations.
-struct Sense<'a> {
+struct Checker<'a> {
     loaded: &'a Loaded,
     faults: Vec<Fault>,
     /// Of a model with two networks, the one being checked, with the key that holds it: keys of `model` then mean that
@@ -159,7 +159,7 @@ struct Sense<'a> {
     part: Option<(&'static str, &'a ModelConfig)>,
 }
 
-impl<'a> Sense<'a> {
+impl<'a> Checker<'a> {
     fn new(loaded: &'a Loaded) -> Self {
         Self {
             loaded,

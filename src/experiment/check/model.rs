@@ -1,14 +1,14 @@
 //! Checks `[model]`.
 
-use super::{For, Sense, images, kept, layers, mup, own_positions, segments, sharing};
+use super::{Checker, For, images, kept, layers, mup, own_positions, segments, sharing};
 use crate::experiment::Experiment;
 use crate::faults::WIDEST;
 use crate::model::{Demand, ItemOf, ModelConfig, Transformer};
-use crate::nn::position::Known;
+use crate::nn::position::KnownSizes;
 use crate::stack::Depth;
 
 /// Checks all of `[model]`, for inputs of `context` tokens if that is known.
-pub(super) fn check(sense: &mut Sense, context: Option<usize>, what: For) {
+pub(super) fn check(sense: &mut Checker, context: Option<usize>, what: For) {
     let experiment = &sense.loaded.experiment;
     let (model, data) = (&experiment.model, experiment.data.set());
     let demand = Demand {
@@ -35,7 +35,7 @@ pub(super) fn check(sense: &mut Sense, context: Option<usize>, what: For) {
 
 /// Reports residual scales of both networks that would be measured on different examples: a run sends the same ones through
 /// both.
-fn profiles(sense: &mut Sense, parts: [(&'static str, &ModelConfig); 2]) {
+fn profiles(sense: &mut Checker, parts: [(&'static str, &ModelConfig); 2]) {
     let measured = parts.map(|(_, part)| part.transformer()?.stack.residual_scale.measured_on());
     let ([Some(first), Some(second)], [(one, _), (other, _)]) = (measured, parts) else {
         return;
@@ -52,7 +52,7 @@ fn profiles(sense: &mut Sense, parts: [(&'static str, &ModelConfig); 2]) {
 }
 
 /// Checks the current network.
-fn network(sense: &mut Sense, demand: &Demand, what: For) {
+fn network(sense: &mut Checker, demand: &Demand, what: For) {
     let model = sense.model();
     let positions = sense.told("model", |at| model.faults(demand, at));
     if let Some(model) = model.transformer() {
@@ -71,12 +71,12 @@ fn network(sense: &mut Sense, demand: &Demand, what: For) {
 fn written(experiment: &Experiment, context: Option<usize>) -> Option<usize> {
     let data = &experiment.data;
     let said = data.set().longest_target();
-    let by_task = || experiment.task.facts().written(context?);
+    let by_task = || experiment.task.facts().longest_written(context?);
     said.or_else(|| (!data.is_imported()).then(by_task).flatten())
 }
 
 /// Checks the keys that all transformers have.
-fn transformer(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
+fn transformer(sense: &mut Checker, model: &Transformer, context: Option<usize>) {
     let c = model.stack;
     for depth in model.depths() {
         layers::check(sense, model, &depth);
@@ -92,7 +92,7 @@ fn transformer(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
     let width = width.then_some(c.d_model);
     let heads = layers::all(sense, model, width, context);
     let unplaced = sense.model().facts().unplaced();
-    let known = Known {
+    let known = KnownSizes {
         d_model: width,
         d_head: heads,
         context: context.map(|positions| positions.saturating_sub(unplaced)),
@@ -104,7 +104,7 @@ fn transformer(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
 }
 
 /// Reports initial weights that would be scaled with the depth twice.
-fn weights(sense: &mut Sense, model: &Transformer) {
+fn weights(sense: &mut Checker, model: &Transformer) {
     let c = model.stack;
     if c.norm_placement.scales_weights() && c.init().scheme.scales_with_depth() {
         sense.fault(
@@ -123,7 +123,7 @@ fn weights(sense: &mut Sense, model: &Transformer) {
 }
 
 /// Checks norms against their placement.
-fn placement(sense: &mut Sense, model: &Transformer) {
+fn placement(sense: &mut Checker, model: &Transformer) {
     let c = model.stack;
     let placement = c.norm_placement;
     if c.norm.is_none() {
@@ -168,7 +168,7 @@ fn placement(sense: &mut Sense, model: &Transformer) {
 
 /// Reports residual scales of kind "admin" if no norm follows the sum, or if layers that share parameters would need different
 /// scales.
-fn skips(sense: &mut Sense, model: &Transformer) {
+fn skips(sense: &mut Checker, model: &Transformer) {
     let (c, kind) = (model.stack, "model.residual_scale.kind");
     if !c.residual_scale.scales_skips() {
         return;
@@ -193,7 +193,7 @@ fn skips(sense: &mut Sense, model: &Transformer) {
 }
 
 /// Checks `first_norm`: there must be norms, with one before each layer's input, and the first layer must not share its norm.
-fn first_norm(sense: &mut Sense, model: &Transformer) {
+fn first_norm(sense: &mut Checker, model: &Transformer) {
     let c = model.stack;
     let Some(first) = c.first_norm else { return };
     let rule = if c.norm.is_none() {
@@ -226,7 +226,7 @@ fn first_norm(sense: &mut Sense, model: &Transformer) {
     }
 }
 
-fn dropouts(sense: &mut Sense, model: &Transformer) {
+fn dropouts(sense: &mut Checker, model: &Transformer) {
     let c = model.stack;
     let own = [
         ("model.dropout_embedding", c.dropout_embedding),

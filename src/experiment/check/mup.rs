@@ -1,6 +1,6 @@
 //! Checks `[model.mup]`: the learning rates and initial weights that scale with the width, and layers whose scaling is unknown.
 
-use super::Sense;
+use super::Checker;
 use crate::faults::WIDEST;
 use crate::model::{Demand, Transformer};
 use crate::nn::attention::{big_bird, fixed, local, multi_head, sliding_window, strided};
@@ -23,7 +23,7 @@ const ATTENTIONS: [&str; 6] = [
 const FEED_FORWARDS: [&str; 2] = [dense::KIND.kind, gated::KIND.kind];
 
 /// Checks a model that takes over the learning rates and initial weights of a narrower one.
-pub(super) fn check(sense: &mut Sense, model: &Transformer, demand: &Demand) {
+pub(super) fn check(sense: &mut Checker, model: &Transformer, demand: &Demand) {
     let Some(mup) = model.stack.mup else { return };
     sense.told(TABLE, |at| {
         at.count("d_model", mup.d_model, WIDEST);
@@ -60,14 +60,15 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer, demand: &Demand) {
 }
 
 /// Checks the settings of its training.
-fn training(sense: &mut Sense, demand: &Demand) {
+fn training(sense: &mut Checker, demand: &Demand) {
     let experiment = &sense.loaded.experiment;
     let optimizer = &experiment.optimizer;
-    let by_width = experiment.schedule.goes_by_width();
+    let by_width = experiment.schedule.depends_on_width();
     let lora = experiment.lora.is_some();
     let retrieves = experiment.model.retrieval().is_some();
-    let decayed = optimizer.steps_by_rate() && !optimizer.decays_apart() && optimizer.decays();
-    if !optimizer.steps_by_rate() {
+    let decayed =
+        optimizer.has_rate_bound_steps() && !optimizer.has_decoupled_decay() && optimizer.decays();
+    if !optimizer.has_rate_bound_steps() {
         let rule = "mup scales the rates of steps that are as long whatever the gradient is: use \"adamw\", \"adam\", \"radam\", \"nadam\", \
                     \"adopt\", \"ademamix\", \"schedule_free\" or \"lion\", or leave [model.mup] out";
         sense.fault(&["optimizer.kind", TABLE], rule);
@@ -98,7 +99,7 @@ fn training(sense: &mut Sense, demand: &Demand) {
 }
 
 /// Reports layers whose parameters have no known scaling, each at its key.
-fn layers(sense: &mut Sense, model: &Transformer) {
+fn layers(sense: &mut Checker, model: &Transformer) {
     let depths: Vec<_> = model.depths().collect();
     for depth in depths {
         if depth.groups.is_empty() {
@@ -112,7 +113,7 @@ fn layers(sense: &mut Sense, model: &Transformer) {
 }
 
 /// Checks the layers of a block whose keys are in this table.
-fn layer(sense: &mut Sense, table: &str, block: &BlockConfig) {
+fn layer(sense: &mut Checker, table: &str, block: &BlockConfig) {
     let other = |kind: Option<&'static str>, suited: &[&str]| kind.filter(|k| !suited.contains(k));
     let attention = other(block.attention.map(|a| a.kind()), &ATTENTIONS);
     let cross = other(block.cross.map(|a| a.kind()), &ATTENTIONS);

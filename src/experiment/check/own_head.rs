@@ -2,13 +2,13 @@
 //! model scores a vocabulary, and a task that scores none ignores it. An experiment that sets the key itself means the bias of
 //! the task's head, which is another key.
 
-use super::{For, Sense};
+use super::{Checker, For};
 use crate::experiment::Origin;
 use crate::train::run_dir::RESOLVED;
 
 const KEY: &str = "model.head_bias";
 
-pub(super) fn check(sense: &mut Sense, what: For) {
+pub(super) fn check(sense: &mut Checker, what: For) {
     let loaded = sense.loaded;
     let experiment = &loaded.experiment;
     // Recurrent cells and towers report this themselves.
@@ -27,7 +27,7 @@ pub(super) fn check(sense: &mut Sense, what: For) {
 }
 
 /// Whether the experiment itself sets the key; a resolved file, which has all keys, does not count.
-fn is_own(sense: &Sense) -> bool {
+fn is_own(sense: &Checker) -> bool {
     match sense.loaded.origin(KEY) {
         Origin::File { path, .. } => *path == sense.loaded.path && !path.ends_with(RESOLVED),
         Origin::Set(_) => true,

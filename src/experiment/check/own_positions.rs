@@ -1,11 +1,11 @@
 //! Checks position schemes that groups of blocks use in place of the model's.
 
-use super::Sense;
+use super::Checker;
 use crate::model::{ItemOf, Transformer};
 use crate::stack::LayerGroup;
 
 /// Checks the schemes of all groups, except for their own keys.
-pub(super) fn check(sense: &mut Sense, model: &Transformer) {
+pub(super) fn check(sense: &mut Checker, model: &Transformer) {
     let mut own = Vec::new();
     for depth in model.depths() {
         for (i, group) in depth.groups.iter().enumerate() {
@@ -23,14 +23,16 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer) {
         let rule = "a reversible stack has one position scheme for all blocks; leave position or reversible out";
         sense.fault(&[first, "model.reversible"], rule);
     }
-    let mut attending = model.sorts().filter(|block| block.attention.is_some());
+    let mut attending = model
+        .distinct_blocks()
+        .filter(|block| block.attention.is_some());
     if model.stack.position.has_heads() && attending.all(|block| block.position.is_some()) {
         let rule = "position has no effect: every group with attention has one of its own; leave one of them out";
         sense.fault(&["model.position.kind"], rule);
     }
 }
 
-fn of_group(sense: &mut Sense, model: &Transformer, table: &str, group: &LayerGroup) {
+fn of_group(sense: &mut Checker, model: &Transformer, table: &str, group: &LayerGroup) {
     let Some(position) = &group.position else {
         return;
     };
@@ -41,7 +43,7 @@ fn of_group(sense: &mut Sense, model: &Transformer, table: &str, group: &LayerGr
             "kind = \"{kind}\" has no effect: the group has no attention; leave position out"
         );
         sense.fault(&[&key], rule);
-    } else if !facts.of_blocks() {
+    } else if !facts.allowed_per_block() {
         let rule = format!(
             "kind = \"{kind}\" cannot be the scheme of some blocks alone; allowed: `none`, `rotary`, `alibi`; make it the \
              [model] position"
@@ -55,7 +57,7 @@ fn of_group(sense: &mut Sense, model: &Transformer, table: &str, group: &LayerGr
         sense.fault(&[&key, "model.position.kind"], rule);
     } else if sense.model().item() == ItemOf::Image
         && sense.model().facts().unplaced() == 0
-        && facts.of_images().is_some()
+        && facts.image_counterpart().is_some()
     {
         let rule = format!(
             "kind = \"{kind}\" goes by distances along a line, and patches stand in rows and columns"

@@ -1,7 +1,7 @@
 //! Checks the training keys of an imported model. A Hugging Face folder does not say how its model is to be trained: the run's
 //! `lr` and `steps` are placeholders, and an experiment that extends it has to set its own.
 
-use super::{For, Sense};
+use super::{Checker, For};
 use crate::experiment::Origin;
 use crate::train::run_dir::{HF_CONFIG, RESOLVED};
 
@@ -9,7 +9,7 @@ const LR: &str = "optimizer.lr";
 const STEPS: &str = "train.steps";
 const EPOCHS: &str = "train.epochs";
 
-pub(super) fn check(sense: &mut Sense, what: For) {
+pub(super) fn check(sense: &mut Checker, what: For) {
     let loaded = sense.loaded;
     let experiment = &loaded.experiment;
     if !what.begins() || what == For::Rates || experiment.data.is_imported() {
@@ -35,7 +35,7 @@ pub(super) fn check(sense: &mut Sense, what: For) {
 }
 
 /// Whether a key comes from an imported run that the file extends.
-fn is_placeholder(sense: &Sense, key: &str) -> bool {
+fn is_placeholder(sense: &Checker, key: &str) -> bool {
     let Origin::File { path, .. } = sense.loaded.origin(key) else {
         return false;
     };

@@ -1,10 +1,10 @@
 //! Checks `[train] replay`: training steps that a GPU records and replays.
 
-use super::Sense;
+use super::Checker;
 use crate::device::DeviceName;
 use crate::train::config::Dtype;
 
-pub(super) fn check(sense: &mut Sense) {
+pub(super) fn check(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
     let c = &experiment.train;
     if !c.replay {
@@ -18,7 +18,7 @@ pub(super) fn check(sense: &mut Sense) {
         );
         sense.fault(&["train.replay", "train.device"], rule);
     }
-    if !experiment.optimizer.moves_in_place() {
+    if !experiment.optimizer.updates_in_place() {
         sense.fault(
             &["train.replay", "optimizer.cautious", "optimizer.kind"],
             "replay = true needs an optimizer that moves weights and moments in place: kind = \"adamw\" or \"lion\" where they are not \

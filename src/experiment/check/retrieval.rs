@@ -1,9 +1,9 @@
 //! Checks retrieval: a model that reads neighbours needs a database, and a database needs a model that reads neighbours.
 
-use super::Sense;
+use super::Checker;
 
 /// Checks `[model.retrieval]` and `[data.retrieval]` against each other.
-pub(super) fn check(sense: &mut Sense) {
+pub(super) fn check(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
     let (data, database) = (&experiment.data, experiment.data.set().retrieval());
     let Some(model) = experiment.model.retrieval() else {

@@ -1,9 +1,9 @@
 //! Checks `[schedule]`: its own keys, and whether the run is long enough for its warmup and decay.
 
-use super::Sense;
+use super::Checker;
 use crate::experiment::{Origin, epochs};
 
-pub(super) fn check(sense: &mut Sense) {
+pub(super) fn check(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
     // If the length is given in epochs, the steps are 0 until the data is read.
     let (steps, lr) = (experiment.train.steps, experiment.optimizer.lr());
@@ -18,7 +18,7 @@ pub(super) fn check(sense: &mut Sense) {
 
 /// Reports a warmup and decay that do not fit into this number of steps, with the locations of the other keys involved and the
 /// settings that would fit.
-fn room(sense: &mut Sense, steps: u64) {
+fn room(sense: &mut Checker, steps: u64) {
     let loaded = sense.loaded;
     let schedule = &loaded.experiment.schedule;
     let Some(rule) = schedule.misfit(steps) else {

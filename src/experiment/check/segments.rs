@@ -1,12 +1,12 @@
 //! Checks layers with a memory of earlier segments: rows must continue from step to step, and positions must distinguish
 //! earlier segments from the current one.
 
-use super::Sense;
+use super::Checker;
 use crate::model::{Transformer, Use};
 use crate::nn::attention::AttentionConfig;
 
 /// Checks attention with a memory of earlier segments.
-pub(super) fn check(sense: &mut Sense, model: &Transformer) {
+pub(super) fn check(sense: &mut Checker, model: &Transformer) {
     let mut found = Vec::new();
     let mut own = false;
     for depth in model.depths() {
@@ -42,7 +42,7 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer) {
         of_rows(sense, reused, found.is_empty());
     }
     let position = model.stack.position.facts();
-    if found.is_empty() || !position.by_place() {
+    if found.is_empty() || !position.encodes_absolute_position() {
         return;
     }
     let kind = position.kind().kind;
@@ -55,7 +55,7 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer) {
 }
 
 /// Checks one such attention layer.
-fn one(sense: &mut Sense, [memory, at_evaluation]: &[String; 2], causal: bool) {
+fn one(sense: &mut Checker, [memory, at_evaluation]: &[String; 2], causal: bool) {
     let experiment = &sense.loaded.experiment;
     let task = experiment.task.kind();
     let demand = experiment.task.facts().demand();
@@ -85,7 +85,7 @@ fn one(sense: &mut Sense, [memory, at_evaluation]: &[String; 2], causal: bool) {
 }
 
 /// Checks how much of a row is kept in memory.
-fn of_rows(sense: &mut Sense, reused: usize, nothing_remembers: bool) {
+fn of_rows(sense: &mut Checker, reused: usize, nothing_remembers: bool) {
     let context = sense.loaded.experiment.data.context();
     if nothing_remembers {
         let rule = "reuse_len has no effect without a memory; set memory of [model.attention], or leave it out";

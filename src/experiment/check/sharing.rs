@@ -1,6 +1,6 @@
 //! Checks `[model] share_layers`: layers that share parameters must be alike, and some layers must share.
 
-use super::Sense;
+use super::Checker;
 use super::layers::MOST_LAYERS;
 use crate::model::Transformer;
 use crate::stack::Depth;
@@ -10,7 +10,7 @@ const GROUPS: &str = "model.share_layers.groups";
 const KIND: &str = "model.share_layers.kind";
 
 /// Checks layers that share parameters.
-pub(super) fn check(sense: &mut Sense, model: &Transformer) {
+pub(super) fn check(sense: &mut Checker, model: &Transformer) {
     let share = model.stack.share_layers;
     let Some(by) = share.by() else { return };
     let sound = sense.told(TABLE, |at| share.faults(MOST_LAYERS, at));
@@ -34,7 +34,8 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer) {
     }
     // ALBERT's config files set a longer cycle for the layers of an encoder (`inner_group_num`), whether or not it has an
     // effect.
-    let names = by.cycle > 1 && share.is_of_whole_blocks() && sense.model().guessing().is_some();
+    let names =
+        by.cycle > 1 && share.is_of_whole_blocks() && sense.model().masked_lm_encoder().is_some();
     if !names && counts().all(|blocks| blocks <= own) {
         let most = counts().max().unwrap_or(0);
         let remedy = match (by.groups, by.cycle) {
@@ -52,7 +53,9 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer) {
         };
         sense.fault(&[KIND], rule);
     }
-    let feeds = model.sorts().any(|block| block.feed_forward.is_some());
+    let feeds = model
+        .distinct_blocks()
+        .any(|block| block.feed_forward.is_some());
     if share.is_of_feeding_alone() && !feeds {
         let rule = "kind = \"feed_forward\" has no effect: no layer has a feed-forward layer; leave share_layers out";
         sense.fault(&[KIND], rule);
@@ -60,7 +63,7 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer) {
 }
 
 /// Reports two layers that would share parameters although their configurations differ.
-fn alike(sense: &mut Sense, model: &Transformer, depth: &Depth) {
+fn alike(sense: &mut Checker, model: &Transformer, depth: &Depth) {
     let (stack, blocks) = (model.stack, depth.blocks());
     let owners = stack.share_layers.owners(blocks);
     let differs = |layer: usize| {

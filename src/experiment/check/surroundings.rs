@@ -1,17 +1,17 @@
 //! Checks a kind of attention, or a bidirectional mixer, against its surroundings: the reading order of its stack, positions,
 //! documents, prefixes.
 
-use super::Sense;
+use super::Checker;
 use crate::data::View;
 use crate::nn::attention::multi_head::sinks::Sinks;
 use crate::nn::attention::{AttentionConfig, Reads};
-use crate::nn::position::{Acts, Means, PositionConfig};
+use crate::nn::position::{ActsOn, HeadEffect, PositionConfig};
 use crate::nn::recurrent::MixerConfig;
 
 /// Checks an attention layer in a causal or bidirectional stack; `position` is the scheme that its group has in place of the
 /// model's.
 pub(super) fn check(
-    sense: &mut Sense,
+    sense: &mut Checker,
     table: &str,
     attention: &AttentionConfig,
     position: Option<&PositionConfig>,
@@ -66,7 +66,7 @@ pub(super) fn check(
 }
 
 /// Checks a bidirectional mixer in a causal or bidirectional stack; `key` is that of its group.
-pub(super) fn mixer(sense: &mut Sense, key: &str, mixer: &MixerConfig, causal: bool) {
+pub(super) fn mixer(sense: &mut Checker, key: &str, mixer: &MixerConfig, causal: bool) {
     let kind = mixer.kind();
     if causal {
         let rule = format!(
@@ -81,15 +81,15 @@ pub(super) fn mixer(sense: &mut Sense, key: &str, mixer: &MixerConfig, causal: b
 }
 
 /// Whether documents in a row are hidden from each other. Texts that are read alone have a row each.
-fn hides_documents(sense: &Sense) -> bool {
+fn hides_documents(sense: &Checker) -> bool {
     let experiment = &sense.loaded.experiment;
-    experiment.task.view() != View::Alone && experiment.data.set().hides_documents()
+    experiment.task.view() != View::EncodedSeparately && experiment.data.set().hides_documents()
 }
 
 /// Reports a kind that cannot hide documents in a row from each other although the data asks for it; `of` is its family.
-fn documents(sense: &mut Sense, kind: &str, own: &str, of: &str) {
+fn documents(sense: &mut Checker, kind: &str, own: &str, of: &str) {
     let data = &sense.loaded.experiment.data;
-    let (key, asks, remedy) = match data.set().hides_documents_by() {
+    let (key, asks, remedy) = match data.set().hides_documents_key() {
         Some([key, hides, shows]) => (
             format!("data.{key}"),
             format!("{key} = {hides}"),
@@ -109,7 +109,7 @@ fn documents(sense: &mut Sense, kind: &str, own: &str, of: &str) {
 
 /// Reports position schemes that an attention kind cannot carry.
 fn positions(
-    sense: &mut Sense,
+    sense: &mut Checker,
     table: &str,
     attention: &AttentionConfig,
     position: Option<&PositionConfig>,
@@ -123,11 +123,11 @@ fn positions(
         None => ("model.position".to_owned(), model.stack.position.facts()),
     };
     let kind = format!("{table}.kind");
-    let Acts::Heads(means) = position.acts() else {
+    let ActsOn::Heads(means) = position.acts() else {
         return;
     };
     let whole_source = sense.loaded.experiment.task.facts().demand().whole_source;
-    if position.causal_alone() && causal && whole_source {
+    if position.causal_only() && causal && whole_source {
         let rule = format!(
             "kind = \"{}\" is for texts that are read from left to right, and [task] bidirectional_source = true shows a source all \
              of itself; leave it out, or use rotary, alibi, relative_bias or none",
@@ -137,7 +137,7 @@ fn positions(
     }
     // For images, another error already says that they need a two-dimensional scheme.
     let of_images = sense.model().facts().of_images().is_some();
-    if position.causal_alone() && !causal && !of_images {
+    if position.causal_only() && !causal && !of_images {
         let rule = format!(
             "kind = \"{}\" is for stacks that read from left to right, and this one reads both ways; use rotary, alibi, \
              relative_bias or none",
@@ -147,7 +147,7 @@ fn positions(
     }
     segments(sense, &of, position.segments(), attention, causal);
     if attention.carries(means) {
-        if means == Means::Vectors && attention.heads().sinks != Sinks::None {
+        if means == HeadEffect::Vectors && attention.heads().sinks != Sinks::None {
             let rule = format!(
                 "sinks stand beside no vectors of distances (kind = \"{}\"); leave sinks out, or use rotary, alibi or none",
                 position.kind().kind
@@ -163,7 +163,7 @@ fn positions(
         }
         return;
     }
-    let others = match attention.carries(Means::Rotation) {
+    let others = match attention.carries(HeadEffect::Rotation) {
         true => "learned, sinusoidal, rotary or none",
         false => "learned, sinusoidal or none",
     };
@@ -178,7 +178,7 @@ fn positions(
 /// Reports positions that distinguish segments if the stack has no segments or the attention kind cannot carry them; `of` is
 /// the table of the positions.
 fn segments(
-    sense: &mut Sense,
+    sense: &mut Checker,
     of: &str,
     segments: usize,
     attention: &AttentionConfig,
@@ -199,7 +199,7 @@ fn segments(
         );
         return sense.fault(&[&key, "model.kind"], rule);
     }
-    if !attention.facts().meets_all() {
+    if !attention.facts().sees_every_visible_key() {
         let rule = format!(
             "segments = {segments} cannot be carried by attention of kind = \"{}\"; use multi_head, or leave it out",
             attention.kind()

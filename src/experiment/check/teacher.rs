@@ -1,10 +1,10 @@
 //! Checks the frozen run beside one that trains, a teacher or a reference: whether it exists, and whether both fit together.
 
-use super::{For, Sense, data};
+use super::{Checker, For, data};
 use crate::experiment::teacher;
 
 /// Checks the frozen run that `[task]` uses.
-pub(super) fn check(sense: &mut Sense, what: For) {
+pub(super) fn check(sense: &mut Checker, what: For) {
     let experiment = &sense.loaded.experiment;
     if experiment.task.frozen_run().is_none() {
         return;

@@ -1,7 +1,7 @@
 //! Checks everything except the model and the data: name, task, `[init]`, `[decode]`, optimizer, `[train]`.
 
-use super::{Sense, init};
-use crate::data::{DataConfig, Gives, Pairs, Split, View};
+use super::{Checker, init};
+use crate::data::{DataConfig, ExampleForm, Pairs, Split, View};
 use crate::device::DeviceName;
 use crate::generate::DecodeConfig;
 use crate::generate::beam::BeamConfig;
@@ -15,7 +15,7 @@ const MOST_EPOCHS: f64 = 1e6;
 /// Maximum length of a name in bytes; longer names do not fit in paths.
 const LONGEST_NAME: usize = 100;
 
-pub(super) fn check(sense: &mut Sense) {
+pub(super) fn check(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
     name(sense, &experiment.name);
     sense.told("task", |at| experiment.task.facts().faults(at));
@@ -71,7 +71,7 @@ pub(super) fn check(sense: &mut Sense) {
 }
 
 /// Checks `[decode]` for CTC, which takes the best character of each frame without a search.
-fn spelled(sense: &mut Sense, decode: &DecodeConfig) {
+fn spelled(sense: &mut Checker, decode: &DecodeConfig) {
     let usual = DecodeConfig::default();
     let rest = DecodeConfig {
         search: usual.search.clone(),
@@ -95,7 +95,7 @@ fn spelled(sense: &mut Sense, decode: &DecodeConfig) {
 }
 
 /// Checks `[decode]` for text continuation, in which keys of text-to-text generation have no effect.
-fn continued(sense: &mut Sense, decode: &DecodeConfig) {
+fn continued(sense: &mut Checker, decode: &DecodeConfig) {
     for fault in decode.continuation_faults() {
         sense.sentence("decode", &fault);
     }
@@ -115,7 +115,7 @@ fn continued(sense: &mut Sense, decode: &DecodeConfig) {
 }
 
 /// Reports a beam search for continuations if no text is continued.
-fn unsearched(sense: &mut Sense, of: &str, decode: &DecodeConfig) {
+fn unsearched(sense: &mut Checker, of: &str, decode: &DecodeConfig) {
     if decode.beam_search.is_some() {
         let rule = format!(
             "beam_search has no effect: it is for texts that are continued, and a text {of} is searched for as [decode.search] says; \
@@ -126,7 +126,7 @@ fn unsearched(sense: &mut Sense, of: &str, decode: &DecodeConfig) {
 }
 
 /// Reports keys about generated texts if evaluations generate none.
-fn compared(sense: &mut Sense, decode: &DecodeConfig) {
+fn compared(sense: &mut Checker, decode: &DecodeConfig) {
     let task = &sense.loaded.experiment.task;
     if task.compares_texts() {
         return;
@@ -149,7 +149,7 @@ fn compared(sense: &mut Sense, decode: &DecodeConfig) {
 }
 
 /// Checks that the name can be a folder's name.
-fn name(sense: &mut Sense, name: &str) {
+fn name(sense: &mut Checker, name: &str) {
     let allowed = |c: char| c.is_alphanumeric() || "-_.+".contains(c);
     let reason = if name.is_empty() {
         "is empty; the run folder is called by it".to_string()
@@ -169,7 +169,7 @@ fn name(sense: &mut Sense, name: &str) {
     sense.fault(&["name"], format!("name = {shown:?} {reason}"));
 }
 
-fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
+fn train(sense: &mut Checker, c: &TrainConfig, data: &DataConfig) {
     match c.epochs {
         None if c.steps == 0 => sense.fault(&["train.steps"], "steps = 0 must be 1 or more"),
         Some(_) if c.steps != 0 => sense.fault(
@@ -212,7 +212,7 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
     sense.some("train.eval_every", c.eval_every);
     sense.some("train.checkpoint_every", c.checkpoint_every);
     sense.some("train.eval_batches", c.eval_batches.map(|n| n as u64));
-    if c.eval_batches.is_some() && sense.loaded.experiment.task.reads() == Gives::Questions {
+    if c.eval_batches.is_some() && sense.loaded.experiment.task.reads() == ExampleForm::Questions {
         let rule = "eval_batches counts windows of contexts, and a question is answered from all of its windows; leave it out";
         sense.fault(&["train.eval_batches", "task.kind"], rule);
     }
@@ -248,14 +248,16 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
 }
 
 /// Checks carried state, which needs rows that continue from step to step.
-fn carried(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
+fn carried(sense: &mut Checker, c: &TrainConfig, data: &DataConfig) {
     if !c.carry_state {
         return;
     }
     // Masked text is laid out contiguously whatever its keys say, except for randomly drawn segment pairs.
     let side_by_side = match sense.loaded.experiment.task.view() {
         View::Masked(view) => view.pairs == Pairs::None && data.set().can_be_masked(),
-        View::AsItIs | View::Alone | View::Aligned | View::Corrupted(_) => data.set().goes_on(),
+        View::Plain | View::EncodedSeparately | View::Ctc | View::Corrupted(_) => {
+            data.set().is_contiguous()
+        }
     };
     if !side_by_side {
         sense.fault(
@@ -280,7 +282,7 @@ fn carried(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
 }
 
 /// Reports keys about evaluations that never happen, and checks `sample`.
-fn evaluations(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
+fn evaluations(sense: &mut Checker, c: &TrainConfig, data: &DataConfig) {
     if !data.set().has(Split::Valid) && c.eval_every.is_some() {
         sense.fault(
             &["train.eval_every"],

@@ -7,7 +7,9 @@ use crate::data::batch::Item;
 use crate::error::{Error, Result};
 use crate::nn::pass::Pass;
 use crate::nn::record::{Keep, Recorded};
-use crate::task::infer::{Given, IMAGE_EMBEDS, Inferred, SENTENCE_EMBEDDING, TEXT_EMBEDS, arrays};
+use crate::task::infer::{
+    IMAGE_EMBEDS, Inferred, InputArrays, SENTENCE_EMBEDDING, TEXT_EMBEDS, arrays,
+};
 use crate::task::whole_text::Pooling;
 use crate::task::{Infers, Networks};
 use burn::tensor::TensorData;
@@ -58,7 +60,7 @@ pub struct Vectors {
 
 /// Returns the default pooling of a run: the embedding that it was trained to produce, the class token for images, otherwise
 /// the mean.
-pub fn usual(opened: &Opened, layer: Option<usize>) -> Pool {
+pub fn default_pooling(opened: &Opened, layer: Option<usize>) -> Pool {
     if opened.model.networks().image_text.is_some() {
         return Pool::Trained;
     }
@@ -215,7 +217,7 @@ struct States {
 impl States {
     /// The embeddings that a run was trained to produce, one for each input.
     fn trained(network: &dyn Infers, batch: &[Item]) -> Self {
-        let inferred = network.infer(&Given::of(batch), &Pass::evaluation());
+        let inferred = network.infer(&InputArrays::of(batch), &Pass::evaluation());
         let found = arrays(inferred, Recorded::default(), false);
         let trained = [SENTENCE_EMBEDDING, IMAGE_EMBEDS, TEXT_EMBEDS];
         let own = found
@@ -237,7 +239,7 @@ impl States {
             hidden_states: layer.is_some(),
             ..Keep::default()
         });
-        network.read(&Given::of(batch), &pass);
+        network.read(&InputArrays::of(batch), &pass);
         let recorded = pass.take_recorded();
         let found = arrays(Inferred::default(), recorded, network.ends_normed());
         let name = match layer {

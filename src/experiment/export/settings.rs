@@ -3,7 +3,7 @@
 use super::super::open::Opened;
 use crate::error::Result;
 use crate::generate::beam::BeamConfig;
-use crate::interop::generation::{self, Of, Writes};
+use crate::interop::generation::{self, GenerationSettings, TextKind};
 use crate::model::Use;
 use crate::train::run_dir;
 use std::path::Path;
@@ -25,20 +25,26 @@ pub(super) fn write(
     };
     let begun = super::special::opening(opened);
     let (of, writes) = match opened.experiment.task.uses() {
-        Use::TextToText => (Of::Pairs, Writes::Pairs(&decode.search)),
-        Use::SpeechToText => (Of::Transcripts, Writes::Transcripts(&search, &begun)),
+        Use::TextToText => (TextKind::Pairs, GenerationSettings::Pairs(&decode.search)),
+        Use::SpeechToText => (
+            TextKind::Transcripts,
+            GenerationSettings::Transcripts(&search, &begun),
+        ),
         Use::NextTokens => {
             let beams = decode.beam_search.as_ref();
-            (Of::Continuations, Writes::Continuations(&sampling, beams))
+            (
+                TextKind::Continuations,
+                GenerationSettings::Continuations(&sampling, beams),
+            )
         }
-        Use::HiddenTokens
+        Use::MaskedTokens
         | Use::TextClasses
-        | Use::TextNumbers
-        | Use::TextVectors
+        | Use::TextRegression
+        | Use::TextEmbeddings
         | Use::TokenClasses
         | Use::Spans
         | Use::ImageClasses
-        | Use::HiddenPatches
+        | Use::MaskedPatches
         | Use::ImageViews
         | Use::ImageText
         | Use::ImageToText

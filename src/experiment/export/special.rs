@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Adds the padding token to the config.json of a decoder for classification or regression: its class finds the end of a text
 /// by it.
 pub(super) fn padded(mut config: Value, opened: &Opened, notes: &mut Vec<String>) -> Value {
-    let of_texts = [Use::TextClasses, Use::TextNumbers].contains(&opened.experiment.task.uses());
+    let of_texts = [Use::TextClasses, Use::TextRegression].contains(&opened.experiment.task.uses());
     let decoder = opened.experiment.model.kind() == "decoder";
     if !decoder || !of_texts || !config["pad_token_id"].is_null() {
         return config;

@@ -1,6 +1,6 @@
 //! Builds the messages about errors of syntax and type: what is wrong, what is allowed, and the closest valid alternative.
 
-use super::elsewhere;
+use super::aliases;
 use super::escape::one_line;
 use super::read::{self, Names, Reason, TAG, TAGGED};
 use super::tree::{Node, Value};
@@ -33,7 +33,7 @@ pub(super) fn fault(file: &Path, root: &Node, path: &[String], reason: &Reason) 
             let near = suggestion(word, allowed.iter().copied());
             let remedy = if of_model && preset::text(word).is_some() {
                 format!("; it is a preset: preset = \"{word}\"")
-            } else if let Some(ways) = elsewhere::tokenizer(word, allowed) {
+            } else if let Some(ways) = aliases::tokenizer(word, allowed) {
                 format!("; {ways}")
             } else if near.ends_with('?') && !sizes.is_empty() {
                 format!("{near} It has presets: {sizes}")
@@ -167,7 +167,7 @@ fn unfit(root: &Node, path: &[String], wanted: &str) -> String {
     }
     let (stated, remedy) = match root.at(path).map(|n| &n.value) {
         Some(Value::Table(_)) => (name(root, path), ", not a table".into()),
-        Some(Value::Array(_)) => (name(root, path), elsewhere::not_a_list(path)),
+        Some(Value::Array(_)) => (name(root, path), aliases::not_a_list(path)),
         _ => (stated(root, path), whole(root, path, wanted)),
     };
     let wish = match wanted {

@@ -1,9 +1,10 @@
 //! Combines files, `extends`, presets and `--set` into one tree, and deserialises the tree into an [`Experiment`]. Stops at the
 //! first error of syntax or type.
 
+mod aliases;
 mod alternatives;
+mod defaults;
 mod duplicate;
-mod elsewhere;
 mod escape;
 pub(super) mod messages;
 mod parse;
@@ -13,10 +14,9 @@ mod source;
 mod tree;
 mod unknown_key;
 mod unset;
-mod usual;
 mod written;
 
-pub use elsewhere::key_of;
+pub use aliases::key_of;
 
 use super::prerequisite::{RUNS, canonical};
 use super::{Experiment, Loaded, Origin, epochs};
@@ -86,13 +86,13 @@ fn read_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded> {
         match read::read::<Experiment>(&mut root) {
             Ok(experiment) => break experiment,
             Err((at, Reason::Missing(key)))
-                if key == "kind" && usual::take_kind(&mut root, &at) => {}
+                if key == "kind" && defaults::take_kind(&mut root, &at) => {}
             Err((at, reason)) => return Err(invalid(messages::fault(path, &root, &at, &reason))),
         }
     };
     let (origins, written) = written::found(&root);
     epochs::keep_later(&mut experiment.train, path, &origins);
-    usual::measured(&mut experiment, &origins);
+    defaults::measured(&mut experiment, &origins);
     Ok(Loaded {
         experiment,
         origins,

@@ -1,6 +1,6 @@
 //! Builds the message about an unknown key: suggests the key that was probably meant, in this table or in another one.
 
-use super::elsewhere;
+use super::aliases;
 use super::messages::header;
 use super::read::{self, Names, Reason};
 use super::tree::{Node, Value};
@@ -19,7 +19,7 @@ pub(super) fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Name
                 format!("there is no section [{key}]; did you mean [{near}]?")
             }
             Some(near) => format!("there is no key `{key}`; did you mean `{near}`?"),
-            None if elsewhere::place(key).is_some() => {
+            None if aliases::place(key).is_some() => {
                 format!("there is no key `{key}` here{}", meant(key, table, allowed))
             }
             None if let Some(places) = other_places(key, is_table) => {
@@ -44,11 +44,11 @@ pub(super) fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Name
         _ => String::new(),
     };
     let remedy = match allowed {
-        _ if let Some(ours) = elsewhere::own(table, key) => format!("; did you mean `{ours}`?"),
-        _ if !near && let Some(home) = elsewhere::inside(table, key, allowed) => {
+        _ if let Some(ours) = aliases::own(table, key) => format!("; did you mean `{ours}`?"),
+        _ if !near && let Some(home) = aliases::inside(table, key, allowed) => {
             format!("; did you mean `{key}` of [{home}]?")
         }
-        _ if !near && elsewhere::place(key).is_some() => meant(key, table, allowed),
+        _ if !near && aliases::place(key).is_some() => meant(key, table, allowed),
         [] => format!("; it takes none{}", with_other_kinds(root, table, key)),
         _ if near => suggestion(key, allowed.iter().copied()),
         _ => {
@@ -140,7 +140,7 @@ fn meant(key: &str, table: &[String], allowed: Names) -> String {
         let below = rest.and_then(|rest| rest.strip_prefix('.'));
         below.map(|rest| rest.split('.').next().unwrap_or_default().to_string())
     };
-    match elsewhere::place(key) {
+    match aliases::place(key) {
         // This table has the key, even if another table has it, too.
         Some((_, ours)) if allowed.contains(&ours) => format!("; did you mean `{ours}`?"),
         // This kind of table has neither the key nor the subtable that has it.

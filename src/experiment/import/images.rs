@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 pub(super) fn settings(hf: &mut HfModel, imported: &mut Imported) -> Result<()> {
     match image_processor::read(&hf.dir).map_err(Error::before_running)? {
         Some(processor) => {
-            let other = hf.shape.take(&processor);
+            let other = hf.shape.apply_processor(&processor);
             imported
                 .notes
                 .extend(other.map(|other| other_size(&hf.shape, other)));
-            imported.without_place.extend(processor.ignored);
+            imported.unsupported.extend(processor.ignored);
         }
         None if hf.shape.shape.image.is_some() => imported.notes.push(format!(
             "the folder has no settings of images ({NAME}, or `image_processor` in {PROCESSOR}): pixels are read as numbers from 0 \

@@ -39,7 +39,7 @@ pub(super) fn files(
         chat,
         ignored,
         notes,
-        said,
+        kept_settings: said,
         ..
     } = found;
     let both = [Some(&tokenizer), target.as_ref()];
@@ -50,7 +50,7 @@ pub(super) fn files(
             hf.dir.display()
         )));
     }
-    imported.without_place.extend(ignored);
+    imported.unsupported.extend(ignored);
     imported.notes.extend(notes);
     let tokenizer = match settings {
         Some(settings) if hf.shape.task.uses() == Use::SpeechToText => {

@@ -2,7 +2,7 @@
 //! read.
 
 use crate::data::{NOT_SCORED, SpeechShape};
-use crate::task::infer::{Holds, Input};
+use crate::task::infer::{ArrayContent, Input};
 use safetensors::Dtype;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -31,7 +31,7 @@ impl Array {
     pub fn misfit(&self) -> Option<String> {
         let (name, dtype, shape) = (self.input.name, self.dtype, &self.shape);
         let (formats, fits, wanted) = match self.input.holds {
-            Holds::Pixels {
+            ArrayContent::Pixels {
                 channels: c,
                 size: Some([h, w]),
             } => (
@@ -39,7 +39,7 @@ impl Array {
                 shape.len() == 4 && shape[1..] == [c, h, w],
                 format!("[rows, {c}, {h}, {w}]"),
             ),
-            Holds::Pixels {
+            ArrayContent::Pixels {
                 channels: c,
                 size: None,
             } => (
@@ -47,34 +47,34 @@ impl Array {
                 shape.len() == 4 && shape[1] == c,
                 format!("[rows, {c}, height, width]"),
             ),
-            Holds::Features(SpeechShape {
+            ArrayContent::Features(SpeechShape {
                 n_mels, n_frames, ..
             }) => (
                 &[Dtype::F32][..],
                 shape.len() == 3 && shape[1..] == [n_mels, n_frames],
                 format!("[rows, {n_mels}, {n_frames}]"),
             ),
-            Holds::Samples => (
+            ArrayContent::Samples => (
                 &[Dtype::F32][..],
                 shape.len() == 2,
                 "[rows, samples]".to_string(),
             ),
-            Holds::Numbers => (&[Dtype::F32][..], shape.len() == 1, "[rows]".to_string()),
-            Holds::Indicators { classes } => (
+            ArrayContent::Numbers => (&[Dtype::F32][..], shape.len() == 1, "[rows]".to_string()),
+            ArrayContent::Indicators { classes } => (
                 &[Dtype::F32][..],
                 shape.len() == 2 && shape[1] == classes,
                 format!("[rows, {classes}]"),
             ),
-            Holds::Classes { .. } | Holds::Position { .. } => (
+            ArrayContent::Classes { .. } | ArrayContent::Position { .. } => (
                 &[Dtype::I32, Dtype::I64][..],
                 shape.len() == 1,
                 "[rows]".to_string(),
             ),
-            Holds::Tokens { .. }
-            | Holds::Mask { .. }
-            | Holds::Marks { .. }
-            | Holds::Segments { .. }
-            | Holds::Targets { .. } => (
+            ArrayContent::Tokens { .. }
+            | ArrayContent::Mask { .. }
+            | ArrayContent::Marks { .. }
+            | ArrayContent::Segments { .. }
+            | ArrayContent::Targets { .. } => (
                 &[Dtype::I32, Dtype::I64][..],
                 shape.len() == 2,
                 "[rows, tokens]".to_string(),
@@ -126,7 +126,7 @@ impl Array {
 
     /// Describes the first value that is not a valid target; `first` is the number of the first row.
     pub fn faulty_number(&self, values: &[f32], first: usize) -> Option<String> {
-        let indicators = matches!(self.input.holds, Holds::Indicators { .. });
+        let indicators = matches!(self.input.holds, ArrayContent::Indicators { .. });
         let fine = |x: f32| match indicators {
             true => x == 0.0 || x == 1.0,
             false => x.is_finite(),
@@ -151,30 +151,32 @@ impl Array {
     ) -> Option<String> {
         let name = self.input.name;
         let (below, rule) = match self.input.holds {
-            Holds::Mask { .. } => (2, "it is 1 at tokens and 0 behind them".to_string()),
-            Holds::Marks { .. } => (2, "it is 1 at global tokens and 0 at others".to_string()),
-            Holds::Tokens { below, .. } => (below, ids(below)),
-            Holds::Segments { below, .. } => (
+            ArrayContent::Mask { .. } => (2, "it is 1 at tokens and 0 behind them".to_string()),
+            ArrayContent::Marks { .. } => {
+                (2, "it is 1 at global tokens and 0 at others".to_string())
+            }
+            ArrayContent::Tokens { below, .. } => (below, ids(below)),
+            ArrayContent::Segments { below, .. } => (
                 below,
                 format!("segments are from 0 to {}", below.saturating_sub(1)),
             ),
-            Holds::Targets { below, .. } => (below, format!("{}, or -100", ids(below))),
-            Holds::Classes { below } => (
+            ArrayContent::Targets { below, .. } => (below, format!("{}, or -100", ids(below))),
+            ArrayContent::Classes { below } => (
                 below,
                 format!("classes are from 0 to {}, or -100", below.saturating_sub(1)),
             ),
-            Holds::Position { .. } => (
+            ArrayContent::Position { .. } => (
                 tokens,
                 format!(
                     "positions are from 0 to {}, or -100",
                     tokens.saturating_sub(1)
                 ),
             ),
-            Holds::Numbers
-            | Holds::Indicators { .. }
-            | Holds::Pixels { .. }
-            | Holds::Features(_)
-            | Holds::Samples => return None,
+            ArrayContent::Numbers
+            | ArrayContent::Indicators { .. }
+            | ArrayContent::Pixels { .. }
+            | ArrayContent::Features(_)
+            | ArrayContent::Samples => return None,
         };
         let scored = self.input.holds.is_answers();
         let fine = |x: i64| {
@@ -189,7 +191,7 @@ impl Array {
             return Some(format!("`{name}`{place} is {}; {rule}", values[at]));
         }
         match self.input.holds {
-            Holds::Mask { .. } => holed(name, values, cols, first),
+            ArrayContent::Mask { .. } => holed(name, values, cols, first),
             _ => None,
         }
     }

@@ -4,7 +4,9 @@ use super::array::Array;
 use crate::data::SpeechShape;
 use crate::error::{Error, Fault, Result, suggestion};
 use crate::interop::weights::header;
-use crate::task::infer::{ATTENTION_MASK, Given, Holds, Input, Matrix, Needed, Start};
+use crate::task::infer::{
+    ATTENTION_MASK, ArrayContent, Input, InputArrays, Matrix, Requirement, Start,
+};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
@@ -95,7 +97,7 @@ impl Inputs {
     /// Returns the width of the widest array of token ids.
     pub fn tokens(&self) -> usize {
         let ids = self.arrays.values();
-        let ids = ids.filter(|array| matches!(array.input.holds, Holds::Tokens { .. }));
+        let ids = ids.filter(|array| matches!(array.input.holds, ArrayContent::Tokens { .. }));
         ids.map(|array| array.shape[1]).max().unwrap_or(0)
     }
 
@@ -130,12 +132,14 @@ impl Inputs {
         let mut faults = Vec::new();
         for input in asked {
             let wanted = match input.needed {
-                Needed::Never => continue,
-                Needed::With(other) if !self.has(other) => continue,
-                Needed::With(other) => format!("`{}` is missing beside `{other}`", input.name),
-                Needed::Always => format!("`{}` is missing", input.name),
-                Needed::Unless(other) if self.has(other) => continue,
-                Needed::Unless(other) => format!(
+                Requirement::Never => continue,
+                Requirement::IfGiven(other) if !self.has(other) => continue,
+                Requirement::IfGiven(other) => {
+                    format!("`{}` is missing beside `{other}`", input.name)
+                }
+                Requirement::Always => format!("`{}` is missing", input.name),
+                Requirement::UnlessGiven(other) if self.has(other) => continue,
+                Requirement::UnlessGiven(other) => format!(
                     "`{}` is missing, and so is `{other}`, from which it could be made",
                     input.name
                 ),
@@ -165,8 +169,10 @@ impl Inputs {
         }
         let input = asked.iter().find(|input| input.name == name)?;
         match input.needed {
-            Needed::Unless(other) => self.arrays.get(other).map(|array| array.shape.as_slice()),
-            Needed::Always | Needed::Never | Needed::With(_) => None,
+            Requirement::UnlessGiven(other) => {
+                self.arrays.get(other).map(|array| array.shape.as_slice())
+            }
+            Requirement::Always | Requirement::Never | Requirement::IfGiven(_) => None,
         }
     }
 
@@ -184,15 +190,15 @@ impl Inputs {
             ));
         }
         match input.holds {
-            Holds::Mask { of }
-            | Holds::Marks { of }
-            | Holds::Segments { of, .. }
-            | Holds::Targets { of, .. } => {
+            ArrayContent::Mask { of }
+            | ArrayContent::Marks { of }
+            | ArrayContent::Segments { of, .. }
+            | ArrayContent::Targets { of, .. } => {
                 let other = self.shape_of(of, asked)?;
                 (self.has(name) && other != shape)
                     .then(|| format!("`{name}` has the shape {shape:?}; `{of}` has {other:?}"))
             }
-            Holds::Tokens {
+            ArrayContent::Tokens {
                 longest: Some(longest),
                 beside,
                 ..
@@ -207,14 +213,14 @@ impl Inputs {
                     )
                 })
             }
-            Holds::Tokens { longest: None, .. }
-            | Holds::Classes { .. }
-            | Holds::Position { .. }
-            | Holds::Numbers
-            | Holds::Indicators { .. }
-            | Holds::Pixels { .. }
-            | Holds::Features(_)
-            | Holds::Samples => None,
+            ArrayContent::Tokens { longest: None, .. }
+            | ArrayContent::Classes { .. }
+            | ArrayContent::Position { .. }
+            | ArrayContent::Numbers
+            | ArrayContent::Indicators { .. }
+            | ArrayContent::Pixels { .. }
+            | ArrayContent::Features(_)
+            | ArrayContent::Samples => None,
         }
     }
 
@@ -222,25 +228,25 @@ impl Inputs {
     ///
     /// # Errors
     /// If a value cannot be read by the model, or the file cannot be read.
-    pub fn given(&self, rows: Range<usize>) -> Result<Given> {
-        let mut given = Given {
+    pub fn given(&self, rows: Range<usize>) -> Result<InputArrays> {
+        let mut given = InputArrays {
             rows: rows.len(),
             start: self.start,
-            ..Given::default()
+            ..InputArrays::default()
         };
         let mut file = File::open(&self.path).map_err(Error::io("open", &self.path))?;
         for (name, array) in &self.arrays {
             let bytes = array
                 .read(&mut file, &rows)
                 .map_err(Error::io("read", &self.path))?;
-            if let (Holds::Pixels { .. }, &[_, channels, height, width]) =
+            if let (ArrayContent::Pixels { .. }, &[_, channels, height, width]) =
                 (array.input.holds, array.shape.as_slice())
             {
                 given.pixels = array.floats(&bytes);
                 given.image = [channels, height, width];
                 continue;
             }
-            if let (Holds::Features(_), &[_, n_mels, n_frames]) =
+            if let (ArrayContent::Features(_), &[_, n_mels, n_frames]) =
                 (array.input.holds, array.shape.as_slice())
             {
                 given.features = array.floats(&bytes);
@@ -251,11 +257,11 @@ impl Inputs {
                 };
                 continue;
             }
-            if let Holds::Samples = array.input.holds {
+            if let ArrayContent::Samples = array.input.holds {
                 given.features = array.floats(&bytes);
                 continue;
             }
-            if let Holds::Numbers | Holds::Indicators { .. } = array.input.holds {
+            if let ArrayContent::Numbers | ArrayContent::Indicators { .. } = array.input.holds {
                 let values = array.floats(&bytes);
                 if let Some(fault) = array.faulty_number(&values, rows.start) {
                     return Err(self.fault(fault));
@@ -277,12 +283,13 @@ impl Inputs {
     }
 
     /// Checks that positions are within the tokens of their rows.
-    fn within_rows(&self, given: &Given, first: usize) -> Result<()> {
+    fn within_rows(&self, given: &InputArrays, first: usize) -> Result<()> {
         let Some(lengths) = given.lengths(ATTENTION_MASK) else {
             return Ok(());
         };
         for (name, array) in &self.arrays {
-            let (Holds::Position { .. }, Some(values)) = (array.input.holds, given.values(name))
+            let (ArrayContent::Position { .. }, Some(values)) =
+                (array.input.holds, given.values(name))
             else {
                 continue;
             };

@@ -10,7 +10,7 @@ mod outputs;
 use super::open::Opened;
 use crate::error::{Error, Result};
 use crate::nn::record::Keep;
-use crate::task::infer::{Given, Input, LABELS, Needed, Scored, Start, passed};
+use crate::task::infer::{Input, InputArrays, LABELS, Requirement, Scored, Start, passed};
 use crate::task::{Infers, Objective};
 use crate::train::{parameters, summed_gradients};
 use burn::optim::GradientsParams;
@@ -40,7 +40,7 @@ pub struct Request {
 
 /// Outputs that exist once for all rows.
 #[derive(Clone, Debug, Default)]
-pub struct Whole {
+pub struct GlobalOutputs {
     /// The mean cross-entropy, if labels are given.
     pub loss: Option<f64>,
     /// Gradients by the parameter's path in checkpoints, including frozen parameters; zeros if the loss does not depend on one.
@@ -70,8 +70,9 @@ fn task(opened: &Opened) -> Result<&dyn Infers> {
 pub fn inputs(opened: &Opened, path: &Path, apart: Option<&str>) -> Result<Inputs> {
     let asked = task(opened)?.inputs(&opened.shape);
     let mut inputs = Inputs::open(path, &asked, apart)?;
-    let derived =
-        |input: &Input| matches!(input.needed, Needed::Unless(_)) && !inputs.has(input.name);
+    let derived = |input: &Input| {
+        matches!(input.needed, Requirement::UnlessGiven(_)) && !inputs.has(input.name)
+    };
     if asked.iter().any(derived) {
         inputs.set_start(start(opened)?);
     }
@@ -109,7 +110,7 @@ pub fn infer(
     inputs: &Inputs,
     request: &Request,
     each: &mut dyn FnMut(Range<usize>, Vec<(String, TensorData)>) -> Result<()>,
-) -> Result<Whole> {
+) -> Result<GlobalOutputs> {
     let (model, task) = (&opened.model, task(opened)?);
     if request.gradients && inputs.labels().next().is_none() {
         let asked = task.inputs(&opened.shape).into_iter();
@@ -131,7 +132,7 @@ pub fn infer(
     if let Some((name, _)) = scored.iter().find(|(_, count)| **count == 0) {
         return Err(inputs.fault(format!("`{name}` scores nothing: all that counts is -100")));
     }
-    let mut whole = Whole::default();
+    let mut whole = GlobalOutputs::default();
     let mut loss = 0.0;
     for rows in batches() {
         let given = inputs.given(rows.clone())?;
@@ -148,7 +149,7 @@ pub fn infer(
 }
 
 /// Counts the scored labels in some rows, by array of labels.
-fn count(task: &dyn Infers, inputs: &Inputs, given: &Given, scored: &mut Scored) {
+fn count(task: &dyn Infers, inputs: &Inputs, given: &InputArrays, scored: &mut Scored) {
     for name in inputs.labels() {
         if let Some(count) = task.answers(given, name) {
             *scored.entry(name).or_default() += count;

@@ -2,7 +2,7 @@
 
 use super::in_batches;
 use crate::data::Source;
-use crate::data::batch::{Asked, Content, Item, Window};
+use crate::data::batch::{Content, Item, QuestionAnswer, Window};
 use crate::error::Result;
 use crate::nn::pass::Pass;
 use crate::task::QuestionAnswering;
@@ -41,7 +41,7 @@ fn spans(model: &QuestionAnswering, items: &[Item]) -> Vec<(Arc<Window>, Span)> 
     let Content::Text(texts) = Content::of(items) else {
         return Vec::new();
     };
-    let asked: &[Asked] = texts.asked.as_deref().unwrap_or_default();
+    let asked: &[QuestionAnswer] = texts.asked.as_deref().unwrap_or_default();
     let windows: Vec<&Window> = asked.iter().map(|asked| asked.window.as_ref()).collect();
     let spans = model.spans(&texts, &windows, &Pass::evaluation());
     let windows = asked.iter().map(|asked| asked.window.clone());
@@ -50,7 +50,7 @@ fn spans(model: &QuestionAnswering, items: &[Item]) -> Vec<(Arc<Window>, Span)> 
 
 /// The line of a question. As in scoring, "no answer" is predicted if the question may have none and that has the higher score.
 fn line(window: &Window, span: Span) -> Value {
-    let none = window.may_lack && span.none > span.score;
+    let none = window.may_have_no_answer && span.none > span.score;
     let [from, to] = span.bytes;
     let answer = if none { "" } else { &window.context[from..to] };
     json!({

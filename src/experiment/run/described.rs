@@ -3,7 +3,7 @@
 use super::{data_files, initial, resolved_toml};
 use crate::data::Data;
 use crate::error::{Error, Result};
-use crate::experiment::teacher::Print;
+use crate::experiment::teacher::WeightsId;
 use crate::experiment::{Experiment, Loaded, unset_comment};
 use crate::train::machine::Machine;
 use crate::train::run_dir::{self, RunDir};
@@ -16,7 +16,7 @@ pub(super) fn describe(
     run: &RunDir,
     loaded: &Loaded,
     data: &Data,
-    [teacher, reward]: &[Option<Print>; 2],
+    [teacher, reward]: &[Option<WeightsId>; 2],
     checkpoints: &[InitialCheckpoint],
 ) -> Result<Option<String>> {
     let (experiment, places) = (&loaded.experiment, loaded.places());

@@ -12,8 +12,8 @@ use super::assemble::{self, Weights};
 use super::data_files::{self, OtherData};
 use super::prerequisite::RUNS;
 use super::{
-    Experiment, Loaded, check, cost, counted, epochs, file, initial, judge, resolved_toml, saved,
-    teacher, training, transfer, tried,
+    Experiment, Loaded, check, cost, data_summary, epochs, file, initial, judge, resolved_toml,
+    saved, teacher, temporary_keys, training, transfer,
 };
 use crate::data::{Data, Places};
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ use described::{describe, lost_machine};
 use observer::{RunObserver, captions, texts};
 pub use options::{Follower, Options, Unfollowed};
 pub(super) use required::require_data;
-use standing::Standing;
+use standing::FoundRun;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -111,7 +111,7 @@ pub fn train(
         tokenizers: &data.tokenizers,
     };
     let mut training = training::training(experiment, &data.shape, &device, &weights)?;
-    let prints = training.take_others(experiment, &places, &data, [None, None])?;
+    let prints = training.attach_teacher_and_judge(experiment, &places, &data, [None, None])?;
     training.take_settings(None, changes::changeable(experiment)?);
     ranks::require_same_start(&ranks, &data, &training.model)?;
     let run = match ranks.is_first() {
@@ -124,15 +124,15 @@ pub fn train(
         let shared = describe(&run, loaded, &data, &prints, checkpoints)?;
         shared.iter().for_each(|shared| (options.notice)(shared));
     }
-    let notes = counted::notes(experiment, &data);
+    let notes = data_summary::notes(experiment, &data);
     notes.iter().for_each(|note| (options.notice)(note));
-    for line in counted::sizes(&data) {
+    for line in data_summary::sizes(&data) {
         options.follower.data(&line);
     }
     for note in data.tokenizers.notes() {
         (options.notice)(note);
     }
-    for note in counted::unread(&data) {
+    for note in data_summary::unread(&data) {
         (options.notice)(&note);
     }
     if let Some(taken) = &training.transferred {
@@ -156,7 +156,7 @@ pub fn train(
 pub fn resume(folder: &Path, sets: &[String], options: Options) -> Result<Outcome> {
     run_dir::require_run(folder)?;
     run_files::verify(folder)?;
-    tried::require_no_unset(sets)?;
+    temporary_keys::require_no_unset(sets)?;
     let loaded = file::load(&folder.join(run_dir::RESOLVED), sets)?;
     check::check_to_go_on(&loaded)?;
     ranks::require_shares(&loaded.experiment.train, &options.ranks)?;
@@ -185,7 +185,7 @@ fn resume_in(
         checkpoint::clean(&run)?;
         Ok(run)
     })?;
-    let standing = Standing::of(asked, places, folder)?;
+    let standing = FoundRun::of(asked, places, folder)?;
     let search = &standing.search;
     for refused in &search.refused {
         (options.notice)(&format!("passed over: {refused}"));
@@ -196,10 +196,10 @@ fn resume_in(
         return Err(standing::none_left(folder));
     }
     if let (Some(newest), true) = (search.newest(), ranks.is_first()) {
-        checkpoint::put_right(folder, newest.state())?;
+        checkpoint::fix_links(folder, newest.state())?;
     }
     let experiment = &standing.taken(asked, &options);
-    let held = data_files::hold(
+    let held = data_files::locate_and_verify(
         folder,
         experiment,
         &standing.stored.data,
@@ -223,7 +223,7 @@ fn resume_in(
         assemble::data(&located, places, &saved, Some(&shape))
     })?;
     require_data(experiment, &data)?;
-    let notes = counted::notes(experiment, &data);
+    let notes = data_summary::notes(experiment, &data);
     notes.iter().for_each(|note| (options.notice)(note));
     let others = judge::all_kept(experiment, folder)?;
     cost::require_memory(experiment, places, &data.shape)?;
@@ -238,13 +238,13 @@ fn resume_in(
     };
     let mut training = training::training(experiment, &data.shape, &device, &weights)?;
     let others = others.each_ref().map(Option::as_ref);
-    training.take_others(experiment, places, &data, others)?;
+    training.attach_teacher_and_judge(experiment, places, &data, others)?;
     let before = changes::changeable(&standing.stored)?;
     let after = changes::changeable(experiment)?;
     for line in changes::told(&before, &after) {
         (options.notice)(&line);
     }
-    let of_others = training.forget_best(held.evaluated_otherwise_until(search.step()));
+    let of_others = training.forget_best(held.last_step_with_other_eval_data(search.step()));
     if training.take_settings(Some(before), after) || of_others {
         (options.notice)(changes::CHOSEN_ANEW);
     }
@@ -283,7 +283,7 @@ fn left_alone(
     if has_steps && asked.train.patience.is_none() || run_dir::is_busy(folder) {
         return Ok(None);
     }
-    let standing = Standing::of(asked, places, folder)?;
+    let standing = FoundRun::of(asked, places, folder)?;
     let copies = standing.changed.iter().any(|key| standing::of_copies(key));
     let changes = copies || standing.other_places;
     let outcome = standing.outcome(asked, folder).filter(|_| !changes);

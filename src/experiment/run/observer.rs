@@ -5,7 +5,7 @@ use crate::data::{Captions, Data, Database, Texts, Tokenizers, sample};
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 use crate::experiment::measure::{described, measured};
-use crate::generate::{Describer, Generator, Sampling, Translator};
+use crate::generate::{Describer, Sampling, TextGenerator, Translator};
 use crate::nn::neighbours::Retrieves;
 use crate::stop::Stop;
 use crate::task::Objective;
@@ -101,7 +101,7 @@ impl Observer<Objective> for RunObserver {
             .as_deref()
             .map(|found| found as &dyn Retrieves);
         let prompts: &[&[u32]] = &[&prompt];
-        let mut generator = Generator::retrieving(decoder, self.context, prompts, database)?;
+        let mut generator = TextGenerator::retrieving(decoder, self.context, prompts, database)?;
         generator.reserve(config.tokens);
         for _ in 0..config.tokens {
             if self.stop.is_raised() {

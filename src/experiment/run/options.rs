@@ -2,7 +2,7 @@
 
 use crate::collective::Ranks;
 use crate::experiment::data_files::OtherData;
-use crate::train::job::{Outline, Report};
+use crate::train::job::{Report, RunSummary};
 use crate::train::view::{Unseen, View};
 
 /// Follows a run from outside, such as a terminal view or printed lines. Only the first rank is followed.
@@ -23,7 +23,7 @@ pub trait Follower: Send {
     fn skipped(&mut self, _step: u64, _reason: &str) {}
 
     /// Returns the view of every step and every batch of an evaluation. Called once, before the first step.
-    fn view(&mut self, _outline: &Outline) -> Box<dyn View> {
+    fn view(&mut self, _outline: &RunSummary) -> Box<dyn View> {
         Box::new(Unseen)
     }
 }

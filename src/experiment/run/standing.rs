@@ -11,7 +11,7 @@ use crate::train::{journals, run_dir, run_files};
 use std::path::Path;
 
 /// A run as found, compared with the requested experiment.
-pub(super) struct Standing {
+pub(super) struct FoundRun {
     /// The run's own experiment, with paths as stored in its folder.
     pub stored: Experiment,
     /// Result of the search for its checkpoints.
@@ -22,7 +22,7 @@ pub(super) struct Standing {
     pub other_places: bool,
 }
 
-impl Standing {
+impl FoundRun {
     /// Reads the run in `folder` and compares it with the requested experiment. Nothing is written.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Standing {
         let last = saved::scores_at(folder, Split::Valid.name(), state.step);
         let lacks = !self.search.refused.is_empty()
             || state.evaluation_due
-            || !checkpoint::astray(folder, state).is_empty()
+            || !checkpoint::stale_links(folder, state).is_empty()
             || copies.csv && !has(run_dir::CSV)
             || copies.tensorboard && !events()
             || experiment.data.set().has(Split::Valid) && last.is_none();

@@ -7,7 +7,7 @@ use crate::data::{Shape, Tokenizers};
 use crate::error::Result;
 use crate::experiment::open::Opened;
 use crate::experiment::saved;
-use crate::task::infer::Holds;
+use crate::task::infer::ArrayContent;
 use crate::task::{AnyTask, Task};
 use crate::train::config::Dtype;
 use crate::train::run_dir;
@@ -71,7 +71,7 @@ pub(in crate::experiment) fn same_tokens(theirs: &Tokenizers, ours: &Tokenizers)
     let sides = |all: &Tokenizers| [all.text.clone(), all.of_targets().cloned()];
     let mut both = sides(theirs).into_iter().zip(sides(ours));
     both.all(|both| match both {
-        (Some(theirs), Some(ours)) => ours.has_tokens_of(&theirs),
+        (Some(theirs), Some(ours)) => ours.encodes_like(&theirs),
         (theirs, ours) => theirs.is_none() && ours.is_none(),
     })
 }
@@ -102,7 +102,7 @@ pub(super) fn pixels(theirs: &Shape, ours: &Shape) -> Option<Renormalise> {
 /// Describes how the images that the teacher in `folder` was trained on differ from the data.
 pub(super) fn note(folder: &Path, theirs: &Shape, ours: &Shape) -> Option<String> {
     let mut all = Vec::new();
-    let [pixels, fit] = theirs.other_images(ours);
+    let [pixels, fit] = theirs.images_differ(ours);
     if pixels {
         all.push(format!(
             "with mean {:?} and std {:?} (here {:?} and {:?}: it reads them turned into its own)",
@@ -146,7 +146,7 @@ pub(super) fn other_format(
 fn longest(task: &AnyTask, shape: &Shape) -> Option<usize> {
     let inputs = task.networks().infers?.inputs(shape);
     let limits = inputs.iter().filter_map(|input| match input.holds {
-        Holds::Tokens { longest, .. } => longest,
+        ArrayContent::Tokens { longest, .. } => longest,
         _ => None,
     });
     limits.min()

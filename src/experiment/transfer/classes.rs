@@ -1,6 +1,6 @@
 //! Checks classification heads that are taken from a run with other classes.
 
-use super::{TransferConfig, Way};
+use super::{PathMapping, TransferConfig};
 use crate::data::Shape;
 use crate::error::{Error, Result};
 use crate::nn::role::Place;
@@ -14,7 +14,7 @@ use crate::train::parameters;
 /// # Errors
 /// If a head is taken whose classes are the same in another order.
 pub(super) fn other_classes(
-    (rules, way): (&TransferConfig, Option<&Way>),
+    (rules, way): (&TransferConfig, Option<&PathMapping>),
     [theirs, ours]: [&Shape; 2],
     model: &Objective,
 ) -> Result<Option<String>> {

@@ -61,7 +61,7 @@ fn rows_read(shape: &Shape) -> usize {
 fn same(theirs: Option<&Tokenizer>, own: Option<&Tokenizer>) -> bool {
     theirs
         .zip(own)
-        .is_some_and(|(theirs, own)| own.has_tokens_of(theirs) || own.extends(theirs))
+        .is_some_and(|(theirs, own)| own.encodes_like(theirs) || own.extends(theirs))
 }
 
 #[cfg(test)]

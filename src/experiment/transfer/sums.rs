@@ -4,7 +4,7 @@ use super::Sums;
 use crate::error::Result;
 use crate::task::Objective;
 use crate::train::checkpoint::weights as stored;
-use crate::train::transfer::{Longer, continued};
+use crate::train::transfer::{GrownTables, continued};
 use burn::tensor::TensorData;
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub(super) fn summed(
     model: Objective,
     file: &Path,
     sums: Sums,
-    (taken, longer): (&[String], &Longer),
+    (taken, longer): (&[String], &GrownTables),
 ) -> Result<Objective> {
     if sums.is_empty() {
         return Ok(model);

@@ -3,7 +3,7 @@
 use crate::device;
 use crate::model::ModelConfig;
 use crate::nn::position::resample::{repeat, resample_grid, stretch};
-use crate::nn::position::{Acts, PositionConfig, RowsOf};
+use crate::nn::position::{ActsOn, PositionConfig, RowsOf};
 use crate::train::transfer::Lengthen;
 use burn::tensor::{Tensor, TensorData};
 
@@ -16,7 +16,7 @@ pub(super) struct Reader<'a> {
 
 /// The positions of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Laid {
+struct PatchLayout {
     /// Number of rows and columns of patches.
     sides: [usize; 2],
     /// Whether a class token comes first.
@@ -36,14 +36,14 @@ impl<'a> Reader<'a> {
         let network = parts.map_or(self.model, |[(_, of_images), _]| of_images);
         network.transformer().is_some_and(|model| {
             let facts = model.stack.position.facts();
-            facts.of_texts().is_none() && !matches!(facts.acts(), Acts::Heads(_))
+            facts.text_counterpart().is_none() && !matches!(facts.acts(), ActsOn::Heads(_))
         })
     }
 
-    fn laid(self) -> Option<Laid> {
+    fn laid(self) -> Option<PatchLayout> {
         let grid = self.model.grid(self.image)?;
         let more = usize::from(self.model.has_distillation_token());
-        Some(Laid {
+        Some(PatchLayout {
             sides: [grid.rows, grid.cols],
             class_token: grid.class_token,
             tokens: usize::from(grid.class_token) + more,
@@ -127,12 +127,12 @@ pub(super) fn resampled(
 fn positions(
     table: &[f32],
     d: usize,
-    [theirs, ours]: [Laid; 2],
+    [theirs, ours]: [PatchLayout; 2],
     (lengths, reserved): ([usize; 2], usize),
     antialias: bool,
 ) -> Option<Vec<f32>> {
-    let before = |laid: Laid| reserved + laid.tokens;
-    let length = |laid: Laid| before(laid) + laid.sides[0] * laid.sides[1];
+    let before = |laid: PatchLayout| reserved + laid.tokens;
+    let length = |laid: PatchLayout| before(laid) + laid.sides[0] * laid.sides[1];
     if lengths != [length(theirs), length(ours)] || theirs.tokens == 0 && ours.tokens > 0 {
         return None;
     }
@@ -150,13 +150,13 @@ fn positions(
 fn distances(
     table: &[f32],
     d: usize,
-    [theirs, ours]: [Laid; 2],
+    [theirs, ours]: [PatchLayout; 2],
     (lengths, of_class): ([usize; 2], usize),
     antialias: bool,
 ) -> Option<Vec<f32>> {
-    let spans = |laid: Laid| laid.sides.map(|side| (2 * side).saturating_sub(1));
-    let more = |laid: Laid| usize::from(laid.class_token) * of_class;
-    let length = |laid: Laid| spans(laid)[0] * spans(laid)[1] + more(laid);
+    let spans = |laid: PatchLayout| laid.sides.map(|side| (2 * side).saturating_sub(1));
+    let more = |laid: PatchLayout| usize::from(laid.class_token) * of_class;
+    let length = |laid: PatchLayout| spans(laid)[0] * spans(laid)[1] + more(laid);
     if lengths != [length(theirs), length(ours)] || more(ours) > more(theirs) {
         return None;
     }

@@ -7,7 +7,7 @@ use crate::nn::role::Place;
 use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
 use crate::train::parameters::{self, Parameter};
-use crate::train::transfer::{Longer, TransferConfig, Way};
+use crate::train::transfer::{GrownTables, PathMapping, TransferConfig};
 use crate::train::{lora, run_dir};
 use std::path::Path;
 
@@ -26,7 +26,7 @@ impl Vocabulary {
     fn of(theirs: Option<&Tokenizer>, own: Option<&Tokenizer>) -> Self {
         match (theirs, own) {
             (None, _) => Self::Same,
-            (Some(theirs), Some(own)) if own.has_tokens_of(theirs) => Self::Same,
+            (Some(theirs), Some(own)) if own.encodes_like(theirs) => Self::Same,
             (Some(theirs), Some(own)) if own.extends(theirs) => Self::Longer,
             (Some(_), _) => Self::Other,
         }
@@ -39,12 +39,12 @@ impl Vocabulary {
 /// # Errors
 /// If embedding rows would be taken that belong to other tokens.
 pub(super) fn longer(
-    (rules, way): (&TransferConfig, Option<&Way>),
+    (rules, way): (&TransferConfig, Option<&PathMapping>),
     folder: &Path,
     own: &Tokenizers,
     [there, here]: [&Shape; 2],
     model: &Objective,
-) -> Result<Longer> {
+) -> Result<GrownTables> {
     let theirs = saved::tokenizers(folder)?;
     let reads = Vocabulary::of(theirs.text.as_ref(), own.text.as_ref());
     let writes = Vocabulary::of(theirs.of_targets(), own.of_targets());
@@ -63,7 +63,7 @@ pub(super) fn longer(
         Some(Place::Tokens) if one => writes.max(reads),
         _ => writes,
     };
-    let of_tokens = || all.iter().filter(|p| p.role.is_of_tokens());
+    let of_tokens = || all.iter().filter(|p| p.role.has_row_per_token());
     let foreign = of_tokens().filter(|p| vocabulary(p) == Vocabulary::Other);
     let foreign = rules.taken(foreign.map(|p| p.path.as_str()))?;
     if !foreign.is_empty() {

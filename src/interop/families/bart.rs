@@ -227,8 +227,8 @@ pub(super) fn table(of: &HfShape) -> Table {
         {
             // Files with a shared table and a separate head lack the tables of the two sides.
             let shared = || "model.shared.weight".to_string();
-            table.or_same(shared(), "model.source_embedding.weight".into());
-            table.or_same(shared(), "model.embedding.weight".into());
+            table.alias(shared(), "model.source_embedding.weight".into());
+            table.alias(shared(), "model.embedding.weight".into());
         }
     }
     stacks(&mut table, [config.encoder_depth(), config.decoder_depth()]);

@@ -227,7 +227,7 @@ fn table(of: &HfShape) -> Table {
         ),
         ("beit.encoder.layer.", "beit.layers."),
     ];
-    table.or_named(&[&own[..], &vit::BLOCK_OF_VERSION_5].concat());
+    table.aliases(&[&own[..], &vit::BLOCK_OF_VERSION_5].concat());
     table
 }
 

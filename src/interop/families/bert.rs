@@ -312,7 +312,7 @@ pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
 pub(super) fn add_untied(table: &mut Table, decoder: &str, of: &str) {
     table.linear(decoder, "head.product", Stored::OutIn);
     let copy = format!("{of}.bias");
-    table.or_same(copy.clone(), "head.product.bias".into());
+    table.alias(copy.clone(), "head.product.bias".into());
     table.copies.push((copy, format!("{decoder}.bias")));
 }
 

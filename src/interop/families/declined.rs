@@ -14,7 +14,7 @@ pub struct Declined {
     /// The differences; empty if the model's kind or task already differs.
     pub why: Vec<String>,
     /// The nearest model that the family can have, if it is known: the same except for these differences.
-    pub but_for: Option<Box<HfShape>>,
+    pub nearest: Option<Box<HfShape>>,
 }
 
 impl Declined {
@@ -72,6 +72,6 @@ pub(super) fn of_towers(of: &HfShape, text: &str) -> Declined {
     Declined {
         other_networks,
         why,
-        but_for: None,
+        nearest: None,
     }
 }

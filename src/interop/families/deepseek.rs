@@ -292,5 +292,5 @@ pub(super) fn add_expert_matrices(table: &mut Table, theirs: &str, ours: &str, n
         format!("{theirs}.experts.gate_up_proj"),
         [expert("gate"), expert("up")],
     );
-    table.or_same(format!("{theirs}.experts.down_proj"), expert("down"));
+    table.alias(format!("{theirs}.experts.down_proj"), expert("down"));
 }

@@ -200,7 +200,7 @@ pub(super) fn declined_with(of: &HfShape, registers: bool) -> Declined {
 fn but_for(of: &HfShape, registers: bool, why: impl IntoIterator<Item = String>) -> Declined {
     Declined {
         why: why.into_iter().collect(),
-        but_for: Some(Box::new(near(of, registers))),
+        nearest: Some(Box::new(near(of, registers))),
         ..Declined::default()
     }
 }
@@ -303,7 +303,7 @@ pub(super) fn named(of: &HfShape, prefix: &'static str) -> Table {
     table.norm(&format!("{prefix}layernorm"), "model.stack.final_norm");
     table.linear("classifier", "head", Stored::OutIn);
     let down = [("mlp.weights_out", "mlp.down_proj")];
-    table.or_named(&[&vit::BLOCK_OF_VERSION_5[..], &down].concat());
+    table.aliases(&[&vit::BLOCK_OF_VERSION_5[..], &down].concat());
     table
 }
 
@@ -341,7 +341,7 @@ fn add_branches(table: &mut Table, theirs: &str, ours: &str, d_ff: usize) {
     table.linears(theirs, ours, &[("mlp.weights_out", "down")]);
     for (name, path) in [("gate_proj", gate), ("up_proj", up)] {
         for kind in ["weight", "bias"] {
-            table.or_same(
+            table.alias(
                 format!("{theirs}.mlp.{name}.{kind}"),
                 format!("{path}.{kind}"),
             );

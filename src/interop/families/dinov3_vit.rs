@@ -296,7 +296,7 @@ fn table(of: &HfShape) -> Table {
     }
     table.norm("norm", "model.stack.final_norm");
     // The prefix of the stack in version 5.
-    table.or_named(&[("layer.", "model.layer.")]);
+    table.aliases(&[("layer.", "model.layer.")]);
     table
 }
 

@@ -275,10 +275,10 @@ fn add_released_head(table: &mut Table) {
             "dense" => ["weight", "bias"],
             _ => ["gamma", "beta"],
         };
-        table.or_same(format!("{head}.{name}.weight"), format!("{path}.{weight}"));
-        table.or_same(format!("{head}.{name}.bias"), format!("{path}.{bias}"));
+        table.alias(format!("{head}.{name}.weight"), format!("{path}.{weight}"));
+        table.alias(format!("{head}.{name}.bias"), format!("{path}.{bias}"));
     }
-    table.or_same(format!("{head}.bias"), "head.bias".into());
+    table.alias(format!("{head}.bias"), "head.bias".into());
     table.ignored.extend([
         "mask_predictions.dense.weight",
         "mask_predictions.dense.bias",

@@ -6,7 +6,7 @@ use super::gemma2;
 use super::plain::{add_rotary, rotary};
 use super::{Family, HfShape, layer_types};
 use crate::interop::HfConfig;
-use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS, goes_by_kind};
+use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS, fits_per_layer_kind};
 
 use crate::nn::position::PositionConfig;
 use crate::nn::position::rotary::{RotaryConfig, ScalingConfig};
@@ -109,7 +109,7 @@ fn write(of: &HfShape) -> Option<Value> {
         Some(_) => return None,
         None => global,
     };
-    if !goes_by_kind(global) || !goes_by_kind(local) {
+    if !fits_per_layer_kind(global) || !fits_per_layer_kind(local) {
         return None;
     }
     written["rope_local_base_freq"] = json!(local.theta);

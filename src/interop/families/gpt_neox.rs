@@ -131,7 +131,7 @@ fn table(of: &HfShape) -> Table {
     table.norm("gpt_neox.final_layer_norm", "stack.final_norm");
     table.linear("embed_out", "head", Stored::OutIn);
     // The name in version 5's own module.
-    table.or_same("lm_head.weight".into(), "head.weight".into());
+    table.alias("lm_head.weight".into(), "head.weight".into());
     table.ignored = vec![
         ".attention.bias",
         ".attention.masked_bias",

@@ -151,7 +151,7 @@ fn table(of: &HfShape) -> Table {
     let mut table = Table::new("backbone.");
     let embeddings = "backbone.embeddings.weight";
     table.same(embeddings, "embedding.weight");
-    table.or_same(
+    table.alias(
         "backbone.embedding.weight".into(),
         "embedding.weight".into(),
     );

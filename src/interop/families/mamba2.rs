@@ -161,7 +161,7 @@ fn table(of: &HfShape) -> Table {
     let config = of.decoder();
     let mut table = Table::new("backbone.");
     table.same("backbone.embeddings.weight", "embedding.weight");
-    table.or_same(
+    table.alias(
         "backbone.embedding.weight".into(),
         "embedding.weight".into(),
     );

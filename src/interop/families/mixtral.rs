@@ -85,7 +85,7 @@ fn table(of: &HfShape) -> Table {
         // The names in version 5's own modules.
         let theirs = format!("model.layers.{layer}.mlp");
         let expert = |part: &str| format!("{ours}.experts.{part}.weight");
-        table.or_same(
+        table.alias(
             format!("{theirs}.gate.weight"),
             format!("{ours}.router.weight"),
         );
@@ -93,7 +93,7 @@ fn table(of: &HfShape) -> Table {
             format!("{theirs}.experts.gate_up_proj"),
             [expert("gate"), expert("up")],
         );
-        table.or_same(format!("{theirs}.experts.down_proj"), expert("down"));
+        table.alias(format!("{theirs}.experts.down_proj"), expert("down"));
     }
     table
 }

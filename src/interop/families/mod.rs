@@ -113,7 +113,7 @@ pub struct HfShape {
 impl HfShape {
     /// Applies the settings of an image processor, and their size if the network reads images of any size. If the network reads
     /// a different size, images are fitted to it in proportion, and the settings' size is returned.
-    pub fn take(&mut self, processor: &ImageProcessor) -> Option<[usize; 2]> {
+    pub fn apply_processor(&mut self, processor: &ImageProcessor) -> Option<[usize; 2]> {
         if let (ModelConfig::Resnet(_), Some(image), Some([height, width])) =
             (&self.model, &mut self.shape.image, processor.size)
         {

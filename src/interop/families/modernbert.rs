@@ -5,7 +5,7 @@ use super::plain::{Plain, activation_name, add_rotary, plain, rotary};
 use super::{Family, HfShape, bert, layer_types, text_heads};
 use crate::data::Shape;
 use crate::interop::HfConfig;
-use crate::interop::hf_rotary::goes_by_kind;
+use crate::interop::hf_rotary::fits_per_layer_kind;
 use crate::interop::rename::{Fused, Stored, Table};
 use crate::model::encoder::pooler::PoolerInput;
 use crate::model::{EncoderConfig, ModelConfig};
@@ -216,7 +216,7 @@ fn write_layers(written: &mut Value, config: &EncoderConfig, types: Value) -> Op
         Some(_) => return None,
         None => global,
     };
-    if !goes_by_kind(global) || !goes_by_kind(local) {
+    if !fits_per_layer_kind(global) || !fits_per_layer_kind(local) {
         return None;
     }
     for (kind, rotary, theta) in [

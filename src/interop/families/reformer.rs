@@ -341,7 +341,7 @@ fn table(of: &HfShape) -> Table {
     table.same("lm_head.decoder.weight", "head.weight");
     let (bias, older) = ("lm_head.decoder.bias", "lm_head.bias".to_string());
     table.same(bias, "head.bias");
-    table.or_same(older.clone(), "head.bias".into());
+    table.alias(older.clone(), "head.bias".into());
     table.copies.push((older, bias.into()));
     table.ignored = vec!["mask_value_float16", "mask_value_float32"];
     table.within("model.")

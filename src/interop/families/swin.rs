@@ -295,7 +295,7 @@ pub(super) fn named(of: &HfShape, prefix: &'static str) -> Table {
     // Indices into the bias table, which follow from the window.
     table.ignored = vec!["relative_position_index"];
     // The names in version 5's own modules.
-    table.or_named(&[
+    table.aliases(&[
         (
             "attention.self.relative_position_bias_table",
             "attention.relative_position_bias.relative_position_bias_table",

@@ -186,7 +186,7 @@ pub(super) fn table(of: &HfShape) -> Table {
     table.norm("vit.layernorm", "model.stack.final_norm");
     table.linear("classifier", "head", Stored::OutIn);
     let blocks = [("vit.encoder.layer.", "vit.layers.")];
-    table.or_named(&[&blocks[..], &BLOCK_OF_VERSION_5].concat());
+    table.aliases(&[&blocks[..], &BLOCK_OF_VERSION_5].concat());
     table
 }
 

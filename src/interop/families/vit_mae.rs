@@ -121,7 +121,7 @@ fn table(of: &HfShape) -> Table {
             &format!("pixel_decoder.stack.blocks.{layer}"),
         );
     }
-    decoder.or_named(&vit::BLOCK_OF_VERSION_5);
+    decoder.aliases(&vit::BLOCK_OF_VERSION_5);
     table.rules.extend(decoder.rules);
     table
 }

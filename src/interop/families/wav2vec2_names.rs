@@ -71,7 +71,7 @@ pub(super) fn table(of: &HfShape, body: &'static str) -> Table {
         table.norms(&theirs, &ours, &norms);
     }
     table.linear("lm_head", "model.head", Stored::OutIn);
-    table.or_named(&[
+    table.aliases(&[
         ("parametrizations.weight.original0", "weight_g"),
         ("parametrizations.weight.original1", "weight_v"),
     ]);

@@ -86,14 +86,18 @@ pub(super) const KEYS: [&str; 10] = [
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Of, said};
+    use super::super::{TextKind, said};
     use super::*;
 
     fn opening(value: &Value) -> Option<Opening> {
         let object = value.as_object().cloned().unwrap_or_default();
-        said("generation_config.json".into(), object, Of::Transcripts)
-            .unwrap()
-            .opening()
+        said(
+            "generation_config.json".into(),
+            object,
+            TextKind::Transcripts,
+        )
+        .unwrap()
+        .opening()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Reads the keys of `generation_config.json`, each with its allowed values, and finds those without an effect
 //! here.
 
-use super::{Generation, Of, opening};
+use super::{Generation, TextKind, opening};
 use crate::generate::beam::{AtLimit, AverageConfig, BeamConfig, DoneWhen, LengthPenalty};
 use crate::generate::{ContinuationConfig, SamplingConfig};
 use serde_json::{Map, Value, json};
@@ -72,14 +72,14 @@ pub(super) fn is_read(key: &str) -> bool {
 /// A file's keys, and the faults found in them so far.
 pub(super) struct Reader<'a> {
     object: &'a Map<String, Value>,
-    of: Of,
+    of: TextKind,
     /// The faults so far.
     pub faults: Vec<String>,
 }
 
 impl<'a> Reader<'a> {
     /// Makes a reader of an object of keys.
-    pub fn new(object: &'a Map<String, Value>, of: Of) -> Self {
+    pub fn new(object: &'a Map<String, Value>, of: TextKind) -> Self {
         Self {
             object,
             of,
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
             begin: begin.first().or(bos.first()).copied(),
             end,
             pad: pad.first().copied(),
-            without_place,
+            unsupported: without_place,
             kept: Map::new(),
         }
     }
@@ -317,7 +317,7 @@ impl<'a> Reader<'a> {
             _ if WITHOUT.contains(&key) => false,
             // Timestamps are never written.
             "return_timestamps" => *value == Value::Bool(false),
-            _ if opening::KEYS.contains(&key) => self.of == Of::Transcripts,
+            _ if opening::KEYS.contains(&key) => self.of == TextKind::Transcripts,
             _ => crate::interop::harmless::is_harmless(key) || key == "_from_model_config",
         }
     }

@@ -14,7 +14,7 @@ const START: &str = "decoder_start_token_id";
 
 /// The kind of texts that a run generates, with the settings of generation.
 #[derive(Clone, Copy, Debug)]
-pub enum Writes<'a> {
+pub enum GenerationSettings<'a> {
     /// Target texts for source texts.
     Pairs(&'a BeamConfig),
     /// Continuations of a text: sampled, or searched for if the second setting is given.
@@ -30,13 +30,15 @@ pub enum Writes<'a> {
 /// If the file cannot be written.
 pub fn write(
     dir: &Path,
-    writes: Writes,
+    writes: GenerationSettings,
     marks: TextMarks,
     kept: Option<&Generation>,
 ) -> Result<Vec<String>> {
     let still = kept.filter(|kept| match writes {
-        Writes::Pairs(search) | Writes::Transcripts(search, _) => kept.search == *search,
-        Writes::Continuations(sampling, beams) => {
+        GenerationSettings::Pairs(search) | GenerationSettings::Transcripts(search, _) => {
+            kept.search == *search
+        }
+        GenerationSettings::Continuations(sampling, beams) => {
             kept.sampling == *sampling && kept.beam_search.as_ref() == beams
         }
     });
@@ -53,14 +55,16 @@ pub fn write(
             let known = of(marks).into_iter().filter(|(_, id)| id.is_some());
             file.extend(known.map(|(key, id)| (key.to_owned(), json!(id))));
             match writes {
-                Writes::Pairs(search) => add_search(&mut file, search, marks, &mut without),
-                Writes::Continuations(sampling, beams) => {
+                GenerationSettings::Pairs(search) => {
+                    add_search(&mut file, search, marks, &mut without)
+                }
+                GenerationSettings::Continuations(sampling, beams) => {
                     add_sampling(&mut file, sampling, beams.is_some());
                     if let Some(beams) = beams {
                         add_beams(&mut file, &beams.search(), &mut without);
                     }
                 }
-                Writes::Transcripts(search, begun) => {
+                GenerationSettings::Transcripts(search, begun) => {
                     add_search(&mut file, search, marks, &mut without);
                     opening::add(&mut file, begun);
                 }

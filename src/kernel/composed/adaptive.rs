@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use crate::kernel::{AdaptiveArgs, NormedArgs};
+use crate::kernel::{AdaptiveArgs, AdoptArgs};
 
 /// Takes the step of [`AdaptiveArgs`].
 pub fn adaptive_step<const D: usize>(
@@ -25,7 +25,7 @@ pub fn normed_step<const D: usize>(
     param: Tensor<D>,
     grad: Tensor<D>,
     [m, v]: [Tensor<D>; 2],
-    args: NormedArgs,
+    args: AdoptArgs,
 ) -> (Tensor<D>, [Tensor<D>; 2]) {
     let [beta_1, beta_2] = args.betas;
     let scale = v.clone().sqrt().clamp_min(args.eps);

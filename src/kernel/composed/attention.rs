@@ -4,14 +4,14 @@ use burn::tensor::{Bool, Device, FloatDType, Int, Tensor, TensorData, activation
 
 use super::drop_elements;
 use crate::kernel::precision::product;
-use crate::kernel::{AttentionOptions, Chosen, Relations, Relative, ScoreBias, Span};
+use crate::kernel::{AttentionOptions, Positional, QuerySelection, Relative, ScoreBias, Span};
 
 /// Softmax attention.
 pub fn attention(
     q: Tensor<4>,
     k: Tensor<4>,
     v: Tensor<4>,
-    relations: Relations,
+    relations: Positional,
     options: AttentionOptions,
 ) -> Tensor<4> {
     let heads = q.dims()[1];
@@ -35,7 +35,7 @@ pub fn attention(
 pub fn attention_weights(
     q: Tensor<4>,
     k: Tensor<4>,
-    relations: &Relations,
+    relations: &Positional,
     options: AttentionOptions,
 ) -> Tensor<4> {
     let ([rows, heads, _, _], span) = (q.dims(), relations.span(&q, &k));
@@ -133,11 +133,11 @@ fn softmax(scores: Tensor<4>, sinks: Option<&Tensor<1>>) -> Tensor<4> {
 pub fn attention_entropy(
     q: Tensor<4>,
     k: Tensor<4>,
-    relations: &Relations,
+    relations: &Positional,
     options: AttentionOptions,
-    chosen: Chosen,
+    chosen: QuerySelection,
 ) -> Tensor<2> {
-    let Chosen { row, queries } = chosen;
+    let QuerySelection { row, queries } = chosen;
     let (heads, span) = (q.dims()[1], relations.span(&q, &k));
     let device = q.device();
     let places: Vec<i32> = queries.iter().map(|q| *q as i32).collect();
@@ -160,8 +160,8 @@ pub fn attention_entropy(
 
 /// Returns true for keys that the chosen queries do not see, `[1, H, chosen, K]`.
 fn hidden(
-    relations: &Relations,
-    Chosen { row, queries }: Chosen,
+    relations: &Positional,
+    QuerySelection { row, queries }: QuerySelection,
     heads: usize,
     span: Span,
     device: &Device,
@@ -173,7 +173,11 @@ fn hidden(
 }
 
 /// Returns the bias on the scores of the chosen queries, `[1, H, chosen, K]`.
-fn chosen_bias(bias: &ScoreBias, Chosen { row, queries }: Chosen, span: Span) -> Option<Tensor<4>> {
+fn chosen_bias(
+    bias: &ScoreBias,
+    QuerySelection { row, queries }: QuerySelection,
+    span: Span,
+) -> Option<Tensor<4>> {
     let rows: Vec<Tensor<4>> = match bias {
         ScoreBias::None => return None,
         ScoreBias::ByDistance(bias) => {

@@ -7,7 +7,7 @@ use super::buffer::{PIECE, contiguous, slice, slice_mut};
 use super::optim::{Mean, MeanSquare, own};
 use super::simd::{Elementwise, Vector, map_in_place};
 use super::threads;
-use crate::kernel::{AdaptiveArgs, NormedArgs};
+use crate::kernel::{AdaptiveArgs, AdoptArgs};
 
 /// Number of elements per block, so that later passes of a step find them in cache.
 const BLOCK: usize = 2048;
@@ -88,7 +88,7 @@ pub fn adaptive_step(
 }
 
 /// Takes the step of [`NormedArgs`] on parameter and moments.
-pub fn normed_step(moved: [FlexTensor; 3], grad: FlexTensor, args: NormedArgs) -> [FlexTensor; 3] {
+pub fn normed_step(moved: [FlexTensor; 3], grad: FlexTensor, args: AdoptArgs) -> [FlexTensor; 3] {
     let normed = Normed {
         mean: Mean::of(args.betas[0]),
         eps: args.eps as f32,

@@ -8,7 +8,7 @@ use super::buffer::{ALONE, contiguous, dims, slice, tensor};
 use super::product::{Matrix, product_made, stored_made};
 use super::simd::{Elementwise, Vector, map_in_place};
 use super::threads;
-use crate::kernel::{PANEL, STORED};
+use crate::kernel::{PANEL, PANEL_MARK};
 
 /// `x + y`.
 #[derive(Clone, Copy)]
@@ -85,7 +85,7 @@ fn panels(weight: &FlexTensor, d_in: usize) -> Option<&[f32]> {
     let numbers = matrix(weight);
     let end = (rows - 1) * width;
     let last = numbers.data.get(end..end + PANEL)?;
-    let marked = last.iter().all(|x| x.to_bits() == STORED);
+    let marked = last.iter().all(|x| x.to_bits() == PANEL_MARK);
     if !marked || numbers.strides != [width, 1] {
         return None;
     }

@@ -22,7 +22,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 #[cfg(feature = "kernels")]
 use super::extension::{AttentionSettings, maybe};
 use super::score_bias::{by_distance, by_pair};
-use super::{Chosen, Span};
+use super::{QuerySelection, Span};
 #[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
 #[cfg(feature = "kernels")]
@@ -195,7 +195,7 @@ impl Relative {
         &self,
         q: &Tensor<4>,
         k: &Tensor<4>,
-        Chosen { queries, .. }: Chosen,
+        QuerySelection { queries, .. }: QuerySelection,
         span: Span,
     ) -> Option<Tensor<4>> {
         if self.queries.is_none() && self.keys.is_none() {

@@ -16,7 +16,7 @@ pub struct ScanSettings {
 
 /// The tensors of a scan that receive gradients.
 #[derive(Clone, Debug)]
-pub struct Scanned<T> {
+pub struct ScanInputs<T> {
     /// Values written to the states.
     pub u: T,
     /// Steps before their softplus.
@@ -35,7 +35,7 @@ pub struct Scanned<T> {
 #[derive(Clone, Debug)]
 pub struct ScanSaved<B: Backend> {
     /// The tensors that receive gradients.
-    pub inputs: Scanned<FloatTensor<B>>,
+    pub inputs: ScanInputs<FloatTensor<B>>,
     /// States before each chunk of positions, `[batch, chunks, n, channels]`.
     pub states: FloatTensor<B>,
 }
@@ -44,7 +44,7 @@ pub struct ScanSaved<B: Backend> {
 pub trait SelectiveScanBackwardOps: Backend {
     /// Runs [`SelectiveScanOps::selective_scan`] and keeps what its backward pass needs.
     fn selective_scan_saving(
-        inputs: Scanned<FloatTensor<Self>>,
+        inputs: ScanInputs<FloatTensor<Self>>,
         state: Maybe<Self>,
         settings: &ScanSettings,
     ) -> (FloatTensor<Self>, ScanSaved<Self>);
@@ -53,7 +53,7 @@ pub trait SelectiveScanBackwardOps: Backend {
         saved: ScanSaved<Self>,
         grad: FloatTensor<Self>,
         settings: &ScanSettings,
-    ) -> Scanned<FloatTensor<Self>>;
+    ) -> ScanInputs<FloatTensor<Self>>;
 }
 
 /// The forward half of the operation.

@@ -4,7 +4,7 @@ use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::{Autodiff, Backend, tensor::FloatTensor};
 
 use super::extension::{
-    ScanSaved, ScanSettings, Scanned, SelectiveScanBackwardOps, SelectiveScanOps,
+    ScanInputs, ScanSaved, ScanSettings, SelectiveScanBackwardOps, SelectiveScanOps,
 };
 use crate::kernel::derivative::Derivative;
 use crate::kernel::extension::Maybe;
@@ -39,7 +39,7 @@ impl<B: SelectiveScanOps + SelectiveScanBackwardOps, S: CheckpointStrategy> Sele
         let state = inner(state);
         track::<B, S, _, 6>(nodes, |on| {
             if on {
-                let inputs = Scanned {
+                let inputs = ScanInputs {
                     u,
                     raw,
                     gate,

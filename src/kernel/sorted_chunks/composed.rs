@@ -4,7 +4,7 @@
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation};
 
-use super::{ALONE, ChunkSizes, SortedSettings};
+use super::{ChunkSizes, SELF_SCORE, SortedSettings};
 use crate::kernel::composed::{drop_elements, full};
 
 /// Attention in sorted chunks.
@@ -53,7 +53,7 @@ pub fn sorted_chunks(
     // In single precision: half precision cannot represent the fill values, and sums of exponentials need the digits.
     let (scores, dtype) = (full(q.matmul(k.transpose())) * settings.scale, v.dtype());
     let scores = scores.mask_fill(order.hidden, -1e9);
-    let scores = scores.mask_fill(order.own, ALONE);
+    let scores = scores.mask_fill(order.own, SELF_SCORE);
     let largest = scores.clone().detach().max_dim(4);
     let sums = (scores.clone() - largest.clone()).exp().sum_dim(4);
     let weights = activation::softmax(scores, 4).cast(dtype);

@@ -30,7 +30,7 @@ use extension::SortedOps;
 pub use plan::{ChunkSizes, SortedChunks};
 
 /// A query's score with itself, lower than all others.
-pub const ALONE: f32 = -1e5;
+pub const SELF_SCORE: f32 = -1e5;
 
 /// How positions meet, and how scores become weights.
 #[derive(Clone, Debug)]

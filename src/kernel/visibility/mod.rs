@@ -226,7 +226,7 @@ impl Visibility {
     }
 
     /// Returns one range that contains every key seen by the queries of a row and head at these positions.
-    pub fn hull(
+    pub fn enclosing_range(
         &self,
         [row, head]: [usize; 2],
         positions: Range<usize>,
@@ -258,7 +258,7 @@ impl Visibility {
         positions: Range<usize>,
         keys: usize,
     ) -> Vec<Range<usize>> {
-        let hull = self.hull(place, positions.clone(), keys);
+        let hull = self.enclosing_range(place, positions.clone(), keys);
         match &self.pattern {
             None if hull.is_empty() => Vec::new(),
             None => vec![hull],

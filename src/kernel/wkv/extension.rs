@@ -16,7 +16,7 @@ pub struct WkvSettings {
 
 /// The tensors of an average that receive gradients.
 #[derive(Clone, Debug)]
-pub struct Averaged<T> {
+pub struct WkvInputs<T> {
     /// Receptances before their sigmoid.
     pub r: T,
     /// Exponents of the weights.
@@ -33,7 +33,7 @@ pub struct Averaged<T> {
 #[derive(Clone, Debug)]
 pub struct WkvSaved<B: Backend> {
     /// The tensors that receive gradients.
-    pub inputs: Averaged<FloatTensor<B>>,
+    pub inputs: WkvInputs<FloatTensor<B>>,
     /// States before each chunk of positions, `[batch, chunks, 3, channels]`.
     pub states: FloatTensor<B>,
 }
@@ -42,7 +42,7 @@ pub struct WkvSaved<B: Backend> {
 pub trait WkvBackwardOps: Backend {
     /// Runs [`WkvOps::wkv`] and keeps what its backward pass needs.
     fn wkv_saving(
-        inputs: Averaged<FloatTensor<Self>>,
+        inputs: WkvInputs<FloatTensor<Self>>,
         state: Maybe<Self>,
         settings: &WkvSettings,
     ) -> (FloatTensor<Self>, WkvSaved<Self>);
@@ -51,7 +51,7 @@ pub trait WkvBackwardOps: Backend {
         saved: WkvSaved<Self>,
         grad: FloatTensor<Self>,
         settings: &WkvSettings,
-    ) -> Averaged<FloatTensor<Self>>;
+    ) -> WkvInputs<FloatTensor<Self>>;
 }
 
 /// The forward half of the operation.

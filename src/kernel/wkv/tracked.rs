@@ -3,7 +3,7 @@
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::{Autodiff, Backend, tensor::FloatTensor};
 
-use super::extension::{Averaged, WkvBackwardOps, WkvOps, WkvSaved, WkvSettings};
+use super::extension::{WkvBackwardOps, WkvInputs, WkvOps, WkvSaved, WkvSettings};
 use crate::kernel::derivative::Derivative;
 use crate::kernel::extension::Maybe;
 use crate::kernel::tracked::{inner, track};
@@ -34,7 +34,7 @@ impl<B: WkvOps + WkvBackwardOps, S: CheckpointStrategy> WkvOps for Autodiff<B, S
         let state = inner(state);
         track::<B, S, _, 5>(nodes, |on| {
             if on {
-                let inputs = Averaged {
+                let inputs = WkvInputs {
                     r,
                     k,
                     v,

@@ -20,11 +20,11 @@ use crate::kernel::replay;
 use crate::nn::Kind;
 use crate::nn::embed::Embedding;
 use crate::nn::feed_forward::Activation;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::padding;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use burn::module::Module;
 use burn::tensor::ops::PadMode;
 use burn::tensor::{Tensor, TensorData};
@@ -42,8 +42,8 @@ pub const KIND: Kind = Kind {
 /// The uses that it serves.
 pub(super) const USES: &[Use] = &[
     Use::TextClasses,
-    Use::TextNumbers,
-    Use::TextVectors,
+    Use::TextRegression,
+    Use::TextEmbeddings,
     Use::TokenClasses,
     Use::Spans,
 ];
@@ -52,8 +52,8 @@ pub(super) const USES: &[Use] = &[
 pub const ROLES: Roles = Roles::new(
     "Convolutional",
     &[
-        ("embedding", Says::Stands(Place::Tokens)),
-        ("windows", Says::Stands(Place::Blocks)),
+        ("embedding", Declares::Stands(Place::Tokens)),
+        ("windows", Declares::Stands(Place::Blocks)),
     ],
 );
 
@@ -78,7 +78,7 @@ impl ConvolutionalConfig {
         let (vocab, d) = (inputs.shape.vocab_size, self.d_model);
         let window = |(number, width): (usize, &usize)| {
             let init = init.of("windows").of(&number.to_string());
-            Linear::new(width * d, self.filters, true, Role::Inner, &init)
+            Linear::new(width * d, self.filters, true, MatrixRole::Inner, &init)
         };
         Convolutional {
             embedding: Embedding::new(vocab, d, 1.0, None, &init.of("embedding")),

@@ -20,10 +20,10 @@ pub const KIND: Kind = Kind {
 
 /// The uses that an encoder serves.
 pub(in crate::model) const USES: &[Use] = &[
-    Use::HiddenTokens,
+    Use::MaskedTokens,
     Use::TextClasses,
-    Use::TextNumbers,
-    Use::TextVectors,
+    Use::TextRegression,
+    Use::TextEmbeddings,
     Use::TokenClasses,
     Use::Spans,
 ];
@@ -155,7 +155,7 @@ impl EncoderConfig {
     }
 
     /// Width of the pooled vector of a text: the pooler's, or that of hidden states.
-    pub fn d_whole(&self) -> usize {
+    pub fn d_pooled(&self) -> usize {
         match self.pooler {
             true => self.stack.d_model,
             false => self.stack.d_output(),

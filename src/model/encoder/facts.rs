@@ -20,7 +20,7 @@ impl NetworkFacts for EncoderConfig {
     }
 
     fn d_output(&self) -> usize {
-        self.d_whole()
+        self.d_pooled()
     }
 
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
@@ -41,10 +41,10 @@ impl NetworkFacts for EncoderConfig {
         }
         at.count("d_embedding", self.d_embedding.unwrap_or(1), WIDEST);
         let untransformed = self.tie_embeddings && !self.head_transform;
-        if demand.used_for == Use::HiddenTokens && untransformed {
+        if demand.used_for == Use::MaskedTokens && untransformed {
             MlmHead::width_faults(self, at);
         }
-        if let (Some(width), Use::HiddenTokens, true) =
+        if let (Some(width), Use::MaskedTokens, true) =
             (self.d_embedding, demand.used_for, untransformed)
         {
             let rule = format!(
@@ -54,7 +54,7 @@ impl NetworkFacts for EncoderConfig {
             at.fault(&["d_embedding", "head_transform", "tie_embeddings"], rule);
         }
         let d = self.stack.d_model;
-        let narrow = |e| self.stack.position.facts().narrow_fault(e, d);
+        let narrow = |e| self.stack.position.facts().embedding_width_fault(e, d);
         if let Some(rule) = self.d_embedding.and_then(narrow) {
             at.fault(&["d_embedding", "model.position.axial_widths"], rule);
         }
@@ -79,7 +79,7 @@ impl NetworkFacts for EncoderConfig {
     /// Removes a pooler, mask decoder or token transform that is not read, since its parameters would not learn.
     fn under(&self, demand: &Demand) -> Option<ModelConfig> {
         let mut without = self.pooled_if(demand.whole_text != WholeText::NotRead);
-        if demand.used_for != Use::HiddenTokens {
+        if demand.used_for != Use::MaskedTokens {
             without.mask_decoder = None;
         }
         let of_tokens = matches!(demand.used_for, Use::TokenClasses | Use::Spans);
@@ -137,7 +137,7 @@ impl EncoderConfig {
         let depth = self.depth();
         let mut blocks = (0..depth.blocks()).map(|block| self.stack.block(&depth, block));
         let other = blocks.find_map(|block| match block.attention {
-            Some(attention) if attention.facts().meets_all() => None,
+            Some(attention) if attention.facts().sees_every_visible_key() => None,
             Some(attention) => Some(format!("attention of kind = \"{}\"", attention.kind())),
             None => Some("a mixer in the place of attention".to_owned()),
         });
@@ -198,7 +198,7 @@ impl EncoderConfig {
                 at.fault(&[name, "pooler"], rule);
             }
         }
-        let pairs = demand.used_for == Use::HiddenTokens && demand.whole_text != WholeText::NotRead;
+        let pairs = demand.used_for == Use::MaskedTokens && demand.whole_text != WholeText::NotRead;
         if !first && (pairs || demand.whole_text == WholeText::First) {
             let reads = match self.pooler_input {
                 PoolerInput::Last => "the last position",

@@ -8,10 +8,10 @@ use super::{Encoder, EncoderConfig};
 use crate::kernel;
 use crate::model::text;
 use crate::nn::feed_forward::Activation;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use burn::module::Module;
 use burn::tensor::{Tensor, activation};
 use schemars::JsonSchema;
@@ -81,8 +81,8 @@ impl Encoder {
 pub const ROLES: Roles = Roles::new(
     "TokenTransform",
     &[
-        ("dense", Says::Stands(Place::Head)),
-        ("norm", Says::Stands(Place::Head)),
+        ("dense", Declares::Stands(Place::Head)),
+        ("norm", Declares::Stands(Place::Head)),
     ],
 );
 
@@ -103,7 +103,7 @@ impl TokenTransform {
         let (read, d) = (config.stack.d_output(), config.stack.d_model);
         let biased = config.head_transform_bias;
         Self {
-            dense: Linear::new(read, d, biased, Role::Inner, &init.of("dense")),
+            dense: Linear::new(read, d, biased, MatrixRole::Inner, &init.of("dense")),
             norm: config.stack.norm.init(d, init),
             activation: config.head_activation,
         }

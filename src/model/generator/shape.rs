@@ -7,7 +7,7 @@ use super::super::{Demand, ModelConfig, Use};
 use crate::faults::{Faults, TableFaults};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
-use crate::nn::position::Known;
+use crate::nn::position::KnownSizes;
 use crate::stack::StackConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,9 @@ const NEAR: f64 = 2e-3;
 impl GeneratorShape {
     /// Returns the generator as the config of a separate network, for plans; `None` beside a model that is no encoder.
     pub fn beside(&self, model: &ModelConfig) -> Option<ModelConfig> {
-        Some(ModelConfig::Encoder(self.config(model.guessing()?)))
+        Some(ModelConfig::Encoder(
+            self.config(model.masked_lm_encoder()?),
+        ))
     }
 
     /// Returns the config of the generator of an encoder.
@@ -141,7 +143,7 @@ impl GeneratorShape {
             let mut found = Faults::default();
             let d = config.stack.d_model;
             let head = config.stack.attention_of(&config.depth()).d_head(d);
-            let known = Known {
+            let known = KnownSizes {
                 d_model: Some(d),
                 d_head: Some(head),
                 context: None,
@@ -150,7 +152,7 @@ impl GeneratorShape {
             let position = config.stack.position.facts();
             position.faults(&known, &mut found.of("model.position"));
             let narrow = config.d_embedding;
-            let narrow = narrow.and_then(|e| position.narrow_fault(e, d));
+            let narrow = narrow.and_then(|e| position.embedding_width_fault(e, d));
             let rules = found.found.into_iter().map(|(_, rule)| rule);
             rules.chain(narrow).collect::<Vec<String>>()
         };
@@ -181,7 +183,7 @@ impl Demand {
     pub fn with_generator(generator: Option<GeneratorShape>) -> Self {
         Self {
             generator,
-            ..Self::of(Use::HiddenTokens)
+            ..Self::of(Use::MaskedTokens)
         }
     }
 }

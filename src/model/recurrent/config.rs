@@ -15,8 +15,8 @@ pub(in crate::model) const USES: &[Use] = &[
     Use::NextTokens,
     Use::TextToText,
     Use::TextClasses,
-    Use::TextNumbers,
-    Use::TextVectors,
+    Use::TextRegression,
+    Use::TextEmbeddings,
     Use::TokenClasses,
     Use::Spans,
 ];
@@ -89,18 +89,18 @@ impl RecurrentModelConfig {
         let words = |read, scored| self.vocabulary.products([vocab, d], [read, scored]);
         match use_of {
             Use::TextClasses
-            | Use::TextNumbers
-            | Use::TextVectors
+            | Use::TextRegression
+            | Use::TextEmbeddings
             | Use::TokenClasses
             | Use::Spans
             | Use::ImageClasses
-            | Use::HiddenPatches
+            | Use::MaskedPatches
             | Use::ImageViews
             | Use::ImageText
             | Use::ImageToText
             | Use::SpeechToText
             | Use::SpeechCharacters => n * cells(d),
-            Use::NextTokens | Use::HiddenTokens => n * cells(d) + words(tokens, tokens),
+            Use::NextTokens | Use::MaskedTokens => n * cells(d) + words(tokens, tokens),
             Use::TextToText => {
                 let readout = 3 * wide * wide;
                 let source = if self.shares() { tokens } else { 0 };

@@ -7,12 +7,12 @@
 use super::{Cells, RecurrentModelConfig, vectors};
 use crate::model::ModelInputs;
 use crate::model::heads::VocabularyHead;
-use crate::nn::init::Role;
+use crate::nn::init::MatrixRole;
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use crate::nn::recurrent::additive::AttendedMemory;
 use crate::nn::recurrent::{AdditiveAttention, Sequences};
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use crate::nn::state::LayerState;
 use crate::nn::vocabulary::{TokenHead, TokenVectors};
 use crate::stack::ModelState;
@@ -23,11 +23,11 @@ use burn::tensor::{Int, Tensor};
 pub const ROLES: Roles = Roles::new(
     "RecurrentEncoderDecoder",
     &[
-        ("embedding", Says::Stands(Place::Tokens)),
-        ("source_embedding", Says::Stands(Place::SourceTokens)),
-        ("attention", Says::Stands(Place::Mixer)),
-        ("readout", Says::Stands(Place::Head)),
-        ("head", Says::Stands(Place::TokenHead)),
+        ("embedding", Declares::Stands(Place::Tokens)),
+        ("source_embedding", Declares::Stands(Place::SourceTokens)),
+        ("attention", Declares::Stands(Place::Mixer)),
+        ("readout", Declares::Stands(Place::Head)),
+        ("head", Declares::Stands(Place::TokenHead)),
     ],
 );
 
@@ -83,7 +83,7 @@ impl RecurrentEncoderDecoder {
             encoder: Cells::new(config, d, &init.of("encoder")),
             decoder: Cells::new(config, 2 * d, &init.of("decoder")),
             attention: AdditiveAttention::new([d, d, d], &init.of("attention")),
-            readout: Linear::new(3 * d, d, true, Role::Inner, &init.of("readout")),
+            readout: Linear::new(3 * d, d, true, MatrixRole::Inner, &init.of("readout")),
             head: config.vocabulary.head(&tables, &init.of("head")),
             dropout: config.dropout,
         }

@@ -18,7 +18,7 @@ use crate::nn::init::Init;
 use crate::nn::pass::Pass;
 use crate::nn::position::Span;
 use crate::nn::recurrent::{Recurrent, Sequences};
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use crate::nn::state::{LayerState, StateUse};
 use crate::nn::vocabulary::{TokenHead, TokenTables, TokenVectors};
 use crate::stack::{BlockState, ModelState};
@@ -85,7 +85,7 @@ impl RecurrentModelConfig {
 }
 
 /// Places of the parameters of [`Cells`].
-pub const ROLES: Roles = Roles::new("Cells", &[("layers", Says::Stands(Place::Blocks))]);
+pub const ROLES: Roles = Roles::new("Cells", &[("layers", Declares::Stands(Place::Blocks))]);
 
 /// Recurrent layers, each reading the hidden states of the one below.
 #[derive(Module, Debug)]
@@ -178,7 +178,7 @@ impl Cells {
 /// Places of the parameters of [`RecurrentReader`].
 pub const READER_ROLES: Roles = Roles::new(
     "RecurrentReader",
-    &[("embedding", Says::Stands(Place::Tokens))],
+    &[("embedding", Declares::Stands(Place::Tokens))],
 );
 
 /// Embedding and recurrent layers, for tasks that read texts.
@@ -218,8 +218,8 @@ fn vectors(x: Tensor<3>, dropout: f64, pass: &Pass) -> Tensor<3> {
 pub const LM_ROLES: Roles = Roles::new(
     "RecurrentLm",
     &[
-        ("embedding", Says::Stands(Place::Tokens)),
-        ("head", Says::Stands(Place::TokenHead)),
+        ("embedding", Declares::Stands(Place::Tokens)),
+        ("head", Declares::Stands(Place::TokenHead)),
     ],
 );
 
@@ -243,7 +243,7 @@ impl LanguageModel for RecurrentLm {
         None
     }
 
-    fn reads_on(&self) -> bool {
+    fn has_bounded_state(&self) -> bool {
         true
     }
 

@@ -21,7 +21,7 @@ use crate::nn::channel_norm::ChannelNorm;
 use crate::nn::convolution::{Convolution, ConvolutionShape, Padding};
 use crate::nn::init::{Init, InitConfig};
 use crate::nn::pass::Pass;
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::module::max_pool2d;
@@ -108,9 +108,9 @@ enum NormAt {
 pub const ROLES: Roles = Roles::new(
     "Resnet",
     &[
-        ("stem", Says::Stands(Place::Input)),
-        ("stages", Says::Stands(Place::Blocks)),
-        ("norm", Says::Stands(Place::Head)),
+        ("stem", Declares::Stands(Place::Input)),
+        ("stages", Declares::Stands(Place::Blocks)),
+        ("norm", Declares::Stands(Place::Head)),
     ],
 );
 

@@ -6,7 +6,7 @@ use crate::model::decoder::DecoderConfig;
 use crate::model::{Demand, Use};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::{self, MultiHeadConfig};
-use crate::nn::position::{Acts, Means};
+use crate::nn::position::{ActsOn, HeadEffect};
 use crate::stack::{Depth, StackConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -155,7 +155,7 @@ impl RetrievalConfig {
             "retrieval has no effect: neighbours are found for the texts of [task] kind = \"causal_lm\" alone; leave it out",
         );
         without(
-            stack.position.facts().acts() == Acts::Heads(Means::FadingRotation),
+            stack.position.facts().acts() == ActsOn::Heads(HeadEffect::FadingRotation),
             &["model.position.kind", "model.retrieval"],
             "kind = \"xpos\" is for keys that stand before their queries, and tokens look at neighbours that go on behind them; use \
              rotary, alibi, relative_bias or none",

@@ -5,7 +5,7 @@ use crate::faults::{TableFaults, WIDEST};
 use crate::nn::attention::multi_head::sinks::Sinks;
 use crate::nn::attention::{AttentionConfig, Reads};
 use crate::nn::feed_forward::FeedForwardConfig;
-use crate::nn::position::{Acts, Known, Means, PositionConfig};
+use crate::nn::position::{ActsOn, HeadEffect, KnownSizes, PositionConfig};
 use crate::stack::{Depth, ShareConfig, StackConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -144,7 +144,7 @@ impl NeighbourEncoderConfig {
                 at.fault(&["kind", "model.feed_forward.kind"], rule);
             }
         });
-        let known = Known {
+        let known = KnownSizes {
             d_model,
             d_head,
             context: Some(width),
@@ -161,7 +161,7 @@ impl NeighbourEncoderConfig {
 fn placing(stack: &StackConfig, at: &mut TableFaults) {
     let (position, keys) = (stack.position.facts(), ["kind", "model.position.kind"]);
     let kind = position.kind().kind;
-    if position.causal_alone() {
+    if position.causal_only() {
         let rule = format!(
             "kind = \"{kind}\" is for stacks that read from left to right, and neighbours are read both ways; use rotary, alibi, \
              relative_bias or none"
@@ -169,7 +169,7 @@ fn placing(stack: &StackConfig, at: &mut TableFaults) {
         at.fault(&keys, rule);
     }
     let sinks = stack.attention.heads().sinks != Sinks::None;
-    if sinks && position.acts() == Acts::Heads(Means::Vectors) {
+    if sinks && position.acts() == ActsOn::Heads(HeadEffect::Vectors) {
         let rule = format!(
             "kind = \"{kind}\" makes vectors of distances, beside which no sinks stand ([model.attention] sinks); use rotary, alibi \
              or none"

@@ -12,12 +12,12 @@ mod encoder;
 
 use super::decoder::DecoderConfig;
 use crate::nn::attention::Visibility;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::neighbours::Neighbours;
 use crate::nn::pass::Pass;
 use crate::nn::position::{FROM_THE_FIRST, Position, Rotation, Span};
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use crate::nn::vocabulary::TokenVectors;
 use crate::stack::retrieved::EncodesNeighbours;
 use crate::stack::{Memory, Stack, StackContext, StackShape, States};
@@ -30,8 +30,8 @@ pub use encoder::NeighbourEncoderConfig;
 pub const ROLES: Roles = Roles::new(
     "NeighbourEncoder",
     &[
-        ("input", Says::Stands(Place::Input)),
-        ("position", Says::Stands(Place::Position)),
+        ("input", Declares::Stands(Place::Input)),
+        ("position", Declares::Stands(Place::Position)),
     ],
 );
 
@@ -65,7 +65,7 @@ impl NeighbourEncoder {
         let scaled = init.of("stack").scaled(3 * depth.blocks(), 1.0);
         Self {
             input: (d != d_model)
-                .then(|| Linear::new(d_model, d, false, Role::Inner, &init.of("input"))),
+                .then(|| Linear::new(d_model, d, false, MatrixRole::Inner, &init.of("input"))),
             position: stack.position.init(&position, &init.of("position")),
             stack: Stack::new(&shape, &scaled),
             dropout: stack.dropouts().embedding,

@@ -6,7 +6,7 @@ use crate::faults::TableFaults;
 use crate::model::facts::NetworkFacts;
 use crate::model::{Demand, ItemOf, ModelConfig, Transformer};
 use crate::nn::Kind;
-use crate::nn::position::{Acts, Known};
+use crate::nn::position::{ActsOn, KnownSizes};
 use crate::nn::vocabulary::VocabularyConfig;
 use crate::stack::{BlockConfig, mup};
 
@@ -64,12 +64,12 @@ impl NetworkFacts for SpeechEncoderDecoderConfig {
         })
     }
 
-    fn heard(&self, speech: SpeechShape) -> Option<usize> {
+    fn encoder_positions(&self, speech: SpeechShape) -> Option<usize> {
         Some(self.read(speech))
     }
 
     /// Counts the encoder's positions beyond a text's length; the others are counted with the blocks of both stacks.
-    fn kept_between(&self, shape: &Shape, recompute: bool) -> u128 {
+    fn activations_between(&self, shape: &Shape, recompute: bool) -> u128 {
         let speech = shape.speech.unwrap_or_default();
         let (d_model, width) = (self.stack.d_model, self.stack.d_model as u128);
         let more = self.read(speech).saturating_sub(shape.context) as u128;
@@ -99,17 +99,17 @@ impl SpeechEncoderDecoderConfig {
         if *own == self.stack.position {
             let rule = "encoder_position has no effect: it is the model's position; leave it out";
             at.fault(&["encoder_position", "model.position.kind"], rule);
-        } else if facts.acts() != Acts::Embeddings || facts.of_texts().is_some() {
+        } else if facts.acts() != ActsOn::Embeddings || facts.text_counterpart().is_some() {
             let rule = format!(
                 "encoder_position = {{ kind = \"{kind}\" }} cannot be the scheme of one stack alone; use {OF_ITS_OWN}, or make it the \
                  position of both and leave encoder_position out"
             );
             at.fault(&["model.encoder_position.kind", "encoder_position"], rule);
         } else {
-            let known = Known {
+            let known = KnownSizes {
                 d_model: Some(self.stack.d_model),
                 context: read,
-                ..Known::default()
+                ..KnownSizes::default()
             };
             at.within("encoder_position", |at| facts.faults(&known, at));
         }

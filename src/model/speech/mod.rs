@@ -21,7 +21,7 @@ use super::{ModelConfig, ModelInputs, Use};
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
-use crate::nn::role::{BIAS, Place, Roles, Says, Side as NetworkSide};
+use crate::nn::role::{BIAS, Declares, Place, Roles, Side as NetworkSide};
 use crate::nn::state::StateUse;
 use crate::nn::vocabulary::{TokenHead, TokenVectors};
 use crate::stack::ModelState;
@@ -43,13 +43,13 @@ pub(super) const USES: &[Use] = &[Use::SpeechToText];
 pub const ROLES: Roles = Roles::new(
     "SpeechEncoderDecoder",
     &[
-        ("embedding", Says::Stands(Place::Tokens)),
-        ("head", Says::Stands(Place::TokenHead)),
-        ("stem", Says::Stands(Place::Input)),
-        ("stem", Says::In(NetworkSide::Reads)),
-        ("encoder", Says::In(NetworkSide::Reads)),
-        ("decoder", Says::In(NetworkSide::Writes)),
-        ("head_bias", Says::Stands(Place::TokenHead)),
+        ("embedding", Declares::Stands(Place::Tokens)),
+        ("head", Declares::Stands(Place::TokenHead)),
+        ("stem", Declares::Stands(Place::Input)),
+        ("stem", Declares::In(NetworkSide::Reads)),
+        ("encoder", Declares::In(NetworkSide::Reads)),
+        ("decoder", Declares::In(NetworkSide::Writes)),
+        ("head_bias", Declares::Stands(Place::TokenHead)),
         ("head_bias", BIAS),
     ],
 );

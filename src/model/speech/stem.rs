@@ -10,9 +10,9 @@
 use crate::data::SpeechShape;
 use crate::faults::TableFaults;
 use crate::nn::feed_forward::Activation;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::ops::PadMode;
@@ -104,8 +104,8 @@ impl SpeechStemConfig {
     pub(super) fn build(&self, n_mels: usize, d_model: usize, init: &Init) -> SpeechStem {
         let convolution = |number: usize| {
             let (inputs, role) = match number {
-                0 => (n_mels, Role::Input),
-                _ => (d_model, Role::Inner),
+                0 => (n_mels, MatrixRole::Input),
+                _ => (d_model, MatrixRole::Inner),
             };
             let init = init.of(&number.to_string());
             Linear::new(inputs * self.size, d_model, true, role, &init)
@@ -122,7 +122,7 @@ impl SpeechStemConfig {
 /// Places of the parameters of [`SpeechStem`].
 pub const ROLES: Roles = Roles::new(
     "SpeechStem",
-    &[("convolutions", Says::Stands(Place::Input))],
+    &[("convolutions", Declares::Stands(Place::Input))],
 );
 
 /// Convolutions over the frames of audio clips.

@@ -7,7 +7,7 @@ use super::{SpeechEncoder, USES};
 use crate::data::SpeechShape;
 use crate::model::side::Side;
 use crate::model::{ModelInputs, Use, replaced};
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::one_table::{is_true, is_usual, one_table};
 use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackShape};
@@ -123,7 +123,7 @@ impl SpeechEncoderConfig {
             projection_norm: self
                 .projection_norm
                 .then(|| config.norm.init(features, &init.of("projection_norm"))),
-            projection: Linear::new(features, d, true, Role::Input, &init.of("projection")),
+            projection: Linear::new(features, d, true, MatrixRole::Input, &init.of("projection")),
             mask_vector: masked.then(|| init.of("mask_vector").uniform([d], |u| u)),
             convolutional_positions: positions.map(|p| p.build(d, &init.of("positions"))),
             encoder: Side {
@@ -135,7 +135,7 @@ impl SpeechEncoderConfig {
                 config.d_output(),
                 inputs.shape.vocab_size,
                 true,
-                Role::Head,
+                MatrixRole::Head,
                 &init.of("head"),
             ),
             masks: self.masks.clone(),

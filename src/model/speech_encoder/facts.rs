@@ -71,12 +71,12 @@ impl NetworkFacts for SpeechEncoderConfig {
         })
     }
 
-    fn heard(&self, speech: SpeechShape) -> Option<usize> {
+    fn encoder_positions(&self, speech: SpeechShape) -> Option<usize> {
         Some(self.read(speech))
     }
 
     /// Counts the convolutions over samples and over frames.
-    fn kept_between(&self, shape: &Shape, _recompute: bool) -> u128 {
+    fn activations_between(&self, shape: &Shape, _recompute: bool) -> u128 {
         let speech = shape.speech.unwrap_or_default();
         let features = self.features.kept(speech.samples().unwrap_or(0));
         let positions = match self.convolutional_positions {

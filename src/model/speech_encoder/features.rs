@@ -18,7 +18,7 @@ use crate::nn::feed_forward::Activation;
 use crate::nn::init::Init;
 use crate::nn::linear::Linear;
 use crate::nn::norm::LayerNorm;
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::ops::PadMode;
@@ -188,9 +188,9 @@ impl SampleFeaturesConfig {
 pub const ROLES: Roles = Roles::new(
     "SampleFeatures",
     &[
-        ("convolutions", Says::Stands(Place::Input)),
-        ("norms", Says::Stands(Place::Input)),
-        ("over_frames", Says::Stands(Place::Input)),
+        ("convolutions", Declares::Stands(Place::Input)),
+        ("norms", Declares::Stands(Place::Input)),
+        ("over_frames", Declares::Stands(Place::Input)),
     ],
 );
 

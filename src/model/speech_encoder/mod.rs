@@ -29,7 +29,7 @@ use crate::nn::attention::Visibility;
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Place, Roles, Says, TABLE};
+use crate::nn::role::{Declares, Place, Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, TensorData};
 use features::SampleFeatures;
@@ -50,13 +50,13 @@ pub(super) const USES: &[Use] = &[Use::SpeechCharacters];
 pub const ROLES: Roles = Roles::new(
     "SpeechEncoder",
     &[
-        ("features", Says::Stands(Place::Input)),
-        ("projection_norm", Says::Stands(Place::Input)),
-        ("projection", Says::Stands(Place::Input)),
+        ("features", Declares::Stands(Place::Input)),
+        ("projection_norm", Declares::Stands(Place::Input)),
+        ("projection", Declares::Stands(Place::Input)),
         ("mask_vector", TABLE),
-        ("mask_vector", Says::Stands(Place::Input)),
-        ("convolutional_positions", Says::Stands(Place::Position)),
-        ("head", Says::Stands(Place::TokenHead)),
+        ("mask_vector", Declares::Stands(Place::Input)),
+        ("convolutional_positions", Declares::Stands(Place::Position)),
+        ("head", Declares::Stands(Place::TokenHead)),
     ],
 );
 

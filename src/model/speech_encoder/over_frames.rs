@@ -7,7 +7,7 @@
 //! Padded frames count neither for means nor for variances. The norm is one operation of the graph, which keeps only the centred
 //! input.
 
-use crate::kernel::by_hand::{Leaves, Made, by_hand};
+use crate::kernel::by_hand::{CustomGradients, Leaves, custom_op};
 use crate::kernel::{replay, untracked};
 use crate::nn::init::Init;
 use crate::nn::role::{NORM, Roles};
@@ -88,7 +88,7 @@ impl OverFrames {
         if !x.is_autodiff() {
             return y;
         }
-        by_hand(
+        custom_op(
             vec![x, gamma, beta],
             &Leaves::default(),
             y,
@@ -102,7 +102,7 @@ impl OverFrames {
                     Some(own) => less * own,
                     None => less,
                 };
-                Made {
+                CustomGradients {
                     inputs: vec![
                         Some((outer - less) * (inverse * plain_gamma)),
                         Some(of_gamma),

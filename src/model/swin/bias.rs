@@ -10,7 +10,7 @@
 
 use super::config::StageShape;
 use crate::kernel::replay;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::position::relative_bias_2d::{RelativeBias2d, spread};
 use crate::nn::position::{Grid, PositionScheme, PositionShape, Prepared, Span};
@@ -108,8 +108,8 @@ pub struct ContinuousBias {
 impl ContinuousBias {
     fn new(trained: usize, stage: &StageShape, init: &Init) -> Self {
         Self {
-            up: Linear::new(2, INNER, true, Role::Input, init),
-            down: Linear::new(INNER, stage.heads, false, Role::Inner, init),
+            up: Linear::new(2, INNER, true, MatrixRole::Input, init),
+            down: Linear::new(INNER, stage.heads, false, MatrixRole::Inner, init),
             side: stage.window,
             trained: match trained {
                 0 => stage.window,

@@ -6,7 +6,7 @@ use super::{KIND, SwinConfig};
 use crate::data::Shape;
 use crate::faults::{TableFaults, WIDEST};
 use crate::model::facts::{ImageFacts, NetworkFacts};
-use crate::model::vision::uncut;
+use crate::model::vision::patch_misfit;
 use crate::model::{Demand, ItemOf, ResnetConfig};
 use crate::nn::Kind;
 use crate::nn::init::Initial;
@@ -77,12 +77,12 @@ impl NetworkFacts for SwinConfig {
         Some(self)
     }
 
-    fn kept_between(&self, shape: &Shape, recompute: bool) -> u128 {
+    fn activations_between(&self, shape: &Shape, recompute: bool) -> u128 {
         let [_, height, width] = shape.image.unwrap_or_default();
         self.image_kept(height, width, recompute)
     }
 
-    fn kept_once(&self, shape: &Shape, recompute: bool) -> u128 {
+    fn activations_per_pass(&self, shape: &Shape, recompute: bool) -> u128 {
         let [_, height, width] = shape.image.unwrap_or_default();
         let stages = self.shapes(height, width).into_iter();
         let each = stages.map(|stage| {
@@ -131,7 +131,7 @@ impl ImageFacts for SwinConfig {
     }
 
     fn misfit(&self, height: usize, width: usize) -> Option<(&'static str, String)> {
-        let rule = uncut("patch_size", self.patch_size, [height, width])?;
+        let rule = patch_misfit("patch_size", self.patch_size, [height, width])?;
         Some(("", rule))
     }
 

@@ -8,10 +8,10 @@
 //! right. If norms follow layers, y = norm(W·[x₀₀; x₁₀; x₀₁; x₁₁]) (Liu et al. 2022, Swin V2).
 
 use super::window::grown;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{Norm, NormConfig};
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use crate::stack::NormPlacement;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -20,8 +20,8 @@ use burn::tensor::Tensor;
 pub const ROLES: Roles = Roles::new(
     "PatchMerging",
     &[
-        ("norm", Says::Stands(Place::FeedForward)),
-        ("reduction", Says::Stands(Place::FeedForward)),
+        ("norm", Declares::Stands(Place::FeedForward)),
+        ("reduction", Declares::Stands(Place::FeedForward)),
     ],
 );
 
@@ -45,7 +45,7 @@ impl PatchMerging {
         };
         Self {
             norm: norm.init(normed, init),
-            reduction: Linear::new(4 * d, 2 * d, false, Role::Inner, init),
+            reduction: Linear::new(4 * d, 2 * d, false, MatrixRole::Inner, init),
             reads_through_norm,
         }
     }

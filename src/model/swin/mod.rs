@@ -27,7 +27,7 @@ use crate::nn::Kind;
 use crate::nn::init::Init;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use burn::module::Module;
 use burn::tensor::Tensor;
 pub(super) use config::USES;
@@ -47,10 +47,10 @@ pub const KIND: Kind = Kind {
 pub const ROLES: Roles = Roles::new(
     "Swin",
     &[
-        ("stem", Says::Stands(Place::Input)),
-        ("stem_norm", Says::Stands(Place::Input)),
-        ("stages", Says::Stages),
-        ("norm", Says::Stands(Place::Head)),
+        ("stem", Declares::Stands(Place::Input)),
+        ("stem_norm", Declares::Stands(Place::Input)),
+        ("stages", Declares::Stages),
+        ("norm", Declares::Stands(Place::Head)),
     ],
 );
 
@@ -71,7 +71,8 @@ pub struct Swin {
 }
 
 /// Places of the parameters of a [`SwinStage`].
-pub const STAGE_ROLES: Roles = Roles::new("SwinStage", &[("blocks", Says::Stands(Place::Blocks))]);
+pub const STAGE_ROLES: Roles =
+    Roles::new("SwinStage", &[("blocks", Declares::Stands(Place::Blocks))]);
 
 /// A stage: blocks of one width.
 #[derive(Module, Debug)]

@@ -19,8 +19,8 @@ use crate::nn::init::Init;
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::pass::Pass;
 use crate::nn::position::Span;
-use crate::nn::role::{Place, Roles, Says};
-use crate::stack::alone;
+use crate::nn::role::{Declares, Place, Roles};
+use crate::stack::recompute_block;
 use crate::stack::residual::{Residual, ResidualConfig};
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -168,12 +168,15 @@ fn turned(x: Tensor<4>, dim: usize, by: usize) -> Tensor<4> {
 pub const ROLES: Roles = Roles::new(
     "SwinBlock",
     &[
-        ("attention", Says::Stands(Place::Mixer)),
-        ("position", Says::Stands(Place::Mixer)),
-        ("cosines", Says::Stands(Place::Mixer)),
-        ("attention_residual", Says::Stands(Place::Mixer)),
-        ("feed_forward", Says::Stands(Place::FeedForward)),
-        ("feed_forward_residual", Says::Stands(Place::FeedForward)),
+        ("attention", Declares::Stands(Place::Mixer)),
+        ("position", Declares::Stands(Place::Mixer)),
+        ("cosines", Declares::Stands(Place::Mixer)),
+        ("attention_residual", Declares::Stands(Place::Mixer)),
+        ("feed_forward", Declares::Stands(Place::FeedForward)),
+        (
+            "feed_forward_residual",
+            Declares::Stands(Place::FeedForward),
+        ),
     ],
 );
 
@@ -231,7 +234,7 @@ impl SwinBlock {
     /// Runs the block over the positions of a map, row by row: `[batch, rows·cols, d]` → the same shape. It is recomputed in the
     /// backward pass if the pass says so.
     pub(super) fn forward(&self, x: Tensor<3>, turn: &Turn, pass: &Pass) -> Tensor<3> {
-        alone::forward(self, x, turn, pass, Self::computed)
+        recompute_block(self, x, turn, pass, Self::computed)
     }
 
     fn computed(&self, x: Tensor<3>, turn: &Turn, pass: &Pass) -> Tensor<3> {
@@ -239,7 +242,7 @@ impl SwinBlock {
         let (attended, fed) = (&self.attention_residual, &self.feed_forward_residual);
         let x = attended.around(x, "attention", self.drop_path, pass, |x| {
             let x = windows.cut(x);
-            let x = pass.in_rows(windows.count(), || self.within(x, visible, pass));
+            let x = pass.with_derived_rows(windows.count(), || self.within(x, visible, pass));
             windows.joined(x)
         });
         let places = x.dims()[1];

@@ -116,8 +116,8 @@ impl NetworkFacts for TwoTowersConfig {
         ItemOf::Image
     }
 
-    fn kept_between(&self, shape: &Shape, recompute: bool) -> u128 {
-        self.image.facts().kept_between(shape, recompute)
+    fn activations_between(&self, shape: &Shape, recompute: bool) -> u128 {
+        self.image.facts().activations_between(shape, recompute)
     }
 
     fn parts(&self) -> Option<Parts<'_>> {
@@ -142,7 +142,7 @@ impl TwoTowersConfig {
             image: demand.image,
             ..Demand::of(used_for)
         };
-        [of(Use::ImageClasses), of(Use::TextVectors)]
+        [of(Use::ImageClasses), of(Use::TextEmbeddings)]
     }
 
     /// Keys of the text tower that configure its LM head, each with its value and default.

@@ -6,7 +6,7 @@ use crate::faults::{Faults, TableFaults};
 use crate::model::facts::{ImageFacts, NetworkFacts};
 use crate::model::{Demand, ItemOf, ModelConfig, ResnetConfig, Transformer};
 use crate::nn::Kind;
-use crate::nn::position::{Acts, Grid, Known};
+use crate::nn::position::{ActsOn, Grid, KnownSizes};
 
 /// The position schemes that are added before the blocks, and so allow tokens without a position.
 const BEFORE_THE_BLOCKS: &str =
@@ -83,7 +83,7 @@ impl NetworkFacts for VisionConfig {
         Some(self)
     }
 
-    fn kept_between(&self, shape: &Shape, _recompute: bool) -> u128 {
+    fn activations_between(&self, shape: &Shape, _recompute: bool) -> u128 {
         match self.pooling {
             Pooling::Class | Pooling::ClassAndMean | Pooling::Mean | Pooling::MeanThenNorm => 0,
             Pooling::Attention => {
@@ -147,10 +147,10 @@ impl VisionConfig {
         if let Some(rule) = self.stem.misfit(height, width) {
             return Some(("stem", rule));
         }
-        let known = Known {
+        let known = KnownSizes {
             context: Some(self.placed(height, width)),
             of_images: true,
-            ..Known::default()
+            ..KnownSizes::default()
         };
         let mut found = Faults::default();
         let position = self.stack.position.facts();
@@ -172,7 +172,7 @@ impl VisionConfig {
             at.fault(&["n_registers"], rule);
         }
         let position = self.stack.position.facts();
-        if position.acts() != Acts::Embeddings && !position.leaves_tokens() {
+        if position.acts() != ActsOn::Embeddings && !position.leaves_tokens() {
             let others = match self.distillation_token {
                 true => BESIDE_TWO_TOKENS,
                 false => BEFORE_THE_BLOCKS,
@@ -187,7 +187,7 @@ impl VisionConfig {
         }
         for (number, block) in self.stack.sorts(self.depth()).enumerate() {
             if let Some(own) = block.position
-                && own.facts().acts() != Acts::Embeddings
+                && own.facts().acts() != ActsOn::Embeddings
             {
                 let key = format!("model.layers.{number}.position");
                 let rule = format!(
@@ -212,8 +212,8 @@ impl VisionConfig {
         }
         let position = self.stack.position.facts();
         // If the scheme has no position for registers either, that is already reported.
-        let said = self.n_registers > 0 && position.acts() != Acts::Embeddings;
-        if position.of_texts().is_some() && !position.leaves_tokens() && !said {
+        let said = self.n_registers > 0 && position.acts() != ActsOn::Embeddings;
+        if position.text_counterpart().is_some() && !position.leaves_tokens() && !said {
             let rule = "distillation_token = true has no place in the grid of the positions; use position = { kind = \
                         \"learned\" }";
             at.fault(&["distillation_token", "model.position.kind"], rule);

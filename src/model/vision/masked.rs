@@ -6,7 +6,7 @@ use crate::faults::TableFaults;
 use crate::kernel::{self, replay};
 use crate::nn::attention::multi_head;
 use crate::nn::pass::Pass;
-use crate::nn::position::Acts;
+use crate::nn::position::ActsOn;
 use crate::rng::Purpose;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
@@ -158,7 +158,7 @@ impl VisionConfig {
             fault(&["distillation_token", "task.kind"], rule.into());
         }
         let position = self.stack.position.facts();
-        if position.acts() != Acts::Embeddings {
+        if position.acts() != ActsOn::Embeddings {
             let rule = format!(
                 "kind = \"{}\" acts in the blocks, which see patches without their neighbours under [task] kind = \"masked_image\"; use one that is added before them: \"sinusoidal_2d\", \"learned\", \"learned_2d\", \"axial\", \"sinusoidal\" or \"none\"",
                 position.kind().kind

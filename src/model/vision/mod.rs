@@ -19,7 +19,7 @@ use crate::nn::init::Init;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::{FROM_THE_FIRST, Grid, Position, PositionShape, Span};
-use crate::nn::role::{Place, Roles, Says, TABLE};
+use crate::nn::role::{Declares, Place, Roles, TABLE};
 use crate::one_table::{is_usual, one_table};
 use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackContext, StackShape};
 use attention_pooling::AttentionPooling;
@@ -30,7 +30,7 @@ pub use masked::{HiddenPatches, Masks};
 pub use pooling::Pooling;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-pub(super) use stem::uncut;
+pub(super) use stem::patch_misfit;
 pub use stem::{Hybrid, Patches, PatchesConfig, STEMS, Stem, StemConfig};
 
 /// Its entry in the list of model kinds.
@@ -45,7 +45,7 @@ pub const KIND: Kind = Kind {
 const MOST_REGISTERS: usize = 1024;
 
 /// The uses that it serves.
-pub(super) const USES: &[Use] = &[Use::ImageClasses, Use::HiddenPatches, Use::ImageViews];
+pub(super) const USES: &[Use] = &[Use::ImageClasses, Use::MaskedPatches, Use::ImageViews];
 
 /// The settings of a vision transformer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -198,16 +198,16 @@ pub const ROLES: Roles = Roles::new(
     "Vision",
     &[
         ("class_token", TABLE),
-        ("class_token", Says::Stands(Place::Input)),
+        ("class_token", Declares::Stands(Place::Input)),
         ("distillation_token", TABLE),
-        ("distillation_token", Says::Stands(Place::Input)),
+        ("distillation_token", Declares::Stands(Place::Input)),
         ("registers", TABLE),
-        ("registers", Says::Stands(Place::Input)),
-        ("stem", Says::Stands(Place::Input)),
-        ("position", Says::Stands(Place::Position)),
-        ("embedding_norm", Says::Stands(Place::Input)),
-        ("attention_pooling", Says::Stands(Place::Head)),
-        ("pooled_norm", Says::Stands(Place::Head)),
+        ("registers", Declares::Stands(Place::Input)),
+        ("stem", Declares::Stands(Place::Input)),
+        ("position", Declares::Stands(Place::Position)),
+        ("embedding_norm", Declares::Stands(Place::Input)),
+        ("attention_pooling", Declares::Stands(Place::Head)),
+        ("pooled_norm", Declares::Stands(Place::Head)),
     ],
 );
 

@@ -3,7 +3,7 @@
 use crate::faults::{TableFaults, WIDEST};
 use crate::model::resnet::{Resnet, ResnetConfig};
 use crate::nn::Kind;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use burn::module::Module;
@@ -69,7 +69,7 @@ impl PatchesConfig {
     pub(in crate::model) fn build(&self, channels: usize, d_model: usize, init: &Init) -> Patches {
         let pixels = channels * self.size * self.size;
         Patches {
-            projection: Linear::new(pixels, d_model, self.bias, Role::Input, init),
+            projection: Linear::new(pixels, d_model, self.bias, MatrixRole::Input, init),
             size: self.size,
         }
     }
@@ -98,7 +98,7 @@ impl StemConfig {
     /// Returns the reason why images of this height and width cannot be read, if there is one.
     pub fn misfit(&self, height: usize, width: usize) -> Option<String> {
         match self {
-            Self::Patches(c) => uncut("size", c.size, [height, width]),
+            Self::Patches(c) => patch_misfit("size", c.size, [height, width]),
             Self::Resnet(_) => None,
         }
     }
@@ -133,7 +133,7 @@ impl StemConfig {
             Self::Patches(c) => Stem::Patches(c.build(channels, d_model, init)),
             Self::Resnet(c) => Stem::Resnet(Hybrid {
                 network: c.build(channels, init),
-                projection: Linear::new(c.features(), d_model, true, Role::Input, init),
+                projection: Linear::new(c.features(), d_model, true, MatrixRole::Input, init),
             }),
         }
     }
@@ -198,7 +198,7 @@ fn common_divisor(a: usize, b: usize) -> usize {
 
 /// Returns the reason why patches of `size` pixels a side (the value of `key`) do not divide images of this height and width, if
 /// so.
-pub(in crate::model) fn uncut(
+pub(in crate::model) fn patch_misfit(
     key: &str,
     size: usize,
     [height, width]: [usize; 2],

@@ -15,7 +15,7 @@ use crate::nn::feed_forward::{FeedForward, FeedForwardConfig};
 use crate::nn::init::Init;
 use crate::nn::layer::{BlockShape, LayerContext};
 use crate::nn::pass::Pass;
-use crate::nn::role::{BIAS, Place, Roles, Says};
+use crate::nn::role::{BIAS, Declares, Place, Roles};
 use crate::nn::state::{LayerState, StateUse};
 use crate::stack::NormPlacement;
 use crate::stack::residual::{Residual, ResidualConfig};
@@ -154,13 +154,16 @@ pub(super) struct CrossShape<'a> {
 pub const ROLES: Roles = Roles::new(
     "CrossBlock",
     &[
-        ("attention", Says::Stands(Place::Mixer)),
-        ("attention_residual", Says::Stands(Place::Mixer)),
-        ("attention_gate", Says::Stands(Place::Mixer)),
+        ("attention", Declares::Stands(Place::Mixer)),
+        ("attention_residual", Declares::Stands(Place::Mixer)),
+        ("attention_gate", Declares::Stands(Place::Mixer)),
         ("attention_gate", BIAS),
-        ("feed_forward", Says::Stands(Place::FeedForward)),
-        ("feed_forward_residual", Says::Stands(Place::FeedForward)),
-        ("feed_forward_gate", Says::Stands(Place::FeedForward)),
+        ("feed_forward", Declares::Stands(Place::FeedForward)),
+        (
+            "feed_forward_residual",
+            Declares::Stands(Place::FeedForward),
+        ),
+        ("feed_forward_gate", Declares::Stands(Place::FeedForward)),
         ("feed_forward_gate", BIAS),
     ],
 );

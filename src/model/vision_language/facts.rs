@@ -118,14 +118,14 @@ impl NetworkFacts for VisionLanguageConfig {
         decoder.map_or(0, |text| self.cross_attention.unused(text))
     }
 
-    fn kept_between(&self, shape: &Shape, recompute: bool) -> u128 {
+    fn activations_between(&self, shape: &Shape, recompute: bool) -> u128 {
         let (width, read) = (self.image.d_output(), self.image.sequence(shape));
         let resampled = self.resampler.as_ref().map_or(0, |c| c.kept(width, read));
         let crossed = self.decoder().map_or(0, |decoder| {
             self.cross_attention
                 .kept(decoder, [shape.context, self.looked_at(shape)])
         });
-        let of_images = self.image.facts().kept_between(shape, recompute);
+        let of_images = self.image.facts().activations_between(shape, recompute);
         resampled.saturating_add(crossed).saturating_add(of_images)
     }
 }

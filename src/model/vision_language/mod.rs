@@ -23,9 +23,9 @@ use super::{Decoder, ImageModel, LanguageModel, ModelConfig, ModelInputs, Use};
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Declares, Place, Roles};
 use crate::nn::state::{LayerState, StateUse};
-use crate::stack::{Between, ModelState};
+use crate::stack::{BeforeBlock, ModelState};
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
 
@@ -41,7 +41,10 @@ pub const KIND: Kind = Kind {
 pub(super) const USES: &[Use] = &[Use::ImageToText];
 
 /// Places of the parameters of [`VisionLanguage`].
-pub const ROLES: Roles = Roles::new("VisionLanguage", &[("cross", Says::Stands(Place::Blocks))]);
+pub const ROLES: Roles = Roles::new(
+    "VisionLanguage",
+    &[("cross", Declares::Stands(Place::Blocks))],
+);
 
 /// A decoder that reads images.
 #[derive(Module, Debug)]
@@ -68,7 +71,7 @@ impl VisionLanguage {
 
     /// Computes the vectors that the decoder attends to: images `[batch, channels, height, width]` → `[batch, vectors, features]`.
     pub fn look(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
-        let read = pass.within("image", || self.image.looked_at(pixels, pass));
+        let read = pass.within("image", || self.image.memory_vectors(pixels, pass));
         match &self.resampler {
             Some(resampler) => pass.within("resampler", || resampler.forward(&read, pass)),
             None => read,
@@ -76,8 +79,8 @@ impl VisionLanguage {
     }
 
     /// Returns the language model of texts about images, given the images' vectors from [`Self::look`], one row for each text.
-    pub fn seeing(&self, memory: Tensor<3>) -> Seeing<'_> {
-        Seeing {
+    pub fn seeing(&self, memory: Tensor<3>) -> ImageConditionedDecoder<'_> {
+        ImageConditionedDecoder {
             network: self,
             memory,
         }
@@ -86,19 +89,19 @@ impl VisionLanguage {
 
 /// A decoder together with the images that its texts are about.
 #[derive(Clone, Debug)]
-pub struct Seeing<'a> {
+pub struct ImageConditionedDecoder<'a> {
     network: &'a VisionLanguage,
     memory: Tensor<3>,
 }
 
-impl Seeing<'_> {
+impl ImageConditionedDecoder<'_> {
     /// Selects rows: row i sees the image of `rows[i]`.
     pub fn select(&mut self, rows: &Tensor<1, Int>) {
         self.memory = self.memory.clone().select(0, rows.clone());
     }
 }
 
-impl Between for Seeing<'_> {
+impl BeforeBlock for ImageConditionedDecoder<'_> {
     fn before(
         &self,
         layer: usize,
@@ -118,7 +121,7 @@ impl Between for Seeing<'_> {
     }
 }
 
-impl LanguageModel for Seeing<'_> {
+impl LanguageModel for ImageConditionedDecoder<'_> {
     fn empty_state(&self, of: StateUse) -> ModelState {
         let mut state = self.network.text.empty_state(of);
         let looking = state.layers.iter_mut().step_by(self.network.every);

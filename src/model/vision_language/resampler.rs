@@ -16,7 +16,7 @@ use crate::nn::init::Init;
 use crate::nn::layer::{BlockShape, LayerContext};
 use crate::nn::norm::{Norm, NormConfig};
 use crate::nn::pass::Pass;
-use crate::nn::role::{Place, Roles, Says, TABLE};
+use crate::nn::role::{Declares, Place, Roles, TABLE};
 use crate::stack::residual::{Residual, ResidualConfig};
 use crate::stack::{Dropout, NormPlacement};
 use burn::module::{Module, Param};
@@ -109,9 +109,9 @@ pub const ROLES: Roles = Roles::new(
     "Resampler",
     &[
         ("latents", TABLE),
-        ("latents", Says::Stands(Place::Input)),
-        ("layers", Says::Stands(Place::Blocks)),
-        ("final_norm", Says::Stands(Place::Head)),
+        ("latents", Declares::Stands(Place::Input)),
+        ("layers", Declares::Stands(Place::Blocks)),
+        ("final_norm", Declares::Stands(Place::Head)),
     ],
 );
 
@@ -119,11 +119,14 @@ pub const ROLES: Roles = Roles::new(
 pub const LAYER_ROLES: Roles = Roles::new(
     "ResamplerLayer",
     &[
-        ("image_norm", Says::Stands(Place::Mixer)),
-        ("attention", Says::Stands(Place::Mixer)),
-        ("attention_residual", Says::Stands(Place::Mixer)),
-        ("feed_forward", Says::Stands(Place::FeedForward)),
-        ("feed_forward_residual", Says::Stands(Place::FeedForward)),
+        ("image_norm", Declares::Stands(Place::Mixer)),
+        ("attention", Declares::Stands(Place::Mixer)),
+        ("attention_residual", Declares::Stands(Place::Mixer)),
+        ("feed_forward", Declares::Stands(Place::FeedForward)),
+        (
+            "feed_forward_residual",
+            Declares::Stands(Place::FeedForward),
+        ),
     ],
 );
 

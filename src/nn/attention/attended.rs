@@ -3,7 +3,7 @@
 
 use super::LayerCache;
 use super::entropy::{self, Weighing};
-use crate::kernel::{self, AttentionOptions, Pattern, Relations, ScoreBias, SeenKeys};
+use crate::kernel::{self, AttentionOptions, Pattern, Positional, ScoreBias, SeenKeys};
 use crate::nn::layer::LayerContext;
 use crate::nn::state::LayerState;
 use burn::tensor::Tensor;
@@ -11,7 +11,7 @@ use std::fmt::Debug;
 use std::ops::Range;
 
 /// A way to weigh the keys of multi-head attention, for kinds without parameters of their own.
-pub trait Weighs: Debug + Send + Sync {
+pub trait KeyWeighing: Debug + Send + Sync {
     /// Returns the weighted values of all queries, `[batch, heads, queries, d_head]`.
     fn weigh(&self, attended: Attended, cx: &mut LayerContext) -> Tensor<4>;
 
@@ -36,7 +36,7 @@ pub struct Attended {
     /// `[batch, kv heads, keys, d_head]`.
     pub v: Tensor<4>,
     /// Which keys a query sees, their positions, and what positions add to the scores.
-    pub relations: Relations,
+    pub relations: Positional,
     /// Scale, soft cap, and dropout of the weights.
     pub options: AttentionOptions,
     /// Whether this is cross-attention, with keys and values from a memory.
@@ -121,7 +121,7 @@ impl Attended {
             q: of(&self.q),
             k: of(&self.k),
             v: of(&self.v),
-            relations: Relations {
+            relations: Positional {
                 bias,
                 sinks,
                 ..self.relations.clone()

@@ -17,11 +17,11 @@ use super::multi_head::gate::Gate;
 use super::multi_head::{MultiHead, MultiHeadConfig};
 use super::{Abilities, Attended, AttentionFacts, AttentionShape, Kind};
 use crate::faults::TableFaults;
-use crate::kernel::{self, Relations};
+use crate::kernel::{self, Positional};
 use crate::nn::init::Init;
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::norm::{Norm, NormConfig};
-use crate::nn::position::Means;
+use crate::nn::position::HeadEffect;
 use crate::nn::role::{BIAS, Roles};
 use crate::nn::state::{LayerState, StateUse};
 use crate::one_table::one_table;
@@ -139,7 +139,7 @@ impl AttentionFacts for DifferentialConfig {
     /// Vectors of distances would be added to the values of one head, but a result combines two.
     fn abilities(&self) -> Abilities {
         Abilities {
-            positions: &[Means::Rotation, Means::Bias],
+            positions: &[HeadEffect::Rotation, HeadEffect::Bias],
             ..Abilities::ALL
         }
     }
@@ -203,8 +203,8 @@ impl Differential {
         let [batch, heads, queries, _, d_head] = attended.dims();
         let lambda = self.lambda();
         // All layers share one bias tensor. Both uses here count as one use of it, so that gradients are added in one order.
-        let relations = Relations {
-            bias: attended.relations.bias.of_its_own(),
+        let relations = Positional {
+            bias: attended.relations.bias.as_separate_node(),
             ..attended.relations
         };
         let values = attended.v.chunk(2, 1);

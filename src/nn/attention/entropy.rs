@@ -4,7 +4,7 @@
 //! It is measured in one row of the batch, for at most [`QUERIES`] queries spread evenly over the row, and reported as the mean
 //! over heads and queries. Padding queries are left out: they may not see themselves.
 
-use crate::kernel::{self, AttentionOptions, Chosen, Query, Relations, Relative};
+use crate::kernel::{self, AttentionOptions, Positional, Query, QuerySelection, Relative};
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use burn::tensor::Tensor;
@@ -19,7 +19,7 @@ pub(super) struct Weighing<'a> {
     /// `[batch, kv heads, keys, d_head]`.
     pub k: &'a Tensor<4>,
     /// The keys that each query sees, and their relations.
-    pub relations: &'a Relations,
+    pub relations: &'a Positional,
     /// Scale and soft cap.
     pub options: AttentionOptions,
     /// Whether this is cross-attention.
@@ -50,8 +50,8 @@ pub(super) fn record(
 }
 
 /// Returns the relations without gradient tracking.
-pub(super) fn untracked(relations: &Relations) -> Relations {
-    Relations {
+pub(super) fn untracked(relations: &Positional) -> Positional {
+    Positional {
         bias: relations.bias.untracked(),
         relative: relations.relative.as_ref().map(Relative::untracked),
         sinks: relations.sinks.clone().map(kernel::untracked),
@@ -71,7 +71,7 @@ impl Weighing<'_> {
         kernel::attention_weights(q, k, &self.untracked(), options)
     }
 
-    fn untracked(&self) -> Relations {
+    fn untracked(&self) -> Positional {
         untracked(self.relations)
     }
 
@@ -82,7 +82,7 @@ impl Weighing<'_> {
         let relations = self.untracked();
         let (q, k) = (self.q.clone(), self.k.clone());
         let (q, k) = (kernel::untracked(q), kernel::untracked(k));
-        let chosen = Chosen { row, queries };
+        let chosen = QuerySelection { row, queries };
         let entropy = kernel::attention_entropy(q, k, &relations, self.options, chosen);
         let entropy = kernel::read(entropy);
         let counted = self.counted(row, queries);
@@ -95,7 +95,7 @@ impl Weighing<'_> {
     /// Returns, for each query, whether it counts: padding queries do not see themselves and are left out. Queries whose keys
     /// include no key of their own always count.
     fn counted(&self, row: usize, queries: &[usize]) -> Vec<bool> {
-        let Relations {
+        let Positional {
             visible, offset, ..
         } = self.relations;
         let keys = self.k.dims()[2];

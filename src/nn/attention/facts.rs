@@ -4,7 +4,7 @@ use super::segments::SegmentMemory;
 use super::{AttentionConfig, MultiHeadConfig};
 use crate::faults::TableFaults;
 use crate::kind::Kind;
-use crate::nn::position::Means;
+use crate::nn::position::HeadEffect;
 
 /// The sizes that an attention is built from.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ pub struct Abilities {
     /// The reading directions.
     pub reads: Reads,
     /// The ways in which positions may act on the heads.
-    pub positions: &'static [Means],
+    pub positions: &'static [HeadEffect],
     /// Whether a rotation can be applied to values as well as keys.
     pub turned_values: bool,
     /// Whether documents of one row can be masked from each other.
@@ -84,7 +84,7 @@ impl Abilities {
     /// The abilities of dot-product attention over keys that are visible or masked.
     pub const ALL: Self = Self {
         reads: Reads::EitherWay,
-        positions: &[Means::Rotation, Means::Bias, Means::Vectors],
+        positions: &[HeadEffect::Rotation, HeadEffect::Bias, HeadEffect::Vectors],
         turned_values: true,
         documents: true,
         prefix: true,
@@ -127,7 +127,7 @@ pub trait AttentionFacts {
 
     /// Whether each query meets every visible key in one product over its heads. Then keys that a task masks stay masked, and
     /// heads may be wider than values.
-    fn meets_all(&self) -> bool {
+    fn sees_every_visible_key(&self) -> bool {
         false
     }
 
@@ -147,7 +147,7 @@ pub trait AttentionFacts {
 
     /// Whether, in inputs of this many tokens, the keys that a query meets depend on all tokens of its row, even on those that it
     /// never sees. A later token may then change the output at an earlier position.
-    fn regroups(&self, _tokens: usize) -> bool {
+    fn depends_on_whole_row(&self, _tokens: usize) -> bool {
         false
     }
 
@@ -289,7 +289,7 @@ impl AttentionConfig {
     }
 
     /// Whether the attention supports positions that act on its heads in this way.
-    pub fn carries(&self, means: Means) -> bool {
+    pub fn carries(&self, means: HeadEffect) -> bool {
         self.facts().abilities().positions.contains(&means)
     }
 }

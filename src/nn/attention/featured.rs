@@ -13,7 +13,7 @@ use crate::kernel::Sequences;
 use crate::kernel::prefix_sums::{FeatureMap, Features, RunningSums, attention_by_features};
 use crate::nn::init::Init;
 use crate::nn::layer::{Layer, LayerContext};
-use crate::nn::position::Means;
+use crate::nn::position::HeadEffect;
 use crate::nn::state::{LayerState, StateUse};
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -140,7 +140,7 @@ impl Layer for Featured {
 }
 
 /// Returns the abilities of attention by features, with these ways for positions to act on its heads.
-pub(super) fn abilities(positions: &'static [Means]) -> Abilities {
+pub(super) fn abilities(positions: &'static [HeadEffect]) -> Abilities {
     Abilities {
         reads: Reads::EitherWay,
         positions,

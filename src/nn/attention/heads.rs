@@ -7,7 +7,7 @@ use super::segments::{self, SegmentMemory};
 use super::{Abilities, AttentionConfig, AttentionFacts, Kind};
 use crate::faults::{TableFaults, WIDEST};
 use crate::nn::norm::NormConfig;
-use crate::nn::position::Means;
+use crate::nn::position::HeadEffect;
 use crate::one_table::is_usual;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -252,19 +252,19 @@ impl AttentionFacts for MultiHeadConfig {
     fn abilities(&self) -> Abilities {
         Abilities {
             positions: &[
-                Means::Rotation,
-                Means::FadingRotation,
-                Means::Bias,
-                Means::LayerBias,
-                Means::PairBias,
-                Means::Vectors,
+                HeadEffect::Rotation,
+                HeadEffect::FadingRotation,
+                HeadEffect::Bias,
+                HeadEffect::LayerBias,
+                HeadEffect::PairBias,
+                HeadEffect::Vectors,
             ],
             sinks: true,
             ..Abilities::ALL
         }
     }
 
-    fn meets_all(&self) -> bool {
+    fn sees_every_visible_key(&self) -> bool {
         true
     }
 

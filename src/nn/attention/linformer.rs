@@ -15,7 +15,7 @@
 use super::multi_head::{MultiHead, MultiHeadConfig};
 use super::{Abilities, Attended, AttentionFacts, AttentionShape, Kind, Reads};
 use crate::faults::{LONGEST, TableFaults};
-use crate::kernel::{self, Relations};
+use crate::kernel::{self, Positional};
 use crate::nn::init::Init;
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::padding;
@@ -228,7 +228,7 @@ impl Linformer {
         let attended = Attended {
             k,
             v,
-            relations: Relations::default(),
+            relations: Positional::default(),
             ..attended
         };
         attended.softmax_over_summaries(cx)

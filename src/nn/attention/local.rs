@@ -7,7 +7,7 @@
 //! with the length. In decoding a layer keeps only the keys that a later query may see.
 
 use super::multi_head::{MultiHead, MultiHeadConfig};
-use super::{Abilities, Attended, AttentionFacts, AttentionShape, Kind, Weighs};
+use super::{Abilities, Attended, AttentionFacts, AttentionShape, KeyWeighing, Kind};
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::{Query, SeenKeys};
 use crate::nn::init::Init;
@@ -168,7 +168,7 @@ impl SeenKeys for Blocks {
     }
 }
 
-impl Weighs for Blocks {
+impl KeyWeighing for Blocks {
     fn weigh(&self, attended: Attended, cx: &mut LayerContext) -> Tensor<4> {
         attended.seeing(*self).softmax(cx)
     }

@@ -35,7 +35,7 @@ use super::init::Init;
 use super::layer::Layer;
 pub use crate::kernel::Visibility;
 use adaptive_span::{AdaptiveSpan, AdaptiveSpanConfig};
-pub use attended::{Attended, Weighs};
+pub use attended::{Attended, KeyWeighing};
 use big_bird::BigBirdConfig;
 use burn::module::Module;
 pub use cache::LayerCache;

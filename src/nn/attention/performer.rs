@@ -14,7 +14,7 @@ use super::{Abilities, AttentionFacts, AttentionShape, Kind};
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::prefix_sums::Features;
 use crate::nn::init::Init;
-use crate::nn::position::Means;
+use crate::nn::position::HeadEffect;
 use crate::one_table::one_table;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -123,7 +123,7 @@ impl AttentionFacts for PerformerConfig {
     }
 
     fn abilities(&self) -> Abilities {
-        featured::abilities(&[Means::Rotation])
+        featured::abilities(&[HeadEffect::Rotation])
     }
 
     fn keys(&self, tokens: usize, _causal: bool) -> usize {

@@ -14,7 +14,7 @@ use super::{Abilities, AttentionFacts, AttentionShape, Kind, Reads};
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::Window;
 use crate::nn::init::Init;
-use crate::nn::position::Means;
+use crate::nn::position::HeadEffect;
 use crate::one_table::one_table;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -181,11 +181,11 @@ impl AttentionFacts for SlidingWindowConfig {
             None => Abilities {
                 sinks: true,
                 positions: &[
-                    Means::Rotation,
-                    Means::FadingRotation,
-                    Means::Bias,
-                    Means::LayerBias,
-                    Means::Vectors,
+                    HeadEffect::Rotation,
+                    HeadEffect::FadingRotation,
+                    HeadEffect::Bias,
+                    HeadEffect::LayerBias,
+                    HeadEffect::Vectors,
                 ],
                 ..all
             },
@@ -198,7 +198,7 @@ impl AttentionFacts for SlidingWindowConfig {
             Some(Global::Own) => Abilities {
                 reads: Reads::BothWays,
                 prefix: false,
-                positions: &[Means::Rotation, Means::Bias],
+                positions: &[HeadEffect::Rotation, HeadEffect::Bias],
                 ..all
             },
         }

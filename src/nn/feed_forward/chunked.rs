@@ -6,7 +6,7 @@
 
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel;
-use crate::kernel::by_hand::{Leaves, Made, added, backward_from, by_hand};
+use crate::kernel::by_hand::{CustomGradients, Leaves, added, backward_from, custom_op};
 use crate::nn::pass::Pass;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -38,7 +38,7 @@ pub(super) fn in_chunks<M: Module + 'static>(
     let (plain, input) = (layer.valid(), kernel::untracked(x.clone()));
     let y = kernel::untracked(all(&plain, &input, chunk, pass, work));
     let pass = pass.again();
-    by_hand(vec![x], &leaves, y, move |gradient, _| {
+    custom_op(vec![x], &leaves, y, move |gradient, _| {
         let mut inputs = Vec::new();
         let mut parameters = vec![None; Leaves::of(&plain.clone().train()).len()];
         for number in 0..chunks(&input, chunk) {
@@ -50,7 +50,7 @@ pub(super) fn in_chunks<M: Module + 'static>(
             inputs.push(of_input.unwrap_or_else(|| x.inner().zeros_like()));
             parameters = added(parameters, Leaves::of(&fresh).gradients(&gradients));
         }
-        Made {
+        CustomGradients {
             inputs: vec![Some(Tensor::cat(inputs, 1))],
             parameters,
         }

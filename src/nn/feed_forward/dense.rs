@@ -1,6 +1,6 @@
 //! The two-matrix feed-forward layer W₂·act(W₁x + b₁) + b₂ (Vaswani et al. 2017, section 3.3).
 
-use super::super::init::{Init, Role};
+use super::super::init::{Init, MatrixRole};
 use super::super::layer::{Layer, LayerContext};
 use super::super::linear::Linear;
 use super::super::pass::Pass;
@@ -110,8 +110,8 @@ impl Dense {
     pub fn new(config: &DenseConfig, d_model: usize, dropout: f64, init: &Init) -> Self {
         let d_ff = config.d_ff(d_model);
         Self {
-            up: Linear::new(d_model, d_ff, config.bias, Role::Value, init),
-            down: Linear::new(d_ff, d_model, config.bias, Role::Residual, init),
+            up: Linear::new(d_model, d_ff, config.bias, MatrixRole::Value, init),
+            down: Linear::new(d_ff, d_model, config.bias, MatrixRole::Residual, init),
             activation: config.activation,
             dropout,
             chunk: config.chunk,

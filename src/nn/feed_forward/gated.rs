@@ -3,7 +3,7 @@
 //! Both branches may be clamped and an offset added to the linear one (OpenAI 2025, gpt-oss): act(min(W₁x, c))⊙(clamp(W₃x,
 //! ±c) + b).
 
-use super::super::init::{Init, Role};
+use super::super::init::{Init, MatrixRole};
 use super::super::layer::{Layer, LayerContext};
 use super::super::linear::Linear;
 use super::super::pass::Pass;
@@ -158,9 +158,9 @@ impl Gated {
     pub fn new(config: &GatedConfig, d_model: usize, dropout: f64, init: &Init) -> Self {
         let d_ff = config.d_ff(d_model);
         Self {
-            gate: Linear::new(d_model, d_ff, config.bias, Role::Value, init),
-            up: Linear::new(d_model, d_ff, config.bias, Role::Value, init),
-            down: Linear::new(d_ff, d_model, config.bias, Role::Residual, init),
+            gate: Linear::new(d_model, d_ff, config.bias, MatrixRole::Value, init),
+            up: Linear::new(d_model, d_ff, config.bias, MatrixRole::Value, init),
+            down: Linear::new(d_ff, d_model, config.bias, MatrixRole::Residual, init),
             product: config.product(),
             dropout,
             chunk: config.chunk,

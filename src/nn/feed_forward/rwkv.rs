@@ -1,7 +1,7 @@
 //! RWKV's channel mixing (Peng et al. 2023, arXiv:2305.13048, section 3.1.3): y = σ(W_r r)⊙W_v max(W_k k, 0)², where r and k are
 //! mixes of a position with the one before it. The state is the newest position.
 
-use super::super::init::{Init, Role};
+use super::super::init::{Init, MatrixRole};
 use super::super::layer::{BlockShape, Layer, LayerContext};
 use super::super::linear::Linear;
 use super::super::state::{LayerState, StateUse, advanced};
@@ -79,9 +79,9 @@ impl RwkvMix {
         Self {
             mix_key: Mix::new(d, power(shape), 0.0, init),
             mix_receptance: Mix::new(d, power(shape), 0.0, init),
-            key: Linear::new(d, d_ff, false, Role::Value, init),
-            receptance: Linear::new(d, d, false, Role::Inner, init),
-            value: Linear::new(d_ff, d, false, Role::Residual, init),
+            key: Linear::new(d, d_ff, false, MatrixRole::Value, init),
+            receptance: Linear::new(d, d, false, MatrixRole::Inner, init),
+            value: Linear::new(d_ff, d, false, MatrixRole::Residual, init),
             dropout,
         }
     }

@@ -1,7 +1,7 @@
 //! RWKV's channel mixing, version 7 (Peng et al. 2025, arXiv:2503.14456, section 4.2): y = W_v max(W_k k, 0)², where k is a mix
 //! of a position with the one before it. Unlike version 4 ([`super::rwkv`]) it has no gate. The state is the newest position.
 
-use super::super::init::{Init, Role};
+use super::super::init::{Init, MatrixRole};
 use super::super::layer::{BlockShape, Layer, LayerContext};
 use super::super::linear::Linear;
 use super::super::state::{LayerState, StateUse, advanced};
@@ -73,8 +73,8 @@ impl Rwkv7Mix {
         let (d, d_ff) = (shape.d_model, config.d_ff(shape.d_model));
         Self {
             mix_key: Mix::new(d, power(shape).powi(4), 0.0, init),
-            key: Linear::new(d, d_ff, false, Role::Value, init),
-            value: Linear::new(d_ff, d, false, Role::Residual, init),
+            key: Linear::new(d, d_ff, false, MatrixRole::Value, init),
+            value: Linear::new(d_ff, d, false, MatrixRole::Residual, init),
             dropout,
         }
     }

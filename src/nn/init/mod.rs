@@ -44,7 +44,7 @@ impl From<&Self> for Initial {
 
 /// The function of a matrix in the model, as far as its initialisation depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum MatrixRole {
     /// Keys and all matrices without a more specific role.
     Inner,
     /// A projection from inputs whose number does not depend on the model's width, such as an image's pixels.
@@ -140,11 +140,11 @@ impl<'a> Init<'a> {
 
     /// Builds a table of vectors, `[entries, d]`.
     pub fn table(&self, entries: usize, d: usize) -> Param<Tensor<2>> {
-        self.table_of(entries, d, Role::Embedding)
+        self.table_of(entries, d, MatrixRole::Embedding)
     }
 
     /// Builds a table with a row for each of `entries`, `[entries, d]`, drawn according to `role`.
-    pub fn table_of(&self, entries: usize, d: usize, role: Role) -> Param<Tensor<2>> {
+    pub fn table_of(&self, entries: usize, d: usize, role: MatrixRole) -> Param<Tensor<2>> {
         let draw = self.draw(entries, d, role);
         let stream = self.stream();
         self.lazy([entries, d], move |n| draw.fill(stream.clone(), n))
@@ -156,7 +156,7 @@ impl<'a> Init<'a> {
     }
 
     /// Builds the weight of a linear map, `[d_out, d_in]`. Values are drawn input by input.
-    pub fn linear(&self, d_in: usize, d_out: usize, role: Role) -> Param<Tensor<2>> {
+    pub fn linear(&self, d_in: usize, d_out: usize, role: MatrixRole) -> Param<Tensor<2>> {
         let draw = self.draw(d_in, d_out, role);
         let stream = self.stream();
         self.lazy([d_out, d_in], move |n| {
@@ -212,7 +212,7 @@ impl<'a> Init<'a> {
         &self,
         count: usize,
         [d_in, d_out]: [usize; 2],
-        role: Role,
+        role: MatrixRole,
     ) -> Param<Tensor<3>> {
         let draw = self.draw(d_in, d_out, role);
         // The streams are created lazily: there may be very many, and plans draw none of them.
@@ -272,33 +272,38 @@ impl<'a> Init<'a> {
         )
     }
 
-    fn draw(&self, d_in: usize, d_out: usize, role: Role) -> Draw {
+    fn draw(&self, d_in: usize, d_out: usize, role: MatrixRole) -> Draw {
         let beta = match role {
-            Role::Value | Role::Residual => self.beta,
-            Role::Inner
-            | Role::Input
-            | Role::Query { .. }
-            | Role::ScoreBias { .. }
-            | Role::Embedding
-            | Role::Head => 1.0,
+            MatrixRole::Value | MatrixRole::Residual => self.beta,
+            MatrixRole::Inner
+            | MatrixRole::Input
+            | MatrixRole::Query { .. }
+            | MatrixRole::ScoreBias { .. }
+            | MatrixRole::Embedding
+            | MatrixRole::Head => 1.0,
         };
         let width = self.initial.width;
         let small = |std: f64| match role {
-            Role::Head => std.min(0.5 / (d_in as f64 / width).sqrt()) / width,
-            Role::Inner | Role::Query { .. } | Role::Value | Role::Residual => {
-                std * beta / width.sqrt()
-            }
-            Role::Input | Role::ScoreBias { .. } | Role::Embedding => std * beta,
+            MatrixRole::Head => std.min(0.5 / (d_in as f64 / width).sqrt()) / width,
+            MatrixRole::Inner
+            | MatrixRole::Query { .. }
+            | MatrixRole::Value
+            | MatrixRole::Residual => std * beta / width.sqrt(),
+            MatrixRole::Input | MatrixRole::ScoreBias { .. } | MatrixRole::Embedding => std * beta,
         };
         match &self.initial.scheme {
-            InitConfig::Gpt2(c) if role == Role::Residual && c.depth_scaled && beta == 1.0 => {
+            InitConfig::Gpt2(c)
+                if role == MatrixRole::Residual && c.depth_scaled && beta == 1.0 =>
+            {
                 Draw::Normal(small(c.std) / (self.residuals as f64).sqrt())
             }
             InitConfig::Gpt2(c) => Draw::Normal(small(c.std)),
             InitConfig::Xavier(c) => match role {
-                Role::Embedding | Role::ScoreBias { .. } => Draw::Normal(c.embedding_std),
-                Role::Head => Draw::Normal(small(c.embedding_std)),
-                Role::Input => {
+                MatrixRole::Embedding | MatrixRole::ScoreBias { .. } => {
+                    Draw::Normal(c.embedding_std)
+                }
+                MatrixRole::Head => Draw::Normal(small(c.embedding_std)),
+                MatrixRole::Input => {
                     let fans = d_in as f64 + d_out as f64 / width;
                     Draw::Uniform(c.gain * beta * (6.0 / fans).sqrt())
                 }

@@ -5,7 +5,7 @@
 //! have (d·d_head)^−½, which includes the factor 1/√d_head that T5's scores lack. Token embeddings have a standard deviation of
 //! 1, and a table of score biases d^−½.
 
-use super::Role;
+use super::MatrixRole;
 use crate::faults::TableFaults;
 use crate::nn::Kind;
 use schemars::JsonSchema;
@@ -58,14 +58,16 @@ impl T5InitConfig {
     }
 
     /// Returns the standard deviation of a matrix with `d_in` inputs.
-    pub(super) fn std(&self, d_in: usize, role: Role) -> f64 {
+    pub(super) fn std(&self, d_in: usize, role: MatrixRole) -> f64 {
         let of_width = |width: usize| 1.0 / (width.max(1) as f64).sqrt();
         let std = match role {
-            Role::Inner | Role::Input | Role::Value | Role::Residual => of_width(d_in),
-            Role::Query { d_head } => of_width(d_in) * of_width(d_head),
-            Role::ScoreBias { d_model } => of_width(d_model),
-            Role::Embedding => self.embedding_std,
-            Role::Head => self.head_std.unwrap_or(of_width(d_in)),
+            MatrixRole::Inner | MatrixRole::Input | MatrixRole::Value | MatrixRole::Residual => {
+                of_width(d_in)
+            }
+            MatrixRole::Query { d_head } => of_width(d_in) * of_width(d_head),
+            MatrixRole::ScoreBias { d_model } => of_width(d_model),
+            MatrixRole::Embedding => self.embedding_std,
+            MatrixRole::Head => self.head_std.unwrap_or(of_width(d_in)),
         };
         std * self.factor
     }

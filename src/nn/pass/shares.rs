@@ -5,7 +5,7 @@ use super::Pass;
 impl Pass {
     /// Does the work of a network on `own` of the `all` tokens that several calls in this pass read together. Losses that its
     /// layers add are weighted by that share, so that they are means over all tokens.
-    pub fn of_tokens<T>(&self, own: usize, all: usize, work: impl FnOnce() -> T) -> T {
+    pub fn with_token_share<T>(&self, own: usize, all: usize, work: impl FnOnce() -> T) -> T {
         let before = self.losses.borrow().len();
         let done = work();
         let share = own as f64 / all.max(1) as f64;

@@ -3,7 +3,7 @@
 //! Slopes are the geometric sequence 2^(−max/h), 2^(−2max/h) … If the number of heads h is not a power of two, the slopes are the
 //! sequence for the next lower power, followed by every second term of the sequence for the next higher one (released code).
 
-use super::facts::{Acts, Known, Means, PositionFacts};
+use super::facts::{ActsOn, HeadEffect, KnownSizes, PositionFacts};
 use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::faults::TableFaults;
 use crate::kernel::replay;
@@ -45,19 +45,19 @@ impl PositionFacts for AlibiConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Heads(Means::Bias)
+    fn acts(&self) -> ActsOn {
+        ActsOn::Heads(HeadEffect::Bias)
     }
 
-    fn of_blocks(&self) -> bool {
+    fn allowed_per_block(&self) -> bool {
         true
     }
 
-    fn faults(&self, _: &Known, at: &mut TableFaults) {
+    fn faults(&self, _: &KnownSizes, at: &mut TableFaults) {
         at.positive("max_exponent", self.max_exponent);
     }
 
-    fn of_images(&self) -> Option<Kind> {
+    fn image_counterpart(&self) -> Option<Kind> {
         Some(super::relative_bias_2d::KIND)
     }
 }

@@ -5,9 +5,9 @@
 //! by the column's: r·w₁ + c·w₂ parameters in place of r·c·(w₁ + w₂). With `joined = "sum"` both vectors are as wide as the model
 //! and added, as in the embeddings of the Sparse Transformer (Child et al. 2019, section 5.3).
 
-use super::facts::{Acts, Known, PositionFacts};
+use super::facts::{ActsOn, KnownSizes, PositionFacts};
 use super::learned_2d::Joined;
-use super::{Kind, Places, PositionScheme, PositionShape};
+use super::{Kind, PositionScheme, PositionShape, TokenPositions};
 use crate::faults::{LONGEST, TableFaults, WIDEST};
 use crate::kernel;
 use crate::nn::init::Init;
@@ -72,12 +72,12 @@ impl PositionFacts for AxialConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Embeddings
+    fn acts(&self) -> ActsOn {
+        ActsOn::Embeddings
     }
 
-    fn faults(&self, known: &Known, at: &mut TableFaults) {
-        let Known {
+    fn faults(&self, known: &KnownSizes, at: &mut TableFaults) {
+        let KnownSizes {
             d_model,
             context,
             of_images,
@@ -130,7 +130,7 @@ impl PositionFacts for AxialConfig {
         }
     }
 
-    fn narrow_fault(&self, width: usize, d_model: usize) -> Option<String> {
+    fn embedding_width_fault(&self, width: usize, d_model: usize) -> Option<String> {
         let narrow = width == 1 && self.joined == Joined::Halves;
         let wrong = width != d_model && (self.axial_widths.is_some() || narrow);
         wrong.then(|| {
@@ -195,7 +195,7 @@ impl Axial {
 }
 
 impl PositionScheme for Axial {
-    fn embed(&self, x: Tensor<3>, at: &Places) -> Tensor<3> {
+    fn embed(&self, x: Tensor<3>, at: &TokenPositions) -> Tensor<3> {
         let [_, seq, _] = x.dims();
         x + match &at.ids {
             Some(ids) => {

@@ -10,11 +10,13 @@
 //! (DeBERTa-v3, released code). Both sums use δ(i, j), as in the released code; the paper prints δ(j, i) in the second. A causal
 //! model has no vectors for keys after their query.
 
-use super::facts::{Acts, Known, Means, PositionFacts, last};
-use super::{Attending, Kind, PositionScheme, PositionShape, Relative, Span, by_heads, of_layers};
+use super::facts::{ActsOn, HeadEffect, KnownSizes, PositionFacts, last};
+use super::{
+    AttentionView, Kind, PositionScheme, PositionShape, Relative, Span, by_heads, of_layers,
+};
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::{DistanceRows, DistanceTable};
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{Norm, NormConfig};
 use crate::nn::pass::Pass;
@@ -99,11 +101,11 @@ impl PositionFacts for DisentangledConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Heads(Means::Vectors)
+    fn acts(&self) -> ActsOn {
+        ActsOn::Heads(HeadEffect::Vectors)
     }
 
-    fn faults(&self, _: &Known, at: &mut TableFaults) {
+    fn faults(&self, _: &KnownSizes, at: &mut TableFaults) {
         at.within("norm", |at| self.norm.faults(at));
         let most = self.max_distance;
         let sound = at.count("max_distance", most, LONGEST);
@@ -125,7 +127,7 @@ impl PositionFacts for DisentangledConfig {
         }
     }
 
-    fn of_images(&self) -> Option<Kind> {
+    fn image_counterpart(&self) -> Option<Kind> {
         Some(super::relative_bias_2d::KIND)
     }
 
@@ -235,7 +237,7 @@ impl Disentangled {
             let init = init.of(name);
             match config.has(term) && !config.shared_projections {
                 true => of_layers(shape, || {
-                    Linear::new(shape.d_model, width, bias, Role::Inner, &init)
+                    Linear::new(shape.d_model, width, bias, MatrixRole::Inner, &init)
                 }),
                 false => Vec::new(),
             }
@@ -270,7 +272,7 @@ impl PositionScheme for Disentangled {
         Some(rows.squeeze_dim(0))
     }
 
-    fn relative(&self, attending: &Attending) -> Option<Relative> {
+    fn relative(&self, attending: &AttentionView) -> Option<Relative> {
         // A layer that keeps fewer keys than others needs only the nearest distances.
         let needed = self.numbers.of(attending.span);
         let vectors = attending.prepared.vectors.clone()?;

@@ -4,11 +4,11 @@
 //! The input is query − key, or sign·ln(1 + |query − key|). It passes through `depth` hidden layers of `hidden` units with SiLU
 //! and a last layer with one output for each head. All layers of the model share the network.
 
-use super::facts::{Acts, Known, Means, PositionFacts, last};
+use super::facts::{ActsOn, HeadEffect, KnownSizes, PositionFacts, last};
 use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::{Activation, replay};
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -60,18 +60,18 @@ impl PositionFacts for DynamicBiasConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Heads(Means::Bias)
+    fn acts(&self) -> ActsOn {
+        ActsOn::Heads(HeadEffect::Bias)
     }
 
-    fn faults(&self, _: &Known, at: &mut TableFaults) {
+    fn faults(&self, _: &KnownSizes, at: &mut TableFaults) {
         if let Some(hidden) = self.hidden {
             at.count("hidden", hidden, WIDEST);
         }
         at.count("depth", self.depth, DEEPEST);
     }
 
-    fn of_images(&self) -> Option<Kind> {
+    fn image_counterpart(&self) -> Option<Kind> {
         Some(super::relative_bias_2d::KIND)
     }
 
@@ -105,12 +105,12 @@ impl DynamicBias {
     pub fn new(config: &DynamicBiasConfig, shape: &PositionShape, init: &Init) -> Self {
         let width = config.hidden(shape.d_model);
         let hidden = (0..config.depth).map(|layer| match layer {
-            0 => Linear::new(1, width, true, Role::Input, init),
-            _ => Linear::new(width, width, true, Role::Inner, init),
+            0 => Linear::new(1, width, true, MatrixRole::Input, init),
+            _ => Linear::new(width, width, true, MatrixRole::Inner, init),
         });
         Self {
             hidden: hidden.collect(),
-            head: Linear::new(width, shape.n_heads, true, Role::Inner, init),
+            head: Linear::new(width, shape.n_heads, true, MatrixRole::Inner, init),
             log_distance: config.log_distance,
         }
     }

@@ -6,18 +6,18 @@ use crate::faults::TableFaults;
 
 /// The point at which a scheme acts in a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Acts {
+pub enum ActsOn {
     /// Its vectors are added to the embeddings and have their width.
     Embeddings,
     /// Its vectors are added to the input of every layer.
     Layers,
     /// It acts on the heads of attention, whose number and width must then be the same in all layers.
-    Heads(Means),
+    Heads(HeadEffect),
 }
 
 /// The way in which a scheme acts on heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Means {
+pub enum HeadEffect {
     /// Queries and keys are rotated before their product.
     Rotation,
     /// Queries and keys are rotated and multiplied by factors; the keys' factors are the inverse of the queries'.
@@ -47,7 +47,7 @@ pub enum RowsOf {
 
 /// The model's sizes, as far as they are known when the settings are checked.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Known {
+pub struct KnownSizes {
     /// Width of the residual stream.
     pub d_model: Option<usize>,
     /// Width of a head.
@@ -72,13 +72,13 @@ pub trait PositionFacts {
     fn kind(&self) -> Kind;
 
     /// Returns the point at which the scheme acts.
-    fn acts(&self) -> Acts;
+    fn acts(&self) -> ActsOn;
 
     /// Reports invalid settings.
-    fn faults(&self, _known: &Known, _at: &mut TableFaults) {}
+    fn faults(&self, _known: &KnownSizes, _at: &mut TableFaults) {}
 
     /// Whether the scheme is only for stacks that read from left to right.
-    fn causal_alone(&self) -> bool {
+    fn causal_only(&self) -> bool {
         false
     }
 
@@ -93,12 +93,12 @@ pub trait PositionFacts {
     }
 
     /// For a scheme that places the patches of an image by row and column: the corresponding scheme for texts.
-    fn of_texts(&self) -> Option<Kind> {
+    fn text_counterpart(&self) -> Option<Kind> {
         None
     }
 
     /// For a scheme that uses distances along a line, which patches do not have: the scheme that replaces it for images.
-    fn of_images(&self) -> Option<Kind> {
+    fn image_counterpart(&self) -> Option<Kind> {
         None
     }
 
@@ -110,14 +110,14 @@ pub trait PositionFacts {
 
     /// Whether the attention of some blocks may use this scheme in place of the model's: it must act on heads, or not at all, and
     /// have no learned parameters.
-    fn of_blocks(&self) -> bool {
+    fn allowed_per_block(&self) -> bool {
         false
     }
 
     /// Whether the scheme encodes a token's position in the current segment. Such a scheme cannot distinguish earlier segments,
     /// whose tokens have the same positions (Dai et al. 2019, section 3.3).
-    fn by_place(&self) -> bool {
-        !matches!(self.acts(), Acts::Heads(_))
+    fn encodes_absolute_position(&self) -> bool {
+        !matches!(self.acts(), ActsOn::Heads(_))
     }
 
     /// Returns what the rows of the parameter of this name stand for, so that the parameter can be resampled for another number
@@ -138,7 +138,7 @@ pub trait PositionFacts {
     }
 
     /// Returns the fault of the scheme's own widths if embeddings have `width` elements in a model of width `d_model`.
-    fn narrow_fault(&self, _width: usize, _d_model: usize) -> Option<String> {
+    fn embedding_width_fault(&self, _width: usize, _d_model: usize) -> Option<String> {
         None
     }
 
@@ -211,7 +211,7 @@ impl PositionConfig {
 
     /// Whether the scheme acts on the heads of attention.
     pub fn has_heads(&self) -> bool {
-        matches!(self.facts().acts(), Acts::Heads(_))
+        matches!(self.facts().acts(), ActsOn::Heads(_))
     }
 }
 

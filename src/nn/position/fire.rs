@@ -5,8 +5,10 @@
 //! longest distance of every query maps to 1, so that texts longer than those of training are interpolated, not extrapolated. f
 //! has one hidden layer with ReLU. Positions count from the start of the row.
 
-use super::facts::{Acts, Known, Means, PositionFacts};
-use super::{Attending, Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span, of_layers};
+use super::facts::{ActsOn, HeadEffect, KnownSizes, PositionFacts};
+use super::{
+    AttentionView, Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span, of_layers,
+};
 use crate::faults::{LONGEST, TableFaults, WIDEST};
 use crate::kernel::{Activation, replay};
 use crate::nn::init::Init;
@@ -53,20 +55,20 @@ impl PositionFacts for FireConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Heads(Means::PairBias)
+    fn acts(&self) -> ActsOn {
+        ActsOn::Heads(HeadEffect::PairBias)
     }
 
-    fn faults(&self, _: &Known, at: &mut TableFaults) {
+    fn faults(&self, _: &KnownSizes, at: &mut TableFaults) {
         at.count("hidden", self.hidden, WIDEST);
         at.count("threshold", self.threshold, LONGEST);
     }
 
-    fn of_images(&self) -> Option<Kind> {
+    fn image_counterpart(&self) -> Option<Kind> {
         Some(super::relative_bias_2d::KIND)
     }
 
-    fn causal_alone(&self) -> bool {
+    fn causal_only(&self) -> bool {
         true
     }
 
@@ -200,7 +202,7 @@ impl PositionScheme for Fire {
         }
     }
 
-    fn score_bias(&self, attending: &Attending) -> Option<ScoreBias> {
+    fn score_bias(&self, attending: &AttentionView) -> Option<ScoreBias> {
         let network = self.layers.get(attending.layer)?.as_ref()?;
         Some(ScoreBias::Dense(
             network.bias(attending.span, attending.device),

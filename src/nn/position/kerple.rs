@@ -6,8 +6,8 @@
 //! linear biases of ALiBi are the power form with p = 1 and a fixed a. Initial values and bounds are those of the authors'
 //! program.
 
-use super::facts::{Acts, Means, PositionFacts};
-use super::{Attending, Kind, PositionScheme, PositionShape, ScoreBias, Span, of_layers};
+use super::facts::{ActsOn, HeadEffect, PositionFacts};
+use super::{AttentionView, Kind, PositionScheme, PositionShape, ScoreBias, Span, of_layers};
 use crate::kernel::replay;
 use crate::nn::bounds::Bounds;
 use crate::nn::init::Init;
@@ -49,11 +49,11 @@ impl PositionFacts for KerpleConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Heads(Means::LayerBias)
+    fn acts(&self) -> ActsOn {
+        ActsOn::Heads(HeadEffect::LayerBias)
     }
 
-    fn of_images(&self) -> Option<Kind> {
+    fn image_counterpart(&self) -> Option<Kind> {
         Some(super::relative_bias_2d::KIND)
     }
 }
@@ -179,7 +179,7 @@ fn apart(span: Span) -> Vec<f32> {
 }
 
 impl PositionScheme for Kerple {
-    fn score_bias(&self, attending: &Attending) -> Option<ScoreBias> {
+    fn score_bias(&self, attending: &AttentionView) -> Option<ScoreBias> {
         let kernels = self.layers.get(attending.layer)?.as_ref()?;
         let distances = apart(attending.span);
         Some(ScoreBias::ByDistance(match kernels {

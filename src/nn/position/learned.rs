@@ -1,8 +1,8 @@
 //! A learned table of positions, added to the embeddings (Gehring et al. 2017; GPT, BERT).
 
-use super::facts::{Acts, Known, PositionFacts, RowsOf};
+use super::facts::{ActsOn, KnownSizes, PositionFacts, RowsOf};
 use super::resample::resample_grid;
-use super::{Grid, Kind, Places, PositionScheme, PositionShape, rows};
+use super::{Grid, Kind, PositionScheme, PositionShape, TokenPositions, rows};
 use crate::faults::{LONGEST, TableFaults};
 use crate::nn::init::Init;
 use crate::nn::role::{Roles, TABLE};
@@ -35,11 +35,11 @@ impl PositionFacts for LearnedConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Embeddings
+    fn acts(&self) -> ActsOn {
+        ActsOn::Embeddings
     }
 
-    fn faults(&self, known: &Known, at: &mut TableFaults) {
+    fn faults(&self, known: &KnownSizes, at: &mut TableFaults) {
         table_faults(self.max_len, self.first, known, at);
     }
 
@@ -82,9 +82,9 @@ impl Learned {
 }
 
 impl PositionScheme for Learned {
-    fn embed(&self, x: Tensor<3>, at: &Places) -> Tensor<3> {
+    fn embed(&self, x: Tensor<3>, at: &TokenPositions) -> Tensor<3> {
         let [_, seq, _] = x.dims();
-        let at = Places {
+        let at = TokenPositions {
             offset: at.offset + self.first,
             ids: at.ids.clone().map(|ids| match self.first {
                 0 => ids,
@@ -116,7 +116,7 @@ impl PositionScheme for Learned {
 pub(super) fn table_faults(
     max_len: Option<usize>,
     first: usize,
-    known: &Known,
+    known: &KnownSizes,
     at: &mut TableFaults,
 ) {
     if first > LONGEST || max_len.is_some_and(|rows| first > 0 && first >= rows) {

@@ -4,8 +4,8 @@
 //! A patch gets [columns[x], rows[y]], each of half the model's width, or their sum. A class token has a separate vector. A text
 //! is a grid of one row.
 
-use super::facts::{Acts, PositionFacts, RowsOf};
-use super::{Grid, Kind, Places, PositionScheme, PositionShape, rows};
+use super::facts::{ActsOn, PositionFacts, RowsOf};
+use super::{Grid, Kind, PositionScheme, PositionShape, TokenPositions, rows};
 use crate::nn::init::Init;
 use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
@@ -45,11 +45,11 @@ impl PositionFacts for Learned2dConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Embeddings
+    fn acts(&self) -> ActsOn {
+        ActsOn::Embeddings
     }
 
-    fn of_texts(&self) -> Option<Kind> {
+    fn text_counterpart(&self) -> Option<Kind> {
         Some(super::learned::KIND)
     }
 
@@ -135,7 +135,7 @@ impl Learned2d {
 }
 
 impl PositionScheme for Learned2d {
-    fn embed(&self, x: Tensor<3>, at: &Places) -> Tensor<3> {
+    fn embed(&self, x: Tensor<3>, at: &TokenPositions) -> Tensor<3> {
         let [_, seq, _] = x.dims();
         x + rows(self.table(), seq, at)
     }

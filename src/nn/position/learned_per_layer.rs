@@ -1,9 +1,9 @@
 //! A learned table of positions added to the input of every layer, N·T·d parameters
 //! (Al-Rfou et al. 2019, "Character-level language modeling with deeper self-attention", section 2.2).
 
-use super::facts::{Acts, Known, PositionFacts, RowsOf};
+use super::facts::{ActsOn, KnownSizes, PositionFacts, RowsOf};
 use super::learned::table_faults;
-use super::{Kind, Places, PositionScheme, PositionShape, rows};
+use super::{Kind, PositionScheme, PositionShape, TokenPositions, rows};
 use crate::faults::TableFaults;
 use crate::nn::init::Init;
 use crate::nn::role::{Roles, TABLE};
@@ -34,11 +34,11 @@ impl PositionFacts for LearnedPerLayerConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Layers
+    fn acts(&self) -> ActsOn {
+        ActsOn::Layers
     }
 
-    fn faults(&self, known: &Known, at: &mut TableFaults) {
+    fn faults(&self, known: &KnownSizes, at: &mut TableFaults) {
         table_faults(self.max_len, 0, known, at);
     }
 
@@ -72,7 +72,7 @@ impl LearnedPerLayer {
 }
 
 impl PositionScheme for LearnedPerLayer {
-    fn embed_layer(&self, x: Tensor<3>, layer: usize, at: &Places) -> Tensor<3> {
+    fn embed_layer(&self, x: Tensor<3>, layer: usize, at: &TokenPositions) -> Tensor<3> {
         let [_, seq, _] = x.dims();
         x + rows(self.tables[layer].val(), seq, at)
     }

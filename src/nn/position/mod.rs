@@ -39,7 +39,7 @@ use axial::{Axial, AxialConfig};
 use burn::module::Module;
 use disentangled::{Disentangled, DisentangledConfig};
 use dynamic_bias::{DynamicBias, DynamicBiasConfig};
-pub use facts::{Acts, Known, Means, RowsOf};
+pub use facts::{ActsOn, HeadEffect, KnownSizes, RowsOf};
 use fire::{Fire, FireConfig};
 use kerple::{Kerple, KerpleConfig};
 use learned::{Learned, LearnedConfig};
@@ -54,8 +54,8 @@ use rotary_2d::{Rotary2d, Rotary2dConfig};
 use rotary_centred::{RotaryCentred, RotaryCentredConfig};
 use schemars::JsonSchema;
 pub use scheme::{
-    Attending, FROM_THE_FIRST, Places, PositionScheme, Prepared, Projections, Rotation,
-    SegmentVectors,
+    AttentionView, FROM_THE_FIRST, PositionScheme, Prepared, Projections, Rotation, SegmentVectors,
+    TokenPositions,
 };
 pub(crate) use scheme::{by_heads, rows};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! No positions: a causal decoder can still learn order from its mask (Haviv et al. 2022, "NoPos").
 
-use super::facts::{Acts, PositionFacts};
+use super::facts::{ActsOn, PositionFacts};
 use super::{Kind, PositionScheme};
 use burn::module::Module;
 use schemars::JsonSchema;
@@ -24,15 +24,15 @@ impl PositionFacts for NoPositionConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Embeddings
+    fn acts(&self) -> ActsOn {
+        ActsOn::Embeddings
     }
 
-    fn of_blocks(&self) -> bool {
+    fn allowed_per_block(&self) -> bool {
         true
     }
 
-    fn by_place(&self) -> bool {
+    fn encodes_absolute_position(&self) -> bool {
         false
     }
 

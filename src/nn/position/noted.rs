@@ -1,6 +1,6 @@
 //! Recording of a scheme's contribution in a recorded pass: what it adds to embeddings, layer inputs and scores, by itself.
 
-use super::{Places, Position, ScoreBias};
+use super::{Position, ScoreBias, TokenPositions};
 use crate::nn::pass::Pass;
 use crate::nn::record::Record;
 use burn::tensor::Tensor;
@@ -11,7 +11,7 @@ fn record(pass: &Pass) -> Option<&Record> {
 
 impl Position {
     /// Applies the scheme to the embeddings `[batch, seq, width]` before the first layer.
-    pub fn embed(&self, x: Tensor<3>, at: &Places, pass: &Pass) -> Tensor<3> {
+    pub fn embed(&self, x: Tensor<3>, at: &TokenPositions, pass: &Pass) -> Tensor<3> {
         let scheme = self.scheme();
         if let Some(record) = record(pass) {
             record.note_vectors(None, scheme.embed(x.zeros_like(), at));
@@ -20,7 +20,13 @@ impl Position {
     }
 
     /// Applies the scheme to the input of a layer.
-    pub fn embed_layer(&self, x: Tensor<3>, layer: usize, at: &Places, pass: &Pass) -> Tensor<3> {
+    pub fn embed_layer(
+        &self,
+        x: Tensor<3>,
+        layer: usize,
+        at: &TokenPositions,
+        pass: &Pass,
+    ) -> Tensor<3> {
         let scheme = self.scheme();
         if let Some(record) = record(pass) {
             record.note_vectors(Some(layer), scheme.embed_layer(x.zeros_like(), layer, at));

@@ -4,11 +4,11 @@
 //! Half of the buckets hold one distance each; the others grow logarithmically up to `max_distance`. In a bidirectional model
 //! each direction has half of the buckets.
 
-use super::facts::{Acts, Known, Means, PositionFacts};
+use super::facts::{ActsOn, HeadEffect, KnownSizes, PositionFacts};
 use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::faults::{LONGEST, TableFaults, WIDEST};
 use crate::kernel::{self, replay};
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -47,11 +47,11 @@ impl PositionFacts for RelativeBiasConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Heads(Means::Bias)
+    fn acts(&self) -> ActsOn {
+        ActsOn::Heads(HeadEffect::Bias)
     }
 
-    fn faults(&self, _: &Known, at: &mut TableFaults) {
+    fn faults(&self, _: &KnownSizes, at: &mut TableFaults) {
         let (buckets, most, half) = (self.buckets, self.max_distance, self.buckets / 2);
         if at.count("buckets", buckets, WIDEST) && buckets < 2 {
             at.fault(&["buckets"], "buckets = 1 must be 2 or more");
@@ -63,7 +63,7 @@ impl PositionFacts for RelativeBiasConfig {
         }
     }
 
-    fn of_images(&self) -> Option<Kind> {
+    fn image_counterpart(&self) -> Option<Kind> {
         Some(super::relative_bias_2d::KIND)
     }
 }
@@ -86,7 +86,7 @@ impl RelativeBias {
     pub fn new(config: &RelativeBiasConfig, shape: &PositionShape, init: &Init) -> Self {
         Self {
             table: {
-                let role = Role::ScoreBias {
+                let role = MatrixRole::ScoreBias {
                     d_model: shape.d_model,
                 };
                 init.table_of(config.buckets, shape.n_heads, role)

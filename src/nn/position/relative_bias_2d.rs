@@ -2,10 +2,10 @@
 //! Swin, section 3.2; Bao et al. 2022, BEiT, with three more scalars for a class token: as query, as key, and to itself). All
 //! layers share one table. A text is a grid of one row.
 
-use super::facts::{Acts, Means, PositionFacts, RowsOf};
+use super::facts::{ActsOn, HeadEffect, PositionFacts, RowsOf};
 use super::{Grid, Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::kernel::{self, replay};
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -30,11 +30,11 @@ impl PositionFacts for RelativeBias2dConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Heads(Means::PairBias)
+    fn acts(&self) -> ActsOn {
+        ActsOn::Heads(HeadEffect::PairBias)
     }
 
-    fn of_texts(&self) -> Option<Kind> {
+    fn text_counterpart(&self) -> Option<Kind> {
         Some(super::relative_bias::KIND)
     }
 
@@ -75,7 +75,7 @@ impl RelativeBias2d {
         let more = usize::from(grid.class_token) * OF_CLASS_TOKEN;
         Self {
             table: {
-                let role = Role::ScoreBias {
+                let role = MatrixRole::ScoreBias {
                     d_model: shape.d_model,
                 };
                 init.table_of(distances(grid) + more, shape.n_heads, role)

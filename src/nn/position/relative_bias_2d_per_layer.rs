@@ -1,9 +1,9 @@
 //! Relative position bias on a grid with a separate table for each layer: [`relative_bias_2d`](super::relative_bias_2d) per layer
 //! (Bao et al. 2022, BEiT, released code). A text is a grid of one row.
 
-use super::facts::{Acts, Means, PositionFacts, RowsOf};
+use super::facts::{ActsOn, HeadEffect, PositionFacts, RowsOf};
 use super::relative_bias_2d::{OF_CLASS_TOKEN, RelativeBias2d};
-use super::{Attending, Kind, PositionScheme, PositionShape, ScoreBias, of_layers};
+use super::{AttentionView, Kind, PositionScheme, PositionShape, ScoreBias, of_layers};
 use crate::nn::init::Init;
 use burn::module::Module;
 use schemars::JsonSchema;
@@ -27,11 +27,11 @@ impl PositionFacts for RelativeBias2dPerLayerConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Heads(Means::PairBias)
+    fn acts(&self) -> ActsOn {
+        ActsOn::Heads(HeadEffect::PairBias)
     }
 
-    fn of_texts(&self) -> Option<Kind> {
+    fn text_counterpart(&self) -> Option<Kind> {
         Some(super::relative_bias::KIND)
     }
 
@@ -57,7 +57,7 @@ impl RelativeBias2dPerLayer {
 }
 
 impl PositionScheme for RelativeBias2dPerLayer {
-    fn score_bias(&self, at: &Attending) -> Option<ScoreBias> {
+    fn score_bias(&self, at: &AttentionView) -> Option<ScoreBias> {
         let own = self.layers.get(at.layer)?.as_ref()?;
         Some(own.prepare(at.span, at.device).score_bias)
     }

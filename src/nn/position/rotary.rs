@@ -7,7 +7,7 @@
 mod longrope;
 mod scaling;
 
-use super::facts::{Acts, Known, Means, PositionFacts};
+use super::facts::{ActsOn, HeadEffect, KnownSizes, PositionFacts};
 use super::{Kind, PositionScheme, PositionShape, Prepared, Rotation, Span};
 use crate::faults::TableFaults;
 use crate::kernel::replay;
@@ -108,15 +108,15 @@ impl PositionFacts for RotaryConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Heads(Means::Rotation)
+    fn acts(&self) -> ActsOn {
+        ActsOn::Heads(HeadEffect::Rotation)
     }
 
-    fn of_blocks(&self) -> bool {
+    fn allowed_per_block(&self) -> bool {
         true
     }
 
-    fn faults(&self, known: &Known, at: &mut TableFaults) {
+    fn faults(&self, known: &KnownSizes, at: &mut TableFaults) {
         at.positive("theta", self.theta);
         if !(self.fraction > 0.0 && self.fraction <= 1.0) {
             let rule = format!(
@@ -134,7 +134,7 @@ impl PositionFacts for RotaryConfig {
         self.rotate_values
     }
 
-    fn of_images(&self) -> Option<Kind> {
+    fn image_counterpart(&self) -> Option<Kind> {
         Some(super::rotary_2d::KIND)
     }
 }
@@ -175,7 +175,7 @@ impl Rotary {
 }
 
 impl PositionScheme for Rotary {
-    fn turns_anew(&self, seen: usize) -> bool {
+    fn rotation_changes_after(&self, seen: usize) -> bool {
         self.long.as_ref().is_some_and(|long| long.beyond == seen)
     }
 

@@ -2,7 +2,7 @@
 //! θ_i = theta^(−4i/d_head) in both (Heo et al. 2024, "Rotary position embedding for vision transformer", section 3.2, axial
 //! frequencies; Fang et al. 2023, EVA-02). A class token is not rotated. A text is a grid of one row.
 
-use super::facts::{Acts, HEAD_KEYS, Known, Means, PositionFacts};
+use super::facts::{ActsOn, HEAD_KEYS, HeadEffect, KnownSizes, PositionFacts};
 use super::{Grid, Kind, PositionScheme, PositionShape, Prepared, Rotation, Span};
 use crate::faults::TableFaults;
 use crate::kernel::replay;
@@ -39,22 +39,22 @@ impl PositionFacts for Rotary2dConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Heads(Means::Rotation)
+    fn acts(&self) -> ActsOn {
+        ActsOn::Heads(HeadEffect::Rotation)
     }
 
-    fn faults(&self, known: &Known, at: &mut TableFaults) {
+    fn faults(&self, known: &KnownSizes, at: &mut TableFaults) {
         at.positive("theta", self.theta);
         head_faults(known, "rotary_2d turns pairs by column and by row", at);
     }
 
-    fn of_texts(&self) -> Option<Kind> {
+    fn text_counterpart(&self) -> Option<Kind> {
         Some(super::rotary::KIND)
     }
 }
 
 /// Reports heads whose width cannot be split into pairs for rows and as many for columns; `turns` describes the scheme.
-pub(super) fn head_faults(known: &Known, turns: &str, at: &mut TableFaults) {
+pub(super) fn head_faults(known: &KnownSizes, turns: &str, at: &mut TableFaults) {
     if let Some(head) = known.d_head.filter(|head| !head.is_multiple_of(4)) {
         let rule = format!("{turns}, but a head of {head} elements is not a multiple of 4");
         at.fault(&HEAD_KEYS, rule);

@@ -11,7 +11,7 @@
 //! Tokens before the patches are not rotated, however many there are. In training the square may be shifted and scaled, by new
 //! random numbers in each step that are shared by all images of the step. A text is a grid of one row.
 
-use super::facts::{Acts, Known, Means, PositionFacts};
+use super::facts::{ActsOn, HeadEffect, KnownSizes, PositionFacts};
 use super::rotary_2d::head_faults;
 use super::{Grid, Kind, PositionScheme, PositionShape, Prepared, Rotation, Span};
 use crate::faults::TableFaults;
@@ -74,11 +74,11 @@ impl PositionFacts for RotaryCentredConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Heads(Means::Rotation)
+    fn acts(&self) -> ActsOn {
+        ActsOn::Heads(HeadEffect::Rotation)
     }
 
-    fn faults(&self, known: &Known, at: &mut TableFaults) {
+    fn faults(&self, known: &KnownSizes, at: &mut TableFaults) {
         at.positive("theta", self.theta);
         if let Some(shift) = self.shift {
             at.positive("shift", shift);
@@ -92,7 +92,7 @@ impl PositionFacts for RotaryCentredConfig {
         head_faults(known, "rotary_centred turns pairs by row and by column", at);
     }
 
-    fn of_texts(&self) -> Option<Kind> {
+    fn text_counterpart(&self) -> Option<Kind> {
         Some(super::rotary::KIND)
     }
 

@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 /// The positions of an input's tokens.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct TokenPositions {
     /// Position of the first token: tokens already in the cache come before it.
     pub offset: usize,
     /// Position of each token `[batch, seq]`, if they are not `offset..offset + seq` in every row
@@ -19,7 +19,7 @@ pub struct Places {
 }
 
 /// The positions of inputs that are read whole, starting at position 0.
-pub static FROM_THE_FIRST: Places = Places {
+pub static FROM_THE_FIRST: TokenPositions = TokenPositions {
     offset: 0,
     ids: None,
     segments: None,
@@ -97,7 +97,7 @@ impl Rotation {
 }
 
 /// The attention of a layer, as a scheme based on distances sees it.
-pub struct Attending<'a> {
+pub struct AttentionView<'a> {
     /// Number of the layer that owns the attention's parameters, in its stack.
     pub layer: usize,
     /// Positions of the queries and keys.
@@ -139,7 +139,7 @@ pub struct SegmentVectors {
 /// The operations of a position scheme; each default does nothing.
 pub trait PositionScheme {
     /// Changes the embeddings `[batch, seq, d_model]` before the first layer.
-    fn embed(&self, x: Tensor<3>, _at: &Places) -> Tensor<3> {
+    fn embed(&self, x: Tensor<3>, _at: &TokenPositions) -> Tensor<3> {
         x
     }
 
@@ -149,7 +149,7 @@ pub trait PositionScheme {
     }
 
     /// Changes the input of a layer.
-    fn embed_layer(&self, x: Tensor<3>, _layer: usize, _at: &Places) -> Tensor<3> {
+    fn embed_layer(&self, x: Tensor<3>, _layer: usize, _at: &TokenPositions) -> Tensor<3> {
         x
     }
 
@@ -165,7 +165,7 @@ pub trait PositionScheme {
 
     /// Whether a text that continues after `seen` positions would have these rotated differently, so that the keys in a cache do
     /// not match those of one pass over the whole text.
-    fn turns_anew(&self, _seen: usize) -> bool {
+    fn rotation_changes_after(&self, _seen: usize) -> bool {
         false
     }
 
@@ -176,13 +176,13 @@ pub trait PositionScheme {
     }
 
     /// Returns the bias for the scores of one layer, which replaces the bias shared by all layers.
-    fn score_bias(&self, _: &Attending) -> Option<ScoreBias> {
+    fn score_bias(&self, _: &AttentionView) -> Option<ScoreBias> {
         None
     }
 
     /// Returns the contribution of distances to the scores and values of a layer, through vectors that queries and keys are
     /// multiplied with.
-    fn relative(&self, _: &Attending) -> Option<Relative> {
+    fn relative(&self, _: &AttentionView) -> Option<Relative> {
         None
     }
 
@@ -209,7 +209,7 @@ pub(crate) fn by_heads(x: Tensor<2>, heads: usize) -> Tensor<3> {
 }
 
 /// Looks up the rows of a table `[positions, d]` for `seq` tokens, as `[1 or batch, seq, d]`.
-pub(crate) fn rows(table: Tensor<2>, seq: usize, at: &Places) -> Tensor<3> {
+pub(crate) fn rows(table: Tensor<2>, seq: usize, at: &TokenPositions) -> Tensor<3> {
     let [positions, d] = table.dims();
     match &at.ids {
         Some(ids) => crate::kernel::embedding(table, ids.clone()),

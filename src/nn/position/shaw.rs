@@ -9,9 +9,9 @@
 //! `distance_bias`, tables for each head and no vectors for values, this is the attention with learned distances that
 //! Transformer-XL is compared with (attn_type 1 of Dai et al.'s released code): (q_i + u)·k_j + q_i·keys[j − i] + b[j − i].
 
-use super::facts::{Acts, Known, Means, PositionFacts};
+use super::facts::{ActsOn, HeadEffect, KnownSizes, PositionFacts};
 use super::{
-    Attending, Kind, PositionScheme, PositionShape, Relative, ScoreBias, by_heads, of_layers,
+    AttentionView, Kind, PositionScheme, PositionShape, Relative, ScoreBias, by_heads, of_layers,
 };
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::{DistanceRows, DistanceTable, replay};
@@ -74,15 +74,15 @@ impl PositionFacts for ShawConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Heads(Means::Vectors)
+    fn acts(&self) -> ActsOn {
+        ActsOn::Heads(HeadEffect::Vectors)
     }
 
-    fn faults(&self, _: &Known, at: &mut TableFaults) {
+    fn faults(&self, _: &KnownSizes, at: &mut TableFaults) {
         at.count("clip", self.clip, LONGEST);
     }
 
-    fn of_images(&self) -> Option<Kind> {
+    fn image_counterpart(&self) -> Option<Kind> {
         Some(super::relative_bias_2d::KIND)
     }
 
@@ -164,7 +164,7 @@ fn of(parameters: &[Option<Param<Tensor<2>>>], layer: usize) -> Option<Tensor<2>
 }
 
 impl PositionScheme for Shaw {
-    fn score_bias(&self, attending: &Attending) -> Option<ScoreBias> {
+    fn score_bias(&self, attending: &AttentionView) -> Option<ScoreBias> {
         let table = of(&self.distance_bias, attending.layer)?;
         let span = attending.span;
         let row = |diagonal| self.row(span.distance(diagonal)) as i32;
@@ -176,7 +176,7 @@ impl PositionScheme for Shaw {
         Some(ScoreBias::ByDistance(bias.transpose() * attending.scale))
     }
 
-    fn relative(&self, attending: &Attending) -> Option<Relative> {
+    fn relative(&self, attending: &AttentionView) -> Option<Relative> {
         let rows = DistanceRows::new(attending.span, |distance| self.row(distance));
         let table = |parameters: &[_]| {
             of(parameters, attending.layer).map(|table| DistanceTable {

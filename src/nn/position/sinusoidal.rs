@@ -5,8 +5,8 @@
 //! matters for weights trained with it. In tensor2tensor, as in Whisper and M2M-100, the longest wavelength is 2π·base itself:
 //! the angle of pair i of n is p / base^(i/(n−1)). fairseq, and so M2M-100, counts p from 2.
 
-use super::facts::{Acts, Known, PositionFacts};
-use super::{Kind, Places, PositionScheme, PositionShape};
+use super::facts::{ActsOn, KnownSizes, PositionFacts};
+use super::{Kind, PositionScheme, PositionShape, TokenPositions};
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::replay;
 use crate::one_table::is_usual;
@@ -97,11 +97,11 @@ impl PositionFacts for SinusoidalConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Embeddings
+    fn acts(&self) -> ActsOn {
+        ActsOn::Embeddings
     }
 
-    fn faults(&self, _: &Known, at: &mut TableFaults) {
+    fn faults(&self, _: &KnownSizes, at: &mut TableFaults) {
         at.positive("base", self.base);
         if self.first > LONGEST {
             let rule = format!("first = {} must be {LONGEST} at most", self.first);
@@ -141,7 +141,7 @@ pub fn table(from: usize, len: usize, d: usize, base: f64, layout: Layout) -> Ve
 }
 
 impl PositionScheme for Sinusoidal {
-    fn embed(&self, x: Tensor<3>, at: &Places) -> Tensor<3> {
+    fn embed(&self, x: Tensor<3>, at: &TokenPositions) -> Tensor<3> {
         let [_, seq, d] = x.dims();
         let (from, len) = match at.ids {
             Some(_) => (0, self.context.max(at.offset + seq)),

@@ -4,8 +4,8 @@
 //! Of d dimensions the first half encodes the column and the second half the row; each half is [sin(pω₀) … sin(pω_{d/4−1}),
 //! cos(pω₀) … cos(pω_{d/4−1})] with ω_i = base^(−i/(d/4)). A class token gets zeros. A text is a grid of one row.
 
-use super::facts::{Acts, Known, PositionFacts};
-use super::{Grid, Kind, Places, PositionConfig, PositionScheme, PositionShape, rows};
+use super::facts::{ActsOn, KnownSizes, PositionFacts};
+use super::{Grid, Kind, PositionConfig, PositionScheme, PositionShape, TokenPositions, rows};
 use crate::faults::TableFaults;
 use crate::kernel::replay;
 use burn::module::Module;
@@ -47,15 +47,15 @@ impl PositionFacts for Sinusoidal2dConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Embeddings
+    fn acts(&self) -> ActsOn {
+        ActsOn::Embeddings
     }
 
-    fn faults(&self, _: &Known, at: &mut TableFaults) {
+    fn faults(&self, _: &KnownSizes, at: &mut TableFaults) {
         at.positive("base", self.base);
     }
 
-    fn of_texts(&self) -> Option<Kind> {
+    fn text_counterpart(&self) -> Option<Kind> {
         Some(super::sinusoidal::KIND)
     }
 
@@ -105,7 +105,7 @@ pub fn table(grid: Grid, d: usize, base: f64) -> Vec<f32> {
 }
 
 impl PositionScheme for Sinusoidal2d {
-    fn embed(&self, x: Tensor<3>, at: &Places) -> Tensor<3> {
+    fn embed(&self, x: Tensor<3>, at: &TokenPositions) -> Tensor<3> {
         let [_, seq, d] = x.dims();
         let values = table(self.grid, self.d_model, self.base);
         let data = TensorData::new(values, [self.grid.positions(), d]);

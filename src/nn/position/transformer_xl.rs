@@ -11,14 +11,14 @@
 //! once for all layers, with one dropout; each layer projects it once. In decoding a layer keeps its projections for later
 //! tokens.
 
-use super::facts::{Acts, Known, Means, PositionFacts, last};
+use super::facts::{ActsOn, HeadEffect, KnownSizes, PositionFacts, last};
 use super::{
-    Attending, Kind, PositionScheme, PositionShape, Relative, SegmentVectors, Span, by_heads,
+    AttentionView, Kind, PositionScheme, PositionShape, Relative, SegmentVectors, Span, by_heads,
     of_layers,
 };
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::{DistanceRows, DistanceTable, replay};
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use crate::nn::role::{BIAS, Roles, TABLE};
@@ -65,11 +65,11 @@ impl PositionFacts for TransformerXlConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Heads(Means::Vectors)
+    fn acts(&self) -> ActsOn {
+        ActsOn::Heads(HeadEffect::Vectors)
     }
 
-    fn faults(&self, _: &Known, at: &mut TableFaults) {
+    fn faults(&self, _: &KnownSizes, at: &mut TableFaults) {
         for (key, most) in [
             ("clamp_len", self.clamp_len),
             ("clamp_len_at_evaluation", self.clamp_len_at_evaluation),
@@ -89,7 +89,7 @@ impl PositionFacts for TransformerXlConfig {
         }
     }
 
-    fn of_images(&self) -> Option<Kind> {
+    fn image_counterpart(&self) -> Option<Kind> {
         Some(super::relative_bias_2d::KIND)
     }
 
@@ -184,7 +184,7 @@ impl TransformerXl {
         let (heads, width) = (shape.n_heads, shape.n_heads * shape.d_head);
         let of = init.of("projections");
         let projections = of_layers(shape, || {
-            Linear::new(shape.d_model, width, false, Role::Inner, &of)
+            Linear::new(shape.d_model, width, false, MatrixRole::Inner, &of)
         });
         let bias = |name: &str| {
             let init = init.of(name);
@@ -234,7 +234,7 @@ impl TransformerXl {
 
     /// Returns the projected vectors that a layer keeps while it decodes a text; if one is missing, they are computed for the
     /// next power of two of distances.
-    fn kept(&self, projection: &Linear, reach: Reach, attending: &Attending) -> Tensor<3> {
+    fn kept(&self, projection: &Linear, reach: Reach, attending: &AttentionView) -> Tensor<3> {
         let kept = attending.kept.and_then(Cell::take);
         let kept = kept.filter(|table| table.dims()[1] >= reach.rows());
         let table = kept.unwrap_or_else(|| {
@@ -281,7 +281,7 @@ impl PositionScheme for TransformerXl {
         Some(pass.dropout_shared(vectors, "distances", self.dropout))
     }
 
-    fn relative(&self, attending: &Attending) -> Option<Relative> {
+    fn relative(&self, attending: &AttentionView) -> Option<Relative> {
         let projection = self.projections.get(attending.layer)?.as_ref()?;
         let reach = self.reach(attending.span, attending.pass);
         let table = match &attending.prepared.vectors {

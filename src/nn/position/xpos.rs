@@ -5,7 +5,7 @@
 //! contains ζ_i^((m−n)/s): the faster a pair rotates, the sooner it fades. ζ_i = (2i/r + 0.4)/1.4 for r rotated elements; s is
 //! `scale_base`. In a stack that reads both ways the products with later keys would grow, so the scheme is only for decoders.
 
-use super::facts::{Acts, HEAD_KEYS, Known, Means, PositionFacts};
+use super::facts::{ActsOn, HEAD_KEYS, HeadEffect, KnownSizes, PositionFacts};
 use super::rotary::{Pairing, RotaryConfig};
 use super::{Kind, PositionScheme, PositionShape, Prepared, Rotation, Span};
 use crate::faults::{LONGEST, TableFaults};
@@ -70,15 +70,15 @@ impl PositionFacts for XposConfig {
         KIND
     }
 
-    fn acts(&self) -> Acts {
-        Acts::Heads(Means::FadingRotation)
+    fn acts(&self) -> ActsOn {
+        ActsOn::Heads(HeadEffect::FadingRotation)
     }
 
-    fn causal_alone(&self) -> bool {
+    fn causal_only(&self) -> bool {
         true
     }
 
-    fn faults(&self, known: &Known, at: &mut TableFaults) {
+    fn faults(&self, known: &KnownSizes, at: &mut TableFaults) {
         at.positive("theta", self.theta);
         if !at.count("scale_base", self.scale_base, LONGEST) {
             return;
@@ -102,7 +102,7 @@ impl PositionFacts for XposConfig {
         }
     }
 
-    fn of_images(&self) -> Option<Kind> {
+    fn image_counterpart(&self) -> Option<Kind> {
         Some(super::rotary_2d::KIND)
     }
 }

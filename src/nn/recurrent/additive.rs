@@ -2,7 +2,7 @@
 //! for a decoder that attends to its source once per step.
 
 use crate::kernel;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::pass::Pass;
 use crate::nn::role::{Roles, WEIGHT};
 use burn::module::{Module, Param};
@@ -48,9 +48,9 @@ impl AdditiveAttention {
     /// Builds attention from queries of width `d_query` to a memory of width `d_memory`, compared in `d` dimensions.
     pub fn new([d_query, d_memory, d]: [usize; 3], init: &Init) -> Self {
         Self {
-            query: init.linear(d_query, d, Role::Inner),
-            key: init.linear(d_memory, d, Role::Inner),
-            score: init.linear(d, 1, Role::Inner),
+            query: init.linear(d_query, d, MatrixRole::Inner),
+            key: init.linear(d_memory, d, MatrixRole::Inner),
+            score: init.linear(d, 1, MatrixRole::Inner),
         }
     }
 

@@ -9,7 +9,7 @@ use burn::tensor::Tensor;
 
 /// What a mixer can read beside its input and its state.
 #[derive(Clone, Copy, Debug)]
-pub struct Beside<'a> {
+pub struct MixerContext<'a> {
     /// The current pass, which caches tables of angles.
     pub pass: &'a Pass,
     /// The values that the first layer of the stack passes to later ones; `None` outside a stack.
@@ -26,14 +26,14 @@ pub trait Advancing {
         state: Option<Vec<Tensor<2>>>,
         sequences: &Sequences,
         last: bool,
-        beside: &Beside<'_>,
+        beside: &MixerContext<'_>,
     ) -> (Tensor<3>, Option<Vec<Tensor<2>>>);
 }
 
 impl<M: Advancing> Layer for M {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
         let sequences = Sequences::of(cx.visible, cx.span);
-        let beside = Beside {
+        let beside = MixerContext {
             pass: cx.pass,
             first_values: cx.first_values,
         };

@@ -10,13 +10,13 @@
 //! matrix only by their shape: Muon treats them as one unless `[optimizer] matrices` excludes `\.conv$`.
 
 use super::Kind;
-use super::advancing::{Advancing, Beside};
+use super::advancing::{Advancing, MixerContext};
 use super::mamba::first_step;
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::delta_rule::{CHUNK, DeltaRule, delta_rule};
 use crate::kernel::short_convolution::{ShortConvolution, short_convolution};
 use crate::kernel::{self, Activation, Operand, Sequences, composed::softplus};
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::norm::RmsNorm;
 use crate::nn::role::{Roles, WEIGHT};
@@ -241,7 +241,7 @@ impl Decay {
         let [least, most] = FIRST_DECAYS;
         Self {
             step: Linear {
-                weight: init.linear(d_model, heads, Role::Inner),
+                weight: init.linear(d_model, heads, MatrixRole::Inner),
                 bias: Some(init.uniform([heads], first_step(FIRST_STEPS))),
             },
             a_log: init.uniform([heads], move |x| (least + x * (most - least)).ln()),
@@ -264,13 +264,13 @@ impl GatedDelta {
         let taps = 1.0 / (config.d_conv.max(1) as f32).sqrt();
         let map = |d_out, role| Linear::new(d_model, d_out, false, role, init);
         Self {
-            input: map(mixed, Role::Value),
-            gate: config.gate.then(|| map(channels, Role::Value)),
-            beta: map(heads, Role::Inner),
+            input: map(mixed, MatrixRole::Value),
+            gate: config.gate.then(|| map(channels, MatrixRole::Value)),
+            beta: map(heads, MatrixRole::Inner),
             decay: config.decay.then(|| Decay::new(d_model, heads, init)),
             conv: init.uniform([mixed, config.d_conv], move |x| taps * (2.0 * x - 1.0)),
             norm: RmsNorm::new(config.d_value(d_model), config.norm_eps, init),
-            output: Linear::new(channels, d_model, false, Role::Residual, init),
+            output: Linear::new(channels, d_model, false, MatrixRole::Residual, init),
             d_key: config.d_key(d_model),
             key_heads: config.n_key_heads(),
             negative: config.negative_eigenvalues,
@@ -286,7 +286,7 @@ impl Advancing for GatedDelta {
         state: Option<Vec<Tensor<2>>>,
         sequences: &Sequences,
         last: bool,
-        _: &Beside<'_>,
+        _: &MixerContext<'_>,
     ) -> (Tensor<3>, Option<Vec<Tensor<2>>>) {
         let mut state = state.into_iter().flatten();
         let (states, before) = (state.next(), state.next());

@@ -9,12 +9,12 @@
 //! convolution are a matrix only by their shape: Muon treats them as one unless `[optimizer] matrices` excludes `\.conv$`.
 
 use super::Kind;
-use super::advancing::{Advancing, Beside};
+use super::advancing::{Advancing, MixerContext};
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::selective_scan::{Scan, selective_scan};
 use crate::kernel::short_convolution::{ShortConvolution, short_convolution};
 use crate::kernel::{Operand, Sequences};
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::role::{BIAS, Roles, WEIGHT};
 use crate::nn::token_shift::newest;
@@ -208,20 +208,20 @@ impl Mamba {
         let bound = |fan: usize| 1.0 / (fan.max(1) as f32).sqrt();
         let [taps, of_step] = [bound(config.d_conv), bound(rank)];
         Self {
-            input: Linear::new(d_model, channels, config.bias, Role::Value, init),
-            gate: Linear::new(d_model, channels, config.bias, Role::Value, init),
+            input: Linear::new(d_model, channels, config.bias, MatrixRole::Value, init),
+            gate: Linear::new(d_model, channels, config.bias, MatrixRole::Value, init),
             conv: init.uniform([channels, config.d_conv], move |x| taps * (2.0 * x - 1.0)),
             conv_bias: config
                 .conv_bias
                 .then(|| init.uniform([channels], move |x| taps * (2.0 * x - 1.0))),
-            parameters: Linear::new(channels, rank + 2 * n, false, Role::Inner, init),
+            parameters: Linear::new(channels, rank + 2 * n, false, MatrixRole::Inner, init),
             step: Linear {
                 weight: init.uniform([channels, rank], move |x| of_step * (2.0 * x - 1.0)),
                 bias: Some(init.uniform([channels], first_step([config.dt_min, config.dt_max]))),
             },
             a_log: init.values(channels * n, move |i| ((i % n + 1) as f32).ln()),
             skip: init.vector(channels, 1.0),
-            output: Linear::new(channels, d_model, config.bias, Role::Residual, init),
+            output: Linear::new(channels, d_model, config.bias, MatrixRole::Residual, init),
             d_state: n,
         }
     }
@@ -235,7 +235,7 @@ impl Advancing for Mamba {
         state: Option<Vec<Tensor<2>>>,
         sequences: &Sequences,
         last: bool,
-        _: &Beside<'_>,
+        _: &MixerContext<'_>,
     ) -> (Tensor<3>, Option<Vec<Tensor<2>>>) {
         let mut state = state.into_iter().flatten();
         let (states, before) = (state.next(), state.next());

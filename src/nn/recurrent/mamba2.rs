@@ -10,13 +10,13 @@
 //! only by their shape: Muon treats them as one unless `[optimizer] matrices` excludes `\.conv$`.
 
 use super::Kind;
-use super::advancing::{Advancing, Beside};
+use super::advancing::{Advancing, MixerContext};
 use super::mamba::{first_step, first_steps_faults};
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::short_convolution::{ShortConvolution, short_convolution};
 use crate::kernel::ssd::{CHUNK, Ssd, ssd};
 use crate::kernel::{self, Activation, Operand, Sequences};
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::norm::RmsNorm;
 use crate::nn::role::{BIAS, Roles, WEIGHT};
@@ -248,7 +248,7 @@ impl Mamba2 {
         // Taps are drawn as in torch.
         let taps = 1.0 / (config.d_conv.max(1) as f32).sqrt();
         let [least, most] = FIRST_DECAYS;
-        let map = |d_out| Linear::new(d_model, d_out, config.bias, Role::Value, init);
+        let map = |d_out| Linear::new(d_model, d_out, config.bias, MatrixRole::Value, init);
         Self {
             gate: map(channels),
             input: map(mixed),
@@ -261,7 +261,7 @@ impl Mamba2 {
             a_log: init.uniform([heads], move |x| (least + x * (most - least)).ln()),
             skip: init.vector(heads, 1.0),
             norm: RmsNorm::new(channels, config.norm_eps, init),
-            output: Linear::new(channels, d_model, config.bias, Role::Residual, init),
+            output: Linear::new(channels, d_model, config.bias, MatrixRole::Residual, init),
             d_state: config.d_state,
             groups: config.n_groups,
             limits: config.dt_limit,
@@ -277,7 +277,7 @@ impl Advancing for Mamba2 {
         state: Option<Vec<Tensor<2>>>,
         sequences: &Sequences,
         last: bool,
-        _: &Beside<'_>,
+        _: &MixerContext<'_>,
     ) -> (Tensor<3>, Option<Vec<Tensor<2>>>) {
         let mut state = state.into_iter().flatten();
         let (states, before) = (state.next(), state.next());

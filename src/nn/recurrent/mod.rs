@@ -22,12 +22,12 @@ pub mod rwkv;
 pub mod rwkv7;
 
 use super::Kind;
-use super::init::{Init, Role};
+use super::init::{Init, MatrixRole};
 use super::layer::{Layer, LayerContext};
 use super::state::{LayerState, StateUse, advanced};
 use crate::faults::TableFaults;
 use crate::kernel;
-use crate::nn::role::{BIAS, Place, Roles, Says, WEIGHT};
+use crate::nn::role::{BIAS, Declares, Place, Roles, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use schemars::JsonSchema;
@@ -232,7 +232,7 @@ pub const ROLES: Roles = Roles::new(
         ("hidden_bias", RECURRENCE),
     ],
 );
-const RECURRENCE: Says = Says::Stands(Place::Recurrence);
+const RECURRENCE: Declares = Declares::Stands(Place::Recurrence);
 
 /// The two maps of a recurrent layer to its gates, from the input and from the previous state.
 #[derive(Module, Debug)]
@@ -252,8 +252,8 @@ impl Gates {
         let width = cell.gates() * d;
         let vector = || bias.then(|| init.vector(width, 0.0));
         Self {
-            input: init.linear(d_in, width, Role::Inner),
-            hidden: init.linear(d, width, Role::Inner),
+            input: init.linear(d_in, width, MatrixRole::Inner),
+            hidden: init.linear(d, width, MatrixRole::Inner),
             input_bias: vector(),
             hidden_bias: vector(),
         }

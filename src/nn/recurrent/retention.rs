@@ -8,11 +8,11 @@
 //! from 0 again.
 
 use super::Kind;
-use super::advancing::{Advancing, Beside};
+use super::advancing::{Advancing, MixerContext};
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::ssd::{CHUNK, Ssd, ssd};
 use crate::kernel::{self, Activation, Operand, Sequences, replay};
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{RmsNorm, RmsNormConfig};
 use crate::nn::pass::tables::Angles;
@@ -200,7 +200,7 @@ impl Retention {
     /// Builds the layer for vectors of `d_model` elements.
     pub fn new(config: &RetentionConfig, d_model: usize, init: &Init) -> Self {
         let channels = config.channels(d_model);
-        let map = |d_out| Linear::new(d_model, d_out, false, Role::Value, init);
+        let map = |d_out| Linear::new(d_model, d_out, false, MatrixRole::Value, init);
         let norm = RmsNormConfig {
             eps: config.norm_eps,
             gain: false,
@@ -210,7 +210,7 @@ impl Retention {
             input: map(config.mixed(d_model)),
             gate: config.gate.then(|| map(channels)),
             norm: norm.init(config.d_value(d_model), init),
-            output: Linear::new(channels, d_model, false, Role::Residual, init),
+            output: Linear::new(channels, d_model, false, MatrixRole::Residual, init),
             heads: config.n_heads,
             d_key: config.d_key(d_model),
             theta: config.rotation.then_some(config.theta),
@@ -267,7 +267,7 @@ impl Advancing for Retention {
         state: Option<Vec<Tensor<2>>>,
         sequences: &Sequences,
         last: bool,
-        beside: &Beside<'_>,
+        beside: &MixerContext<'_>,
     ) -> (Tensor<3>, Option<Vec<Tensor<2>>>) {
         let ([batch, seq, _], device, dtype) = (x.dims(), x.device(), x.dtype());
         let tables = self.theta.map(|theta| {

@@ -6,11 +6,11 @@
 //! the layer.
 
 use super::Kind;
-use super::advancing::{Advancing, Beside};
+use super::advancing::{Advancing, MixerContext};
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::Sequences;
 use crate::kernel::wkv::{Wkv, wkv};
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::layer::BlockShape;
 use crate::nn::linear::Linear;
 use crate::nn::role::{BIAS, Roles, WEIGHT};
@@ -104,14 +104,14 @@ impl Rwkv {
             mix_key: Mix::new(d, power, 0.0, init),
             mix_value: Mix::new(d, power, 0.3 * depth, init),
             mix_receptance: Mix::new(d, 0.5 * power, 0.0, init),
-            key: linear(Role::Inner),
-            value: linear(Role::Value),
-            receptance: linear(Role::Inner),
+            key: linear(MatrixRole::Inner),
+            value: linear(MatrixRole::Value),
+            receptance: linear(MatrixRole::Inner),
             decay: init.values(width, move |i| {
                 8.0 * (i as f32 / rows).powf(0.7 + 1.3 * depth) - 5.0
             }),
             first: init.values(width, |i| 0.3_f32.ln() + 0.5 * ((i + 1) % 3) as f32 - 0.5),
-            output: Linear::new(width, d, false, Role::Residual, init),
+            output: Linear::new(width, d, false, MatrixRole::Residual, init),
         }
     }
 }
@@ -124,7 +124,7 @@ impl Advancing for Rwkv {
         state: Option<Vec<Tensor<2>>>,
         sequences: &Sequences,
         last: bool,
-        _: &Beside<'_>,
+        _: &MixerContext<'_>,
     ) -> (Tensor<3>, Option<Vec<Tensor<2>>>) {
         let mut state = state.into_iter().flatten();
         let (sums, before) = (state.next(), state.next());

@@ -11,7 +11,7 @@ use super::adaptive_embedding::{AdaptiveEmbedding, Projection};
 use super::adaptive_head::AdaptiveHead;
 use crate::faults::{TableFaults, WIDEST};
 use crate::nn::Kind;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -206,10 +206,10 @@ impl AdaptiveConfig {
             let own = projected && !self.ties(i);
             own.then(|| Projection::new(c.width, of.d_model, init))
         };
-        let table = |c: &Cluster| init.linear(c.width, c.size, Role::Head);
+        let table = |c: &Cluster| init.linear(c.width, c.size, MatrixRole::Head);
         let biases = if self.bias { &clusters[..] } else { &[] };
         AdaptiveHead {
-            clusters: init.linear(first, tails, Role::Head),
+            clusters: init.linear(first, tails, MatrixRole::Head),
             cluster_bias: self.bias.then(|| init.vector(tails, 0.0)),
             tables: match of.tied {
                 true => Vec::new(),

@@ -2,7 +2,7 @@
 //! (Baevski and Auli 2019, section 3; `AdaptiveEmbedding` of Transformer-XL's released code). `adaptive` has the formula.
 
 use crate::kernel;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::norm::Norm;
 use crate::nn::role::{Roles, TABLE, WEIGHT};
 use burn::module::{Module, Param};
@@ -22,7 +22,7 @@ impl Projection {
     /// Builds a projection of vectors of `width` elements.
     pub(super) fn new(width: usize, d_model: usize, init: &Init) -> Self {
         Self {
-            weight: init.linear(width, d_model, Role::Inner),
+            weight: init.linear(width, d_model, MatrixRole::Inner),
         }
     }
 

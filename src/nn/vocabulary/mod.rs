@@ -10,7 +10,7 @@ pub mod full;
 
 use super::Kind;
 use super::embed::Embedding;
-use super::init::{Init, Role};
+use super::init::{Init, MatrixRole};
 use super::linear::Linear;
 use super::norm::NormConfig;
 use crate::faults::TableFaults;
@@ -93,7 +93,7 @@ impl VocabularyConfig {
     }
 
     /// Returns why the settings cannot hold a vocabulary of this size, if they cannot.
-    pub fn misfit(&self, vocab: usize) -> Option<String> {
+    pub fn size_fault(&self, vocab: usize) -> Option<String> {
         match self {
             Self::Full(_) => None,
             Self::Adaptive(c) => c.misfit(vocab),
@@ -116,7 +116,7 @@ impl VocabularyConfig {
         match self {
             Self::Full(_) => (!of.tied).then(|| {
                 let (d, vocab) = (of.d_model, of.vocab);
-                TokenHead::Full(Linear::new(d, vocab, of.head_bias, Role::Head, init))
+                TokenHead::Full(Linear::new(d, vocab, of.head_bias, MatrixRole::Head, init))
             }),
             Self::Adaptive(c) => Some(TokenHead::Adaptive(c.head(of, init))),
         }

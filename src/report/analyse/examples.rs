@@ -55,7 +55,7 @@ impl<'a> Made<'a> {
             };
             let is_among = |keys: &[&str]| keys.iter().any(|key| is_within(below, key));
             let own =
-                |e: &evaluated::Evaluated| is_among(e.keys) || is_shared && is_among(e.shared);
+                |e: &evaluated::EvaluationKeys| is_among(e.keys) || is_shared && is_among(e.shared);
             below == "kind" || below.starts_with(split) || evaluated.is_some_and(own)
         })
     }

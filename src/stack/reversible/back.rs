@@ -5,7 +5,7 @@ use super::super::recompute::{Modules, Place, Surroundings, in_format, leaf, of_
 use super::super::state::BlockState;
 use super::Half;
 use crate::kernel;
-use crate::kernel::by_hand::{Leaves, Made, backward_from};
+use crate::kernel::by_hand::{CustomGradients, Leaves, backward_from};
 use crate::nn::pass::Pass;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -36,7 +36,7 @@ struct Between {
 
 impl Back {
     /// Computes the gradients of all inputs and parameters from the output's gradient.
-    pub fn run(self, gradient: Tensor<3>) -> Made {
+    pub fn run(self, gradient: Tensor<3>) -> CustomGradients {
         let dims = self.both.dims();
         let width = dims[2] / 2;
         let size = dims.iter().product::<usize>();
@@ -66,7 +66,7 @@ impl Back {
         let [first, second] = at.gradients;
         let mut inputs = vec![Some(first + second)];
         inputs.extend(shared);
-        Made {
+        CustomGradients {
             inputs,
             parameters: parameters.into_iter().rev().flatten().collect(),
         }
@@ -82,7 +82,7 @@ impl OneBlock {
         surroundings: &Surroundings,
         pass: &Pass,
         of_losses: &mut Vec<Tensor<3>>,
-    ) -> Made {
+    ) -> CustomGradients {
         let mut state = self.state;
         let mut inputs = Vec::new();
         let mut parameters: Vec<Option<_>> = Vec::new();
@@ -128,7 +128,7 @@ impl OneBlock {
                     .collect(),
             };
         }
-        Made { inputs, parameters }
+        CustomGradients { inputs, parameters }
     }
 }
 

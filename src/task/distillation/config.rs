@@ -2,7 +2,7 @@
 
 use super::Distillation;
 use crate::data::targets::Targets;
-use crate::data::{DataSet, Gives, Shape, View};
+use crate::data::{DataSet, ExampleForm, Shape, View};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
 use crate::faults::TableFaults;
@@ -166,7 +166,7 @@ impl TaskFacts for DistillationConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
+    fn reads(&self) -> ExampleForm {
         self.learned().reads()
     }
 
@@ -182,15 +182,15 @@ impl TaskFacts for DistillationConfig {
         self.learned().class_weights()
     }
 
-    fn of_use(&self) -> Option<TaskConfig> {
+    fn without_training_parts(&self) -> Option<TaskConfig> {
         Some(self.of.of_use())
     }
 
-    fn written(&self, context: usize) -> Option<usize> {
-        self.learned().written(context)
+    fn longest_written(&self, context: usize) -> Option<usize> {
+        self.learned().longest_written(context)
     }
 
-    fn elsewhere(&self) -> Option<TaskConfig> {
+    fn published_as(&self) -> Option<TaskConfig> {
         Some(self.of.elsewhere())
     }
 

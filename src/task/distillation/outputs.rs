@@ -3,7 +3,7 @@
 use crate::data::batch::{Batch, Content};
 use crate::data::images::normalise::Renormalise;
 use crate::nn::pass::Pass;
-use crate::task::{Over, Scored};
+use crate::task::{Divisor, Scored};
 use burn::tensor::{Device, Tensor, TensorData};
 
 /// A task that can be a teacher and a student.
@@ -47,7 +47,7 @@ impl Outputs {
 
 /// Returns flags `[rows·cols]` of the positions of [`Outputs::hidden`] that count, `None` if all do, and the divisor of
 /// a sum over them. For texts all tokens that are read count; for pairs, those of the target.
-pub(super) fn counted(batch: &Batch, cols: usize) -> (Option<Vec<f32>>, Over) {
+pub(super) fn counted(batch: &Batch, cols: usize) -> (Option<Vec<f32>>, Divisor) {
     let flag = |counts: bool| if counts { 1.0 } else { 0.0 };
     match &batch.content {
         Content::Text(texts) => {
@@ -57,13 +57,13 @@ pub(super) fn counted(batch: &Batch, cols: usize) -> (Option<Vec<f32>>, Over) {
                     .map(|n| (0..cols).map(move |col| flag(col < *n)));
                 rows.flatten().collect()
             });
-            (flags, Over::Tokens)
+            (flags, Divisor::Tokens)
         }
         Content::Pairs(pairs) => {
             let flags = pairs.targets.iter().map(|target| flag(*target >= 0));
-            (Some(flags.collect()), Over::Scored)
+            (Some(flags.collect()), Divisor::Scored)
         }
-        Content::Images(_) | Content::Captioned(_) | Content::Spoken(_) => (None, Over::Rows),
+        Content::Images(_) | Content::Captioned(_) | Content::Spoken(_) => (None, Divisor::Rows),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::losses::Clip;
 use super::rollouts::Completion;
-use super::{Grpo, METRICS, RewardOf};
-use crate::data::{DataSet, Gives};
+use super::{CompletionReward, Grpo, METRICS};
+use crate::data::{DataSet, ExampleForm};
 use crate::error::Result;
 use crate::evaluate::metric::{EXACT_MATCH, Metric};
 use crate::faults::TableFaults;
@@ -60,7 +60,7 @@ pub enum GrpoLoss {
 #[serde(deny_unknown_fields, default)]
 pub struct GrpoConfig {
     /// Reward of a completion.
-    pub reward: RewardOf,
+    pub reward: CompletionReward,
     /// Number of completions of each prompt, whose rewards are compared with each other.
     /// Source: Shao et al., arXiv:2402.03300, section 4.1.
     #[schemars(range(min = 2, max = MOST_COMPLETIONS))]
@@ -132,7 +132,7 @@ const EPSILON: f64 = 0.2;
 impl Default for GrpoConfig {
     fn default() -> Self {
         Self {
-            reward: RewardOf::default(),
+            reward: CompletionReward::default(),
             group_size: 8,
             max_new_tokens: None,
             temperature: 1.0,
@@ -165,7 +165,7 @@ impl GrpoConfig {
     }
 
     /// Returns the maximum number of tokens of a completion, for rows of up to `context` tokens.
-    pub fn most(&self, context: usize) -> usize {
+    pub fn max_completion_tokens(&self, context: usize) -> usize {
         self.max_new_tokens.unwrap_or(context).min(context.max(1))
     }
 
@@ -264,8 +264,8 @@ impl TaskFacts for GrpoConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Text
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Text
     }
 
     fn whole_answers(&self) -> bool {
@@ -276,11 +276,11 @@ impl TaskFacts for GrpoConfig {
         Demand::of(Use::NextTokens)
     }
 
-    fn elsewhere(&self) -> Option<TaskConfig> {
+    fn published_as(&self) -> Option<TaskConfig> {
         policy::elsewhere()
     }
 
-    fn rows_of_each(&self) -> usize {
+    fn rows_per_example(&self) -> usize {
         self.group_size
     }
 

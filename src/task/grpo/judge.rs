@@ -1,10 +1,10 @@
 //! The judge, which computes the rewards of completions: it decodes them with the run's tokenizer and, if another run
 //! assigns the rewards, evaluates that run's network. Like a reference, it is attached after construction.
 
-use super::rewards::{RewardOf, is_exact};
+use super::rewards::{CompletionReward, is_exact};
 use super::rollouts::{Completion, Prompt};
 use crate::data::batch::TextBatch;
-use crate::data::{DataConfig, Said, Shape, TextItem, Tokenizers};
+use crate::data::{DataConfig, RewardInput, Shape, TextItem, Tokenizers};
 use crate::kernel;
 use crate::nn::pass::Pass;
 use crate::task::{AnyTask, Frozen, Task};
@@ -72,11 +72,13 @@ impl RewardRun {
             });
         }
         let (prompt, answer) = (judge.tokenizer.decode(prompt), judge.text(completion));
-        let said = Said::Answer {
+        let said = RewardInput::Answer {
             prompt: &prompt,
             answer: &answer,
         };
-        let read = self.data.read_said(&said, &self.shape, &self.tokenizers);
+        let read = self
+            .data
+            .encode_answer(&said, &self.shape, &self.tokenizers);
         read.ok()
     }
 
@@ -149,7 +151,7 @@ impl Judge {
     /// Returns the rewards of completions, of which there are `count` for each prompt.
     pub(super) fn rewards(
         &self,
-        reward: &RewardOf,
+        reward: &CompletionReward,
         prompts: &[Prompt],
         completions: &[Completion],
         count: usize,

@@ -2,7 +2,7 @@
 //! exposed.
 
 use super::Grpo;
-use crate::task::around::shows_alone;
+use crate::task::wrapper::shows_alone;
 use crate::task::{AnyTask, CausalLm, Frozen};
 
 impl Grpo {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// Reward of a completion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum RewardOf {
+pub enum CompletionReward {
     /// 1 if the completion equals the data's answer.
     Exact(ExactReward),
     /// 1 if the completion contains the data's answer.
@@ -57,13 +57,13 @@ pub struct RunReward {
     pub too_long: Option<f64>,
 }
 
-impl Default for RewardOf {
+impl Default for CompletionReward {
     fn default() -> Self {
         Self::Exact(ExactReward {})
     }
 }
 
-impl RewardOf {
+impl CompletionReward {
     /// Returns the run that assigns rewards, if one does.
     pub fn run(&self) -> Option<&RunReward> {
         match self {
@@ -152,16 +152,16 @@ mod tests {
 
     #[test]
     fn rewards_by_the_right_answer() {
-        let reward = |of: &RewardOf, text, ended| of.of_texts(text, ended, "046").unwrap();
-        let exact = RewardOf::default();
+        let reward = |of: &CompletionReward, text, ended| of.of_texts(text, ended, "046").unwrap();
+        let exact = CompletionReward::default();
         assert_eq!(reward(&exact, "046 ", true), 1.0);
         assert_eq!(reward(&exact, "046", false), 0.0);
         assert_eq!(reward(&exact, "46", true), 0.0);
-        let contains = RewardOf::Contains(ContainsReward {});
+        let contains = CompletionReward::Contains(ContainsReward {});
         assert_eq!(reward(&contains, "so 046!", false), 1.0);
         assert_eq!(reward(&contains, "so 04 6", false), 0.0);
         assert_eq!(contains.of_texts("any", true, " "), Some(0.0));
-        let number = RewardOf::Number(NumberReward {});
+        let number = CompletionReward::Number(NumberReward {});
         assert_eq!(reward(&number, "3 and 46", false), 1.0);
         assert_eq!(reward(&number, "46 and 3", false), 0.0);
         assert_eq!(number.of_texts("7", true, "seven"), Some(0.0));

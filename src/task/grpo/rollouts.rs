@@ -6,7 +6,7 @@
 
 use crate::data::batch::TextBatch;
 use crate::model::LanguageModel;
-use crate::model::continued::Generator;
+use crate::model::generation::TextGenerator;
 use crate::model::sampling::Sampling;
 use crate::nn::pass::Pass;
 use crate::rng::{Purpose, Stream};
@@ -67,7 +67,7 @@ fn prompt(ids: &[i32], targets: &[i32]) -> Option<Prompt> {
 
 /// Returns the random streams of all completions of `rows` rows, in order.
 pub fn streams(rows: usize, count: usize, pass: &Pass) -> Vec<Stream> {
-    pass.in_rows(count, || {
+    pass.with_derived_rows(count, || {
         let all = 0..rows * count;
         all.map(|row| pass.stream(Purpose::Sampled, row)).collect()
     })
@@ -91,7 +91,7 @@ pub fn written(
             .iter()
             .map(|number| prompts[*number].tokens.as_slice())
             .collect();
-        let Ok(mut generator) = Generator::new(network, writing.context, &own) else {
+        let Ok(mut generator) = TextGenerator::new(network, writing.context, &own) else {
             unreachable!("prompts of one length, which have a token each")
         };
         let copies = (0..own.len()).flat_map(|row| vec![row; writing.count]);
@@ -136,7 +136,7 @@ pub fn written(
 
 /// Returns the next token of each row, chosen by numbers that are already drawn.
 fn draws(
-    generator: &Generator,
+    generator: &TextGenerator,
     sampling: &Sampling,
     uniforms: &[f32],
 ) -> impl Iterator<Item = (usize, u32)> {

@@ -2,7 +2,7 @@
 
 use super::{ImageText, KIND};
 use crate::data::batch::TextBatch;
-use crate::data::{DataSet, Gives, Source, View};
+use crate::data::{DataSet, ExampleForm, Source, View};
 use crate::error::{Error, Result};
 use crate::evaluate::metric::{ACCURACY, Metric};
 use crate::evaluate::retrieval;
@@ -137,12 +137,12 @@ impl TaskFacts for ImageTextConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Captioned
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Captioned
     }
 
     fn view(&self) -> View {
-        View::Alone
+        View::EncodedSeparately
     }
 
     fn demand(&self) -> Demand {

@@ -35,7 +35,7 @@ use crate::nn::Kind;
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use crate::stack::state::ModelState;
-use crate::task::scored::{Count, Over, Term};
+use crate::task::scored::{Count, Divisor, Term};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 
@@ -196,7 +196,7 @@ impl Task for ImageText {
         let scored = scored.with_count(ACCURACY, hits);
         Scored {
             loss: Term {
-                over: Over::Rows,
+                over: Divisor::Rows,
                 ..scored.loss
             },
             predictions,

@@ -2,7 +2,10 @@
 //! inputs themselves, as in Hugging Face's models, and are shifted here.
 
 use super::causal_lm::{hidden, shifted};
-use super::{Given, Holds, INPUT_IDS, Inferred, Infers, Input, Needed, PIXEL_VALUES, Scores};
+use super::{
+    ArrayContent, INPUT_IDS, Inferred, Infers, Input, InputArrays, PIXEL_VALUES, Requirement,
+    Scores,
+};
 use crate::data::Shape;
 use crate::model::LanguageModel;
 use crate::nn::pass::Pass;
@@ -11,7 +14,7 @@ use burn::tensor::{Tensor, TensorData};
 
 impl Captioning {
     /// Returns the image network's outputs for the rows' images.
-    fn looked_at(&self, given: &Given, pass: &Pass) -> Tensor<3> {
+    fn looked_at(&self, given: &InputArrays, pass: &Pass) -> Tensor<3> {
         let [channels, height, width] = given.image;
         let shape = [given.rows, channels, height, width];
         let pixels = TensorData::new(given.pixels.clone(), shape);
@@ -23,32 +26,32 @@ impl Captioning {
 impl Infers for Captioning {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let [channels, height, width] = shape.image.unwrap_or_default();
-        let pixels = Holds::Pixels {
+        let pixels = ArrayContent::Pixels {
             channels,
             size: Some([height, width]),
         };
         let below = shape.vocab_size;
-        let targets = Holds::Targets {
+        let targets = ArrayContent::Targets {
             of: INPUT_IDS,
             below,
         };
         let mut all = Input::tokens(below, self.model.text.max_len()).to_vec();
-        all.push(Input::new(PIXEL_VALUES, pixels, Needed::Always));
+        all.push(Input::new(PIXEL_VALUES, pixels, Requirement::Always));
         all.push(Input::labels(targets));
         all
     }
 
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
         let network = self.model.seeing(self.looked_at(given, pass));
         let hidden = hidden(&network, given, pass);
         Inferred::of(Scores::of_tokens(network.logits(hidden)))
     }
 
-    fn read(&self, given: &Given, pass: &Pass) {
+    fn read(&self, given: &InputArrays, pass: &Pass) {
         hidden(&self.model.seeing(self.looked_at(given, pass)), given, pass);
     }
 
-    fn targets(&self, given: &Given, labels: &str) -> Option<Vec<i32>> {
+    fn targets(&self, given: &InputArrays, labels: &str) -> Option<Vec<i32>> {
         shifted(given, labels)
     }
 }

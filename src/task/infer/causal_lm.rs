@@ -1,7 +1,9 @@
 //! Next-token prediction: `logits` at every position. Labels are the inputs themselves, as in Hugging Face's models,
 //! and are shifted here.
 
-use super::{ATTENTION_MASK, Given, Holds, INPUT_IDS, Inferred, Infers, Input, Scores};
+use super::{
+    ATTENTION_MASK, ArrayContent, INPUT_IDS, Inferred, Infers, Input, InputArrays, Scores,
+};
 use crate::data::{NOT_SCORED, Shape};
 use crate::model::LanguageModel;
 use crate::model::decoder::DecoderInput;
@@ -12,7 +14,7 @@ use burn::tensor::Tensor;
 impl Infers for CausalLm {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let below = shape.vocab_size;
-        let targets = Holds::Targets {
+        let targets = ArrayContent::Targets {
             of: INPUT_IDS,
             below,
         };
@@ -21,24 +23,24 @@ impl Infers for CausalLm {
         all
     }
 
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
         let network = self.model.network();
         Inferred::of(Scores::of_tokens(
             network.logits(hidden(network, given, pass)),
         ))
     }
 
-    fn read(&self, given: &Given, pass: &Pass) {
+    fn read(&self, given: &InputArrays, pass: &Pass) {
         hidden(self.model.network(), given, pass);
     }
 
-    fn targets(&self, given: &Given, labels: &str) -> Option<Vec<i32>> {
+    fn targets(&self, given: &InputArrays, labels: &str) -> Option<Vec<i32>> {
         shifted(given, labels)
     }
 }
 
 /// Shifts labels left by one position: the label after each token.
-pub(super) fn shifted(given: &Given, labels: &str) -> Option<Vec<i32>> {
+pub(super) fn shifted(given: &InputArrays, labels: &str) -> Option<Vec<i32>> {
     let labels = given.integers.get(labels)?;
     let rows = labels.values.chunks(labels.cols);
     let next = rows.flat_map(|row| row[1..].iter().copied().chain([NOT_SCORED]));
@@ -46,7 +48,7 @@ pub(super) fn shifted(given: &Given, labels: &str) -> Option<Vec<i32>> {
 }
 
 /// Returns the hidden states of the rows' texts.
-pub(super) fn hidden(network: &dyn LanguageModel, given: &Given, pass: &Pass) -> Tensor<3> {
+pub(super) fn hidden(network: &dyn LanguageModel, given: &InputArrays, pass: &Pass) -> Tensor<3> {
     let ids = given.matrix(INPUT_IDS);
     let ids = host::matrix(&ids.values, ids.cols, &network.device());
     let mut input = DecoderInput::new(ids);

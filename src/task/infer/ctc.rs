@@ -2,7 +2,8 @@
 //! the transcripts, padded with -100. The loss is the mean over recordings, each divided as the task's reduction says.
 
 use super::{
-    ATTENTION_MASK, Given, Holds, INPUT_VALUES, Inferred, Infers, Input, LABELS, Needed, Scores,
+    ATTENTION_MASK, ArrayContent, INPUT_VALUES, Inferred, Infers, Input, InputArrays, LABELS,
+    Requirement, Scores,
 };
 use crate::data::Shape;
 use crate::data::batch::SpeechBatch;
@@ -13,7 +14,7 @@ use crate::task::ctc::labels;
 use burn::tensor::Tensor;
 
 impl Ctc {
-    fn speech(given: &Given) -> SpeechBatch {
+    fn speech(given: &InputArrays) -> SpeechBatch {
         let width = given.features.len() / given.rows.max(1);
         let lengths = given.sample_lengths.clone();
         let lengths = lengths.or_else(|| given.lengths(ATTENTION_MASK));
@@ -29,32 +30,32 @@ impl Ctc {
 
 impl Infers for Ctc {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
-        let targets = Holds::Targets {
+        let targets = ArrayContent::Targets {
             of: LABELS,
             below: shape.vocab_size,
         };
-        let mask = Holds::Mask { of: INPUT_VALUES };
+        let mask = ArrayContent::Mask { of: INPUT_VALUES };
         vec![
-            Input::new(INPUT_VALUES, Holds::Samples, Needed::Always),
-            Input::new(ATTENTION_MASK, mask, Needed::Never),
+            Input::new(INPUT_VALUES, ArrayContent::Samples, Requirement::Always),
+            Input::new(ATTENTION_MASK, mask, Requirement::Never),
             Input::labels(targets),
         ]
     }
 
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
         let Frames { states, .. } = self.frames(&Self::speech(given), pass);
         Inferred::of(Scores::of_tokens(self.model.scores(states)))
     }
 
-    fn read(&self, given: &Given, pass: &Pass) {
+    fn read(&self, given: &InputArrays, pass: &Pass) {
         self.frames(&Self::speech(given), pass);
     }
 
-    fn answers(&self, given: &Given, name: &str) -> Option<usize> {
+    fn answers(&self, given: &InputArrays, name: &str) -> Option<usize> {
         given.values(name).map(|_| given.rows)
     }
 
-    fn loss(&self, scores: &Scores, given: &Given) -> Option<Tensor<1>> {
+    fn loss(&self, scores: &Scores, given: &InputArrays) -> Option<Tensor<1>> {
         let targets = given.integers.get(scores.labels)?;
         let [rows, frames, vocab] = <[usize; 3]>::try_from(&scores.shape[..]).ok()?;
         let lengths = self.model.features.frames(&Self::speech(given).lengths);

@@ -28,7 +28,7 @@ pub struct Start {
 
 /// Some rows of all arrays, each checked against its [`Input`](super::Input).
 #[derive(Clone, Debug, Default)]
-pub struct Given {
+pub struct InputArrays {
     /// Number of rows.
     pub rows: usize,
     /// Ids, masks and labels, by name.
@@ -64,7 +64,7 @@ impl Matrix {
     }
 }
 
-impl Given {
+impl InputArrays {
     /// Builds the arrays of some examples, all of one kind, without their labels. Documents that are packed into one
     /// text attend to each other.
     pub fn of(items: &[Item]) -> Self {

@@ -1,7 +1,8 @@
 //! Image classification: `logits` of every row, from `pixel_values`.
 
 use super::{
-    Given, Holds, Inferred, Infers, Input, LABELS, LOGITS, Needed, PIXEL_VALUES, Scores, floats,
+    ArrayContent, Inferred, Infers, Input, InputArrays, LABELS, LOGITS, PIXEL_VALUES, Requirement,
+    Scores, floats,
 };
 use crate::data::Shape;
 use crate::model::ImageModel;
@@ -12,7 +13,7 @@ use burn::tensor::{Tensor, TensorData};
 impl Infers for ImageClassification {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let [channels, height, width] = shape.image.unwrap_or_default();
-        let pixels = Holds::Pixels {
+        let pixels = ArrayContent::Pixels {
             channels,
             size: match &self.model {
                 ImageModel::Vision(_) | ImageModel::Swin(_) => Some([height, width]),
@@ -21,12 +22,12 @@ impl Infers for ImageClassification {
         };
         let below = shape.classes.len();
         vec![
-            Input::new(PIXEL_VALUES, pixels, Needed::Always),
-            Input::labels(Holds::Classes { below }),
+            Input::new(PIXEL_VALUES, pixels, Requirement::Always),
+            Input::labels(ArrayContent::Classes { below }),
         ]
     }
 
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
         let device = self.head.weight.val().device();
         let [channels, height, width] = given.image;
         let shape = [given.rows, channels, height, width];

@@ -2,7 +2,8 @@
 //! transformers' CLIP, from `pixel_values` and `input_ids`. Row n of both is a pair.
 
 use super::{
-    Given, Holds, INPUT_IDS, Inferred, Infers, Input, Needed, PIXEL_VALUES, Scores, masked_lm,
+    ArrayContent, INPUT_IDS, Inferred, Infers, Input, InputArrays, PIXEL_VALUES, Requirement,
+    Scores, masked_lm,
 };
 use crate::data::Shape;
 use crate::nn::pass::Pass;
@@ -17,17 +18,17 @@ pub const TEXT_EMBEDS: &str = "text_embeds";
 impl Infers for ImageText {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let [channels, height, width] = shape.image.unwrap_or_default();
-        let pixels = Holds::Pixels {
+        let pixels = ArrayContent::Pixels {
             channels,
             size: Some([height, width]),
         };
         let mut all = masked_lm::of_texts(&self.model.text, shape);
-        all.push(Input::new(PIXEL_VALUES, pixels, Needed::Always));
+        all.push(Input::new(PIXEL_VALUES, pixels, Requirement::Always));
         all
     }
 
     /// Embeds only the texts if the rows have no images, and the other way round.
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
         let mut scores = Vec::new();
         if !given.pixels.is_empty() {
             let [channels, height, width] = given.image;

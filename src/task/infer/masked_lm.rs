@@ -2,9 +2,9 @@
 //! for next-sentence prediction, or `sop_logits` for sentence order.
 
 use super::{
-    ATTENTION_MASK, GLOBAL_ATTENTION_MASK, Given, Holds, INPUT_IDS, Inferred, Infers, Input,
-    LABELS, LOGITS, NEXT_SENTENCE_LABEL, Needed, ORDER_LOGITS, PAIR_LOGITS, SENTENCE_ORDER_LABEL,
-    Scores, TOKEN_TYPE_IDS, floats,
+    ATTENTION_MASK, ArrayContent, GLOBAL_ATTENTION_MASK, INPUT_IDS, Inferred, Infers, Input,
+    InputArrays, LABELS, LOGITS, NEXT_SENTENCE_LABEL, ORDER_LOGITS, PAIR_LOGITS, Requirement,
+    SENTENCE_ORDER_LABEL, Scores, TOKEN_TYPE_IDS, floats,
 };
 use crate::data::Shape;
 use crate::data::batch::TextBatch;
@@ -25,11 +25,11 @@ pub(super) fn inputs(encoder: &Encoder, shape: &Shape) -> Vec<Input> {
     let rows = rows.map_or(0, |table| table.val().dims()[0]);
     let below = rows.max(encoder.position.scheme().segments());
     if below > 0 {
-        let segments = Holds::Segments {
+        let segments = ArrayContent::Segments {
             of: INPUT_IDS,
             below,
         };
-        all.push(Input::new(TOKEN_TYPE_IDS, segments, Needed::Never));
+        all.push(Input::new(TOKEN_TYPE_IDS, segments, Requirement::Never));
     }
     if encoder.sees_globals() {
         all.push(Input::globals());
@@ -63,7 +63,7 @@ pub(super) fn pooled(
 }
 
 /// Converts the rows to texts.
-pub(super) fn texts(given: &Given) -> TextBatch {
+pub(super) fn texts(given: &InputArrays) -> TextBatch {
     let ids = given.matrix(INPUT_IDS);
     TextBatch {
         inputs: ids.values.clone(),
@@ -76,7 +76,7 @@ pub(super) fn texts(given: &Given) -> TextBatch {
 
 /// Converts the rows to an encoder's input. The global tokens are those that the arrays mark, otherwise those of the
 /// task.
-pub(super) fn input(given: &Given, globals: GlobalTokens, device: &Device) -> EncoderInput {
+pub(super) fn input(given: &InputArrays, globals: GlobalTokens, device: &Device) -> EncoderInput {
     let input = read(&texts(given), globals, device);
     EncoderInput {
         globals: given.marked(GLOBAL_ATTENTION_MASK).or(input.globals),
@@ -93,7 +93,7 @@ fn names(pairs: Pairs) -> [&'static str; 2] {
 }
 
 impl Infers for MaskedLm {
-    fn read(&self, given: &Given, pass: &Pass) {
+    fn read(&self, given: &InputArrays, pass: &Pass) {
         let device = self.model.embedding.weight.val().device();
         self.states(input(given, self.globals, &device), true, pass);
     }
@@ -105,19 +105,19 @@ impl Infers for MaskedLm {
             let longest = longest.map_or(decoder.max_len(), |n| n.min(decoder.max_len()));
             all[..2].clone_from_slice(&Input::tokens(shape.vocab_size, Some(longest)));
         }
-        all.push(Input::labels(Holds::Targets {
+        all.push(Input::labels(ArrayContent::Targets {
             of: INPUT_IDS,
             below: shape.vocab_size,
         }));
         if self.pair_head.is_some() {
-            let classes = Holds::Classes { below: 2 };
+            let classes = ArrayContent::Classes { below: 2 };
             let [labels, _] = names(self.pairs);
-            all.push(Input::new(labels, classes, Needed::Never));
+            all.push(Input::new(labels, classes, Requirement::Never));
         }
         all
     }
 
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
         let device = self.model.embedding.weight.val().device();
         // The encoder's hidden states are written out, even if predictions are made from other states.
         let states = self.states(input(given, self.globals, &device), true, pass);

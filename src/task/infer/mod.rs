@@ -30,7 +30,7 @@ use crate::data::{Shape, SpeechShape};
 use crate::kernel;
 use crate::nn::pass::Pass;
 use burn::tensor::{Tensor, TensorData};
-pub use given::{Given, Matrix, Start};
+pub use given::{InputArrays, Matrix, Start};
 pub use image_text::{IMAGE_EMBEDS, TEXT_EMBEDS};
 pub use names::arrays;
 pub use passed::{Passed, Scored, passed};
@@ -74,27 +74,27 @@ pub struct Input {
     /// Name of the array.
     pub name: &'static str,
     /// Content of the array.
-    pub holds: Holds,
+    pub holds: ArrayContent,
     /// Whether the array must be given.
-    pub needed: Needed,
+    pub needed: Requirement,
 }
 
 /// Whether an array must be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needed {
+pub enum Requirement {
     /// It must always be given.
     Always,
     /// It must be given unless this other array is given, from which it can be made.
-    Unless(&'static str),
+    UnlessGiven(&'static str),
     /// It must be given if this other array is given.
-    With(&'static str),
+    IfGiven(&'static str),
     /// It is optional.
     Never,
 }
 
 /// The content of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
+pub enum ArrayContent {
     /// Token ids `[rows, tokens]`.
     Tokens {
         /// Upper bound of the ids, exclusive.
@@ -158,7 +158,7 @@ pub enum Holds {
     Samples,
 }
 
-impl Holds {
+impl ArrayContent {
     /// Returns whether the array holds labels.
     pub fn is_answers(self) -> bool {
         match self {
@@ -179,7 +179,7 @@ impl Holds {
 }
 
 impl Input {
-    fn new(name: &'static str, holds: Holds, needed: Needed) -> Self {
+    fn new(name: &'static str, holds: ArrayContent, needed: Requirement) -> Self {
         Self {
             name,
             holds,
@@ -189,27 +189,27 @@ impl Input {
 
     /// Returns token ids, which must be given, and their optional mask.
     fn tokens(below: usize, longest: Option<usize>) -> [Self; 2] {
-        let mask = Holds::Mask { of: INPUT_IDS };
-        let ids = Holds::Tokens {
+        let mask = ArrayContent::Mask { of: INPUT_IDS };
+        let ids = ArrayContent::Tokens {
             below,
             longest,
             beside: None,
         };
         [
-            Self::new(INPUT_IDS, ids, Needed::Always),
-            Self::new(ATTENTION_MASK, mask, Needed::Never),
+            Self::new(INPUT_IDS, ids, Requirement::Always),
+            Self::new(ATTENTION_MASK, mask, Requirement::Never),
         ]
     }
 
     /// Returns the optional mask of global tokens.
     fn globals() -> Self {
-        let marks = Holds::Marks { of: INPUT_IDS };
-        Self::new(GLOBAL_ATTENTION_MASK, marks, Needed::Never)
+        let marks = ArrayContent::Marks { of: INPUT_IDS };
+        Self::new(GLOBAL_ATTENTION_MASK, marks, Requirement::Never)
     }
 
     /// Returns optional labels with this content.
-    fn labels(holds: Holds) -> Self {
-        Self::new(LABELS, holds, Needed::Never)
+    fn labels(holds: ArrayContent) -> Self {
+        Self::new(LABELS, holds, Requirement::Never)
     }
 }
 
@@ -241,28 +241,28 @@ pub trait Infers: Debug {
     fn inputs(&self, shape: &Shape) -> Vec<Input>;
 
     /// Runs the task on some rows.
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred;
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred;
 
     /// Runs the network on some rows only for what the pass records, without scores if these are expensive. If a run
     /// reads the two texts of a pair separately, the rows are single texts.
-    fn read(&self, given: &Given, pass: &Pass) {
+    fn read(&self, given: &InputArrays, pass: &Pass) {
         self.infer(given, pass);
     }
 
     /// Returns the labels of scores from the array of this name, one for each score or −100; `None` if the array is not
     /// given.
-    fn targets(&self, given: &Given, labels: &str) -> Option<Vec<i32>> {
+    fn targets(&self, given: &InputArrays, labels: &str) -> Option<Vec<i32>> {
         given.values(labels).map(<[i32]>::to_vec)
     }
 
     /// Returns the number of labels in the array of this name that are scored; `None` if the array is not given.
-    fn answers(&self, given: &Given, labels: &str) -> Option<usize> {
+    fn answers(&self, given: &InputArrays, labels: &str) -> Option<usize> {
         let targets = self.targets(given, labels)?;
         Some(targets.iter().filter(|target| **target >= 0).count())
     }
 
     /// Returns the sum of the losses of scores against their labels, `[1]`; `None` if the labels are not given.
-    fn loss(&self, scores: &Scores, given: &Given) -> Option<Tensor<1>> {
+    fn loss(&self, scores: &Scores, given: &InputArrays) -> Option<Tensor<1>> {
         Some(scores.loss(self.targets(given, scores.labels)?))
     }
 

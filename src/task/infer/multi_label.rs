@@ -1,6 +1,8 @@
 //! Multi-label classification: `logits` `[rows, classes]`.
 
-use super::{Given, Holds, Inferred, Infers, Input, LABELS, LOGITS, Scores, masked_lm};
+use super::{
+    ArrayContent, Inferred, Infers, Input, InputArrays, LABELS, LOGITS, Scores, masked_lm,
+};
 use crate::data::Shape;
 use crate::nn::pass::Pass;
 use crate::task::MultiLabel;
@@ -11,11 +13,11 @@ impl Infers for MultiLabel {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let mut all = masked_lm::of_texts(&self.model, shape);
         let classes = shape.classes.len();
-        all.push(Input::labels(Holds::Indicators { classes }));
+        all.push(Input::labels(ArrayContent::Indicators { classes }));
         all
     }
 
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
         let input = masked_lm::input(given, self.reading.globals, &self.device());
         let lengths = input.lengths.clone();
         let (scores, hidden) = self.scores_and_hidden_of(input, pass);
@@ -25,17 +27,17 @@ impl Infers for MultiLabel {
         }
     }
 
-    fn read(&self, given: &Given, pass: &Pass) {
+    fn read(&self, given: &InputArrays, pass: &Pass) {
         let input = masked_lm::input(given, self.reading.globals, &self.device());
         self.model.forward(input, pass);
     }
 
     /// Counts one label for each row, which may hold several classes or none.
-    fn answers(&self, given: &Given, labels: &str) -> Option<usize> {
+    fn answers(&self, given: &InputArrays, labels: &str) -> Option<usize> {
         given.numbers.get(labels).map(|_| given.rows)
     }
 
-    fn loss(&self, scores: &Scores, given: &Given) -> Option<Tensor<1>> {
+    fn loss(&self, scores: &Scores, given: &InputArrays) -> Option<Tensor<1>> {
         let truth = given.numbers.get(scores.labels)?;
         let truth: Vec<i32> = truth.iter().map(|x| i32::from(*x > 0.5)).collect();
         Some(loss(scores.values.clone(), &truth))

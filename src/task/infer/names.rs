@@ -1,7 +1,7 @@
 //! Names of a forward pass's arrays, as in Hugging Face's models.
 
 use super::{Inferred, POOLER_OUTPUT, floats};
-use crate::nn::record::{Attended, Recorded};
+use crate::nn::record::{AttentionKey, Recorded};
 use burn::tensor::TensorData;
 
 /// Collects the arrays of a forward pass by name, batch first, in an order that does not depend on the rows. With
@@ -40,7 +40,7 @@ pub fn arrays(
         all.extend(prefix(&network).map(|p| (format!("{p}hidden_states.{number}"), x)));
     }
     for (attended, x) in recorded.attentions {
-        let Attended {
+        let AttentionKey {
             network,
             crossed,
             layer,

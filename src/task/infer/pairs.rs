@@ -5,8 +5,8 @@
 //! Its hidden states and attention weights are those of such rows.
 
 use super::{
-    ATTENTION_MASK, DECODER_ATTENTION_MASK, DECODER_INPUT_IDS, GLOBAL_ATTENTION_MASK, Given, Holds,
-    INPUT_IDS, Inferred, Infers, Input, LABELS, Needed, Scores,
+    ATTENTION_MASK, ArrayContent, DECODER_ATTENTION_MASK, DECODER_INPUT_IDS, GLOBAL_ATTENTION_MASK,
+    INPUT_IDS, Inferred, Infers, Input, InputArrays, LABELS, Requirement, Scores,
 };
 use crate::data::Shape;
 use crate::data::batch::PairBatch;
@@ -20,18 +20,18 @@ use burn::tensor::Tensor;
 fn inputs(shape: &Shape, [source, target]: [Option<usize>; 2], together: bool) -> Vec<Input> {
     let below = shape.vocab_size;
     let mut all = Input::tokens(shape.source_vocab_size.unwrap_or(below), source).to_vec();
-    let tokens = Holds::Tokens {
+    let tokens = ArrayContent::Tokens {
         below,
         longest: target,
         beside: together.then_some(INPUT_IDS),
     };
-    let mask = Holds::Mask {
+    let mask = ArrayContent::Mask {
         of: DECODER_INPUT_IDS,
     };
     all.extend([
-        Input::new(DECODER_INPUT_IDS, tokens, Needed::Unless(LABELS)),
-        Input::new(DECODER_ATTENTION_MASK, mask, Needed::Never),
-        Input::labels(Holds::Targets {
+        Input::new(DECODER_INPUT_IDS, tokens, Requirement::UnlessGiven(LABELS)),
+        Input::new(DECODER_ATTENTION_MASK, mask, Requirement::Never),
+        Input::labels(ArrayContent::Targets {
             of: DECODER_INPUT_IDS,
             below,
         }),
@@ -59,12 +59,12 @@ impl Infers for Translation {
         all
     }
 
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
         let head = self.model.vocabulary_head();
         Inferred::of(Scores::of_tokens(head.logits(hidden(self, given, pass))))
     }
 
-    fn read(&self, given: &Given, pass: &Pass) {
+    fn read(&self, given: &InputArrays, pass: &Pass) {
         hidden(self, given, pass);
     }
 
@@ -78,7 +78,7 @@ impl Infers for Translation {
 }
 
 /// Returns the hidden states of the decoder.
-fn hidden(task: &Translation, given: &Given, pass: &Pass) -> Tensor<3> {
+fn hidden(task: &Translation, given: &InputArrays, pass: &Pass) -> Tensor<3> {
     let device = task.model.vocabulary_head().embedding.device();
     let (source, target) = (given.matrix(INPUT_IDS), given.decoder_inputs());
     let source = host::matrix(&source.values, source.cols, &device);
@@ -93,7 +93,7 @@ impl Infers for PrefixLm {
         inputs(shape, [self.model.max_len(); 2], true)
     }
 
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
         let (source, target) = (given.matrix(INPUT_IDS), given.decoder_inputs());
         let source_lengths = given.lengths(ATTENTION_MASK);
         let pairs = PairBatch {

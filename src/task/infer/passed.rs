@@ -1,6 +1,6 @@
 //! One pass of `infer`: the arrays, and the mean loss against labels with its gradients.
 
-use super::{Given, Infers, arrays};
+use super::{Infers, InputArrays, arrays};
 use crate::kernel;
 use crate::nn::pass::Pass;
 use crate::nn::record::Keep;
@@ -23,7 +23,7 @@ pub struct Passed {
 /// Runs some rows without dropout. If `differentiate` is set, the model's parameters must be tracked.
 pub fn passed(
     task: &dyn Infers,
-    given: &Given,
+    given: &InputArrays,
     keep: Keep,
     scored: &Scored,
     differentiate: bool,

@@ -2,28 +2,30 @@
 //! others, like Hugging Face's model without a `perm_mask`.
 
 use super::masked_lm::{input, inputs};
-use super::{Given, Holds, INPUT_IDS, Inferred, Infers, Input, LABELS, LOGITS, Scores};
+use super::{
+    ArrayContent, INPUT_IDS, Inferred, Infers, Input, InputArrays, LABELS, LOGITS, Scores,
+};
 use crate::data::Shape;
 use crate::model::GlobalTokens;
 use crate::nn::pass::Pass;
 use crate::task::PermutedLm;
 
 impl Infers for PermutedLm {
-    fn read(&self, given: &Given, pass: &Pass) {
+    fn read(&self, given: &InputArrays, pass: &Pass) {
         self.model
             .forward(input(given, GlobalTokens::None, &self.device()), pass);
     }
 
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let mut all = inputs(&self.model, shape);
-        all.push(Input::labels(Holds::Targets {
+        all.push(Input::labels(ArrayContent::Targets {
             of: INPUT_IDS,
             below: shape.vocab_size,
         }));
         all
     }
 
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
         let input = input(given, GlobalTokens::None, &self.device());
         let hidden = self.model.forward(input, pass);
         let [rows, tokens, d] = hidden.dims();

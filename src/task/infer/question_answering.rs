@@ -1,6 +1,8 @@
 //! Question answering: `start_logits` and `end_logits` `[rows, tokens]`.
 
-use super::{Given, Holds, INPUT_IDS, Inferred, Infers, Input, Needed, Scores, masked_lm};
+use super::{
+    ArrayContent, INPUT_IDS, Inferred, Infers, Input, InputArrays, Requirement, Scores, masked_lm,
+};
 use crate::data::Shape;
 use crate::nn::pass::Pass;
 use crate::task::QuestionAnswering;
@@ -13,14 +15,14 @@ const LOGITS: [&str; 2] = ["start_logits", "end_logits"];
 impl Infers for QuestionAnswering {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let mut all = masked_lm::of_texts(&self.model, shape);
-        let position = Holds::Position { of: INPUT_IDS };
+        let position = ArrayContent::Position { of: INPUT_IDS };
         let [start, end] = POSITIONS;
-        all.push(Input::new(start, position, Needed::With(end)));
-        all.push(Input::new(end, position, Needed::With(start)));
+        all.push(Input::new(start, position, Requirement::IfGiven(end)));
+        all.push(Input::new(end, position, Requirement::IfGiven(start)));
         all
     }
 
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
         let input = masked_lm::input(given, self.globals, &self.device());
         let scores = self.scores(input, pass);
         let [twice, cols] = scores.dims();
@@ -36,7 +38,7 @@ impl Infers for QuestionAnswering {
     }
 
     /// Returns half of each cross-entropy, since the loss is the mean of the two.
-    fn loss(&self, scores: &Scores, given: &Given) -> Option<Tensor<1>> {
+    fn loss(&self, scores: &Scores, given: &InputArrays) -> Option<Tensor<1>> {
         let targets = self.targets(given, scores.labels)?;
         Some(scores.loss(targets) * 0.5)
     }

@@ -1,6 +1,8 @@
 //! Regression: `logits` `[rows, 1]`, the predicted numbers.
 
-use super::{Given, Holds, Inferred, Infers, Input, LABELS, LOGITS, Scores, masked_lm};
+use super::{
+    ArrayContent, Inferred, Infers, Input, InputArrays, LABELS, LOGITS, Scores, masked_lm,
+};
 use crate::data::Shape;
 use crate::nn::pass::Pass;
 use crate::task::Regression;
@@ -10,11 +12,11 @@ use burn::tensor::Tensor;
 impl Infers for Regression {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let mut all = masked_lm::of_texts(&self.model, shape);
-        all.push(Input::labels(Holds::Numbers));
+        all.push(Input::labels(ArrayContent::Numbers));
         all
     }
 
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
         let input = masked_lm::input(given, self.reading.globals, &self.device());
         let lengths = input.lengths.clone();
         let (numbers, hidden) = self.numbers_and_hidden_of(input, pass);
@@ -24,17 +26,17 @@ impl Infers for Regression {
         }
     }
 
-    fn read(&self, given: &Given, pass: &Pass) {
+    fn read(&self, given: &InputArrays, pass: &Pass) {
         let input = masked_lm::input(given, self.reading.globals, &self.device());
         self.model.forward(input, pass);
     }
 
-    fn answers(&self, given: &Given, labels: &str) -> Option<usize> {
+    fn answers(&self, given: &InputArrays, labels: &str) -> Option<usize> {
         given.numbers.get(labels).map(Vec::len)
     }
 
     /// Returns the sum of the squared errors.
-    fn loss(&self, scores: &Scores, given: &Given) -> Option<Tensor<1>> {
+    fn loss(&self, scores: &Scores, given: &InputArrays) -> Option<Tensor<1>> {
         let truth = given.numbers.get(scores.labels)?;
         Some(squares(scores.values.clone(), truth))
     }

@@ -2,8 +2,8 @@
 //! Hugging Face's discriminators. Labels are 1 for replaced tokens and 0 otherwise.
 
 use super::{
-    ATTENTION_MASK, Given, Holds, INPUT_IDS, Inferred, Infers, Input, LABELS, LOGITS, Scores,
-    masked_lm,
+    ATTENTION_MASK, ArrayContent, INPUT_IDS, Inferred, Infers, Input, InputArrays, LABELS, LOGITS,
+    Scores, masked_lm,
 };
 use crate::data::{NOT_SCORED, Shape};
 use crate::model::GlobalTokens;
@@ -13,14 +13,14 @@ use crate::task::ReplacedToken;
 impl Infers for ReplacedToken {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let mut all = masked_lm::inputs(&self.model, shape);
-        all.push(Input::labels(Holds::Targets {
+        all.push(Input::labels(ArrayContent::Targets {
             of: INPUT_IDS,
             below: 2,
         }));
         all
     }
 
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
         let scores = self.scores(
             masked_lm::input(given, GlobalTokens::None, &self.device()),
             pass,
@@ -35,7 +35,7 @@ impl Infers for ReplacedToken {
     }
 
     /// Labels at padding are not scored.
-    fn targets(&self, given: &Given, labels: &str) -> Option<Vec<i32>> {
+    fn targets(&self, given: &InputArrays, labels: &str) -> Option<Vec<i32>> {
         let labels = given.values(labels)?.iter();
         Some(match given.values(ATTENTION_MASK) {
             Some(mask) => labels

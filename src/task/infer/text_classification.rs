@@ -1,7 +1,9 @@
 //! Text classification: `logits` of every row.
 
 use super::{ATTENTION_MASK, GLOBAL_ATTENTION_MASK};
-use super::{Given, Holds, Inferred, Infers, Input, LABELS, LOGITS, Scores, masked_lm};
+use super::{
+    ArrayContent, Inferred, Infers, Input, InputArrays, LABELS, LOGITS, Scores, masked_lm,
+};
 use crate::data::Shape;
 use crate::nn::pass::Pass;
 use crate::task::TextClassification;
@@ -12,11 +14,11 @@ impl Infers for TextClassification {
         // Texts that are read separately share no row in which global tokens of both could be marked.
         all.retain(|input| !self.reading.towers || input.name != GLOBAL_ATTENTION_MASK);
         let below = shape.classes.len();
-        all.push(Input::labels(Holds::Classes { below }));
+        all.push(Input::labels(ArrayContent::Classes { below }));
         all
     }
 
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
         let device = self.device();
         let (scores, hidden) = match given.integers.contains_key(GLOBAL_ATTENTION_MASK) {
             true => {
@@ -32,7 +34,7 @@ impl Infers for TextClassification {
         }
     }
 
-    fn read(&self, given: &Given, pass: &Pass) {
+    fn read(&self, given: &InputArrays, pass: &Pass) {
         let input = masked_lm::input(given, self.reading.globals, &self.device());
         self.model.forward(input, pass);
     }

@@ -1,6 +1,6 @@
 //! Text embeddings: `sentence_embedding` `[rows, d_model]`, named as in sentence-transformers.
 
-use super::{Given, Inferred, Infers, Input, LABELS, SENTENCE_EMBEDDING, Scores, masked_lm};
+use super::{Inferred, Infers, Input, InputArrays, LABELS, SENTENCE_EMBEDDING, Scores, masked_lm};
 use crate::data::Shape;
 use crate::nn::pass::Pass;
 use crate::task::TextEmbedding;
@@ -10,7 +10,7 @@ impl Infers for TextEmbedding {
         masked_lm::of_texts(&self.model, shape)
     }
 
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
         let input = masked_lm::input(given, self.reading.globals, &self.device());
         let vectors = self.vectors(input, pass);
         Inferred::of(Scores::of_rows(SENTENCE_EMBEDDING, vectors, LABELS))

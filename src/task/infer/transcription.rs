@@ -2,8 +2,8 @@
 //! decoder's inputs are `decoder_input_ids`, or `labels` shifted right by one position.
 
 use super::{
-    DECODER_INPUT_IDS, Given, Holds, INPUT_FEATURES, Inferred, Infers, Input, LABELS, Needed,
-    Scores,
+    ArrayContent, DECODER_INPUT_IDS, INPUT_FEATURES, Inferred, Infers, Input, InputArrays, LABELS,
+    Requirement, Scores,
 };
 use crate::data::Shape;
 use crate::data::batch::SpeechBatch;
@@ -13,7 +13,7 @@ use burn::tensor::Tensor;
 
 impl Transcription {
     /// Returns the hidden states of the decoder.
-    fn hidden(&self, given: &Given, pass: &Pass) -> Tensor<3> {
+    fn hidden(&self, given: &InputArrays, pass: &Pass) -> Tensor<3> {
         let speech = SpeechBatch {
             features: given.features.clone(),
             rows: given.rows,
@@ -32,28 +32,32 @@ impl Infers for Transcription {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let speech = shape.speech.unwrap_or_default();
         let below = shape.vocab_size;
-        let tokens = Holds::Tokens {
+        let tokens = ArrayContent::Tokens {
             below,
             longest: self.model.max_len(),
             beside: None,
         };
-        let targets = Holds::Targets {
+        let targets = ArrayContent::Targets {
             of: DECODER_INPUT_IDS,
             below,
         };
         vec![
-            Input::new(INPUT_FEATURES, Holds::Features(speech), Needed::Always),
-            Input::new(DECODER_INPUT_IDS, tokens, Needed::Unless(LABELS)),
+            Input::new(
+                INPUT_FEATURES,
+                ArrayContent::Features(speech),
+                Requirement::Always,
+            ),
+            Input::new(DECODER_INPUT_IDS, tokens, Requirement::UnlessGiven(LABELS)),
             Input::labels(targets),
         ]
     }
 
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
         let head = self.model.vocabulary_head();
         Inferred::of(Scores::of_tokens(head.logits(self.hidden(given, pass))))
     }
 
-    fn read(&self, given: &Given, pass: &Pass) {
+    fn read(&self, given: &InputArrays, pass: &Pass) {
         self.hidden(given, pass);
     }
 }

@@ -1,7 +1,7 @@
 //! Hidden states of whole images, from `pixel_values`, for tasks that learn without classes: `encode` computes
 //! embeddings from them. There are no scores.
 
-use super::{Given, Holds, Inferred, Infers, Input, Needed, PIXEL_VALUES};
+use super::{ArrayContent, Inferred, Infers, Input, InputArrays, PIXEL_VALUES, Requirement};
 use crate::data::Shape;
 use crate::nn::pass::Pass;
 use crate::task::{MaskedImage, SelfDistillation};
@@ -10,15 +10,15 @@ use burn::tensor::{Device, Tensor, TensorData};
 /// Returns the input array: images of the run's shape.
 fn inputs(shape: &Shape) -> Vec<Input> {
     let [channels, height, width] = shape.image.unwrap_or_default();
-    let pixels = Holds::Pixels {
+    let pixels = ArrayContent::Pixels {
         channels,
         size: Some([height, width]),
     };
-    vec![Input::new(PIXEL_VALUES, pixels, Needed::Always)]
+    vec![Input::new(PIXEL_VALUES, pixels, Requirement::Always)]
 }
 
 /// Returns the given images as a tensor.
-fn pixels(given: &Given, device: &Device) -> Tensor<4> {
+fn pixels(given: &InputArrays, device: &Device) -> Tensor<4> {
     let [channels, height, width] = given.image;
     let shape = [given.rows, channels, height, width];
     Tensor::from_data(TensorData::new(given.pixels.clone(), shape), device)
@@ -32,7 +32,7 @@ macro_rules! infers {
                 inputs(shape)
             }
 
-            fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+            fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
                 self.model.forward(pixels(given, &self.device()), pass);
                 Inferred::default()
             }

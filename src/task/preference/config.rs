@@ -1,7 +1,7 @@
 //! The keys of preference optimisation, and the checks of their values.
 
 use super::{METRICS, Preference};
-use crate::data::{DataSet, Gives, Shape};
+use crate::data::{DataSet, ExampleForm, Shape};
 use crate::error::Result;
 use crate::evaluate::metric::{EXACT_MATCH, Metric};
 use crate::faults::TableFaults;
@@ -113,20 +113,20 @@ impl TaskFacts for PreferenceConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Preferences
+    fn reads(&self) -> ExampleForm {
+        ExampleForm::Preferences
     }
 
     fn demand(&self) -> Demand {
         Demand::of(Use::NextTokens)
     }
 
-    fn elsewhere(&self) -> Option<TaskConfig> {
+    fn published_as(&self) -> Option<TaskConfig> {
         policy::elsewhere()
     }
 
     /// The worse text follows the better one in the row, so that positions up to the whole context are needed.
-    fn written(&self, context: usize) -> Option<usize> {
+    fn longest_written(&self, context: usize) -> Option<usize> {
         Some(context)
     }
 

@@ -11,13 +11,13 @@ use crate::model::encoder::{Encoder, EncoderConfig, EncoderInput};
 use crate::model::generator::{Generator, TableSharing};
 use crate::model::{GlobalTokens, ModelInputs, WholeText};
 use crate::nn::feed_forward::Activation;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use crate::stack::state::ModelState;
 use crate::task::masked_lm::{self, MLM_ACCURACY};
 use crate::task::scored::Count;
-use crate::task::{Networks, Over, Scored, Sum, Task, host};
+use crate::task::{Divisor, Networks, Scored, Sum, Task, host};
 use burn::module::Module;
 use burn::tensor::{Device, FloatDType, Tensor};
 
@@ -37,8 +37,8 @@ impl DiscriminatorHead {
     fn new(config: &EncoderConfig, init: &Init) -> Self {
         let d = config.stack.d_output();
         Self {
-            dense: Linear::new(d, d, true, Role::Inner, init),
-            product: Linear::new(d, 1, true, Role::Head, init),
+            dense: Linear::new(d, d, true, MatrixRole::Inner, init),
+            product: Linear::new(d, 1, true, MatrixRole::Head, init),
             activation: config.head_activation,
         }
     }
@@ -243,7 +243,7 @@ impl Task for ReplacedToken {
             )
             .with_count(RTD_ACCURACY, told_right)
             .with_metric(REPLACED, Sum::new(count(1), tokens));
-        scored.loss.over = Over::Tokens;
+        scored.loss.over = Divisor::Tokens;
         scored.added.insert(RTD_LOSS.name);
         if !pass.trains() && guessed.is_some() {
             // An evaluation needs means over the whole split, since its batches differ in their share of masked tokens.

@@ -17,7 +17,7 @@ use crate::task::facts::TaskFacts;
 use crate::task::image_classification::pixels;
 use crate::task::output::Kept;
 use crate::task::scored::Count;
-use crate::task::{Frozen, Networks, Over, Scored, Task, Term, host};
+use crate::task::{Divisor, Frozen, Networks, Scored, Task, Term, host};
 use burn::module::{Module, RunningState};
 use burn::tensor::{Device, Tensor, TensorData};
 
@@ -148,7 +148,7 @@ impl SelfDistillation {
         let count = images * Views::GLOBAL;
         let whole = TensorData::new(views.global.clone(), [count, channels, height, width]);
         let whole: Tensor<4> = replay::floats(whole, &device);
-        let seen = pass.in_rows(Views::GLOBAL, || {
+        let seen = pass.with_derived_rows(Views::GLOBAL, || {
             let hidden = self.model.forward(whole.clone(), pass);
             self.model.pooled(hidden, pass)
         });
@@ -193,7 +193,7 @@ impl SelfDistillation {
         let pixels = TensorData::new(views.local.clone(), shape);
         let pixels: Tensor<4> = replay::floats(pixels, device);
         Some(pass.within(LOCAL, || {
-            pass.in_rows(each, || {
+            pass.with_derived_rows(each, || {
                 let hidden = self.model.forward_local(pixels, self.grids, pass);
                 self.model.pooled(hidden, pass)
             })
@@ -226,7 +226,7 @@ impl Task for SelfDistillation {
             sum: targets,
             of: rows,
         };
-        let mut scored = Scored::of(Term::new(loss, Over::Rows), batch.rows as u64)
+        let mut scored = Scored::of(Term::new(loss, Divisor::Rows), batch.rows as u64)
             .with_count(USAGE_ENTROPY, usage)
             .with_count(TARGET_ENTROPY, targets);
         scored.no_perplexity = true;

@@ -1,7 +1,7 @@
 //! The keys of the text-embedding task.
 
 use super::{KIND, TextEmbedding};
-use crate::data::{DataSet, Gives, Shape, Source, View};
+use crate::data::{DataSet, ExampleForm, Shape, Source, View};
 use crate::error::Result;
 use crate::evaluate::metric::{ACCURACY, Metric, PEARSON, SPEARMAN};
 use crate::evaluate::retrieval;
@@ -135,24 +135,24 @@ impl TaskFacts for TextEmbeddingConfig {
         KIND
     }
 
-    fn reads(&self) -> Gives {
+    fn reads(&self) -> ExampleForm {
         match self.loss {
-            EmbeddingLoss::InBatch => Gives::Pairs,
-            EmbeddingLoss::Cosine => Gives::Numbered,
+            EmbeddingLoss::InBatch => ExampleForm::Pairs,
+            EmbeddingLoss::Cosine => ExampleForm::Numbered,
         }
     }
 
     fn view(&self) -> View {
         match self.loss {
-            EmbeddingLoss::InBatch => View::Alone,
-            EmbeddingLoss::Cosine => View::AsItIs,
+            EmbeddingLoss::InBatch => View::EncodedSeparately,
+            EmbeddingLoss::Cosine => View::Plain,
         }
     }
 
     fn demand(&self) -> Demand {
         Demand {
             whole_text: Pooling::demand(Some(self.pooling)),
-            ..Demand::of(Use::TextVectors)
+            ..Demand::of(Use::TextEmbeddings)
         }
     }
 

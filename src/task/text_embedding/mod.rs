@@ -30,7 +30,7 @@ use crate::nn::Kind;
 use crate::nn::pass::Pass;
 use crate::rng::mix;
 use crate::stack::state::ModelState;
-use crate::task::scored::{Count, Over, Term};
+use crate::task::scored::{Count, Divisor, Term};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use losses::Groups;
@@ -142,7 +142,7 @@ impl TextEmbedding {
         let scored = Scored::new(sum, batch.tokens as u64).with_count(ACCURACY, hits);
         Scored {
             loss: Term {
-                over: Over::Rows,
+                over: Divisor::Rows,
                 ..scored.loss
             },
             predictions,

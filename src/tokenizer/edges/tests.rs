@@ -1,6 +1,6 @@
 //! Tests of the tokens around texts, for various tokenizer files.
 
-use super::super::Around;
+use super::super::TokenFraming;
 use super::*;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -24,10 +24,12 @@ fn tokenizer(file: &Value) -> Tokenizer {
 
 #[test]
 fn the_end_of_sources_is_no_edge_where_there_is_a_frame() {
-    let saved = tokenizer(&words("<s>")).reading(Around::End).unwrap();
+    let saved = tokenizer(&words("<s>"))
+        .with_framing(TokenFraming::End)
+        .unwrap();
     assert_eq!(saved.own_edges(), None);
     assert_eq!(saved.edges().unwrap().around(&[2]), [0, 2, 1]);
-    let labelled = saved.reading(Around::Edges).unwrap();
+    let labelled = saved.reading(TokenFraming::Edges).unwrap();
     assert_eq!(labelled.framing(), saved.frame());
     // A published template with the same tokens gives all of them segment 0.
     let mut published = saved.file().unwrap();
@@ -108,7 +110,7 @@ fn a_frame_has_the_same_tokens_at_its_edges() {
             end: 2,
             doubled,
         };
-        let edges = Edges::from(frame);
+        let edges = SpecialTokenLayout::from(frame);
         assert_eq!(edges.around(&[7, 8]), frame.around(&[7, 8]));
         let both = edges.around_both(&[7, 8], &[9]);
         assert_eq!(both, frame.around_both(&[7, 8], &[9]));
@@ -122,7 +124,7 @@ fn a_frame_has_the_same_tokens_at_its_edges() {
 fn marks_behind_texts_stay_there_when_the_file_is_read_again() {
     let bare = tokenizer(&words("<s>"));
     assert_eq!(bare.edges().unwrap().segments(3), None);
-    let saved = bare.reading(Around::Behind).unwrap();
+    let saved = bare.with_framing(TokenFraming::Behind).unwrap();
     for edges in [bare.edges_behind().unwrap(), saved.edges().unwrap()] {
         assert_eq!(edges.around(&[2, 3]), [2, 3, 1, 0]);
         assert_eq!(edges.segments(2).unwrap(), [0, 0, 0, 2]);

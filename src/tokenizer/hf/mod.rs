@@ -15,6 +15,7 @@ mod deberta;
 mod family;
 mod files;
 mod frame;
+mod kept_settings;
 mod languages;
 mod llama;
 mod marian;
@@ -22,11 +23,10 @@ mod pair;
 mod pieces;
 mod plain;
 mod proto;
-mod remade;
-mod said;
+mod rebuilt;
 mod sentencepiece;
 mod settings;
-mod whole;
+mod tokenizer_json;
 mod wordpiece;
 mod write;
 
@@ -42,10 +42,10 @@ use settings::{Role, Settings, Special};
 
 pub use chat::{chat_template, write_chat_template};
 pub use ctc::write as write_ctc;
+pub use kept_settings::restore;
 pub use pair::write as write_pair;
-pub use remade::read_otherwise;
-pub use said::restore;
-pub use write::{REBUILDS, ReadBy, write};
+pub use rebuilt::rebuild_note;
+pub use write::{ModelInputs, REBUILDS, write};
 
 /// The files of which [`read`] expects one set in a folder; for messages.
 pub const EXPECTED: &str = "tokenizer.json, vocab.txt, vocab.json + merges.txt, spiece.model, tokenizer.model, spm.model, \
@@ -71,7 +71,7 @@ pub struct HfTokenizer {
     /// The maximum input length in tokens, if the folder gives it.
     pub max_length: Option<usize>,
     /// Further settings that a folder exported from it must repeat, for [`restore`].
-    pub said: Map<String, Value>,
+    pub kept_settings: Map<String, Value>,
 }
 
 /// The parts of a `tokenizer.json` before special tokens are added.
@@ -97,8 +97,8 @@ pub fn has_settings(dir: &Path) -> bool {
 /// If files are damaged or contradict each other, or belong to a class that reads them differently; the message names the file.
 pub fn read(dir: &Path) -> Result<Option<HfTokenizer>> {
     let folder = Folder(dir);
-    if folder.has(whole::NAME) {
-        return whole::read(folder).map(Some);
+    if folder.has(tokenizer_json::NAME) {
+        return tokenizer_json::read(folder).map(Some);
     }
     let settings = &mut Settings::read(folder)?;
     if marian::SIDES.iter().all(|name| folder.has(name)) && folder.has(marian::VOCAB) {
@@ -177,7 +177,7 @@ fn found(
         ignored: settings.ignored.clone(),
         notes,
         max_length: settings.max_length,
-        said: said::said(settings),
+        kept_settings: kept_settings::said(settings),
     })
 }
 
@@ -217,8 +217,8 @@ fn add(
     mut with_ids: Vec<(u32, Special)>,
     settings: &Settings,
 ) -> Result<()> {
-    let mut vocab = whole::vocabulary(file);
-    let mut entries = whole::entries(file);
+    let mut vocab = tokenizer_json::vocabulary(file);
+    let mut entries = tokenizer_json::entries(file);
     with_ids.sort_by_key(|(id, _)| *id);
     for (id, token) in with_ids {
         match vocab.id(&token.content) {
@@ -273,7 +273,7 @@ fn with_roles(path: &Path, tokenizer: Tokenizer, settings: &Settings) -> Result<
     ];
     let id = |token: Option<&Special>| token.and_then(|token| tokenizer.id(&token.content));
     let tokenizer = match id(wanted[1]).filter(|id| tokenizer.end_of_text() != Some(*id)) {
-        Some(id) => whole::ended(path, &tokenizer, id)?,
+        Some(id) => tokenizer_json::ended(path, &tokenizer, id)?,
         None => tokenizer,
     };
     let differs = |at: usize| {

@@ -18,7 +18,7 @@ use super::pieces::{Model, Pieces, Sort};
 use super::proto::{ModelProto, NormalizerSpec, SentencePiece, TrainerSpec};
 use super::sentencepiece;
 use super::settings::Role;
-use super::write::{ReadBy, roles};
+use super::write::{ModelInputs, roles};
 use crate::error::Result;
 use crate::files;
 use crate::tokenizer::{Tokenizer, format, unigram};
@@ -33,11 +33,11 @@ const UNIGRAM: i32 = 1;
 pub fn write(
     dir: &Path,
     [source, target]: [&Tokenizer; 2],
-    by: ReadBy,
+    by: ModelInputs,
 ) -> Result<std::result::Result<(), String>> {
     let mut sides = Vec::new();
     for (tokenizer, name) in [(source, "sources"), (target, "targets")] {
-        let path = dir.join(super::whole::NAME);
+        let path = dir.join(super::tokenizer_json::NAME);
         let wrong = |e: serde_json::Error| fault(&path, format!("is not a tokenizer: {e}"));
         let file: Value = serde_json::from_slice(tokenizer.json()).map_err(wrong)?;
         match Side::of(tokenizer, &file) {

@@ -22,7 +22,7 @@ use super::pieces::{Model, Pieces, Sort};
 use super::sentencepiece::{charsmap, find, metaspace, rules, unigram, vocab};
 use super::settings::{Role, Settings, Special, default_roles};
 use super::{Draft, llama};
-use crate::tokenizer::sound;
+use crate::tokenizer::validate;
 
 /// The last private-use character. It and those before it stand for symbols while a text is normalised.
 const LAST_PRIVATE: u32 = 0x0010_FFFD;
@@ -177,7 +177,7 @@ impl<'a> Symbols<'a> {
         let all = pieces.all.iter().filter(|p| p.sort == Sort::UserDefined);
         let all: Vec<&str> = all.map(|piece| piece.text.as_str()).collect();
         // A damaged character map is reported when the whole file is read.
-        let damaged = !pieces.charsmap.is_empty() && sound::charsmap(&pieces.charsmap).is_some();
+        let damaged = !pieces.charsmap.is_empty() && validate::charsmap(&pieces.charsmap).is_some();
         if all.is_empty() || damaged {
             return Self::default();
         }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::family::Family;
 use super::files::{Folder, fault};
-use super::said::KEPT;
+use super::kept_settings::KEPT;
 use crate::error::Result;
 
 /// The roles of special tokens in these files.

@@ -24,7 +24,7 @@ const OURS: [&str; 2] = ["end_of_text", "mark"];
 
 /// The model's requirements on its inputs.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ReadBy {
+pub struct ModelInputs {
     /// The maximum input length in tokens.
     pub max_length: Option<usize>,
     /// Whether the model reads segments (BERT's `token_type_ids`).
@@ -37,8 +37,8 @@ pub struct ReadBy {
 ///
 /// # Errors
 /// If a file cannot be written.
-pub fn write(dir: &Path, tokenizer: &Tokenizer, by: ReadBy) -> Result<Vec<&'static str>> {
-    let path = dir.join(super::whole::NAME);
+pub fn write(dir: &Path, tokenizer: &Tokenizer, by: ModelInputs) -> Result<Vec<&'static str>> {
+    let path = dir.join(super::tokenizer_json::NAME);
     let wrong = |e: serde_json::Error| fault(&path, format!("is not a tokenizer: {e}"));
     let mut file: Value = serde_json::from_slice(tokenizer.json()).map_err(wrong)?;
     for entry in file["added_tokens"].as_array_mut().into_iter().flatten() {
@@ -64,14 +64,14 @@ pub fn write(dir: &Path, tokenizer: &Tokenizer, by: ReadBy) -> Result<Vec<&'stat
         config.insert("model_max_length".into(), json!(length));
     }
     for (name, content) in [
-        (super::whole::NAME, file),
+        (super::tokenizer_json::NAME, file),
         ("tokenizer_config.json", Value::Object(config)),
         ("special_tokens_map.json", Value::Object(roles)),
     ] {
         files::write(&dir.join(name), &format::to_bytes(&content)?)?;
     }
     Ok(vec![
-        super::whole::NAME,
+        super::tokenizer_json::NAME,
         "tokenizer_config.json",
         "special_tokens_map.json",
     ])

@@ -3,8 +3,8 @@
 mod steps;
 
 use super::config::TrainConfig;
-use super::gradients::Left;
-use super::job::Route;
+use super::gradients::Abandoned;
+use super::job::DecidedOn;
 use super::machine::bytes;
 use super::schedule::ScheduleConfig;
 use super::{optim, parameters};
@@ -16,7 +16,7 @@ use crate::task::{StepOutput, Trained};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use steps::{Course, Untimed};
+use steps::{TimedRun, Untimed};
 
 /// The work that is timed.
 pub struct Bench<'a> {
@@ -35,7 +35,7 @@ pub struct Bench<'a> {
     /// Time after which no further micro-batch is started.
     pub limit: Option<Duration>,
     /// Where it is decided whether a step is taken.
-    pub route: Route,
+    pub route: DecidedOn,
 }
 
 /// Results of a measurement.
@@ -107,7 +107,7 @@ pub fn measure<M: Trained>(
             "{warmup} steps of warm-up and {steps} timed ones cannot be measured; time at least one step"
         )));
     };
-    let mut course = Course::new(model, bench)?;
+    let mut course = TimedRun::new(model, bench)?;
     let (mut times, mut losses) = (Vec::new(), Vec::new());
     // Micro-batches of untimed steps, and the time they took.
     let (mut untimed, mut cut) = (Untimed::default(), false);
@@ -121,7 +121,7 @@ pub fn measure<M: Trained>(
         let (began, count) = (Instant::now(), batches.len());
         match course.step(batches)? {
             Ok(output) => losses.push(output),
-            Err(Left(made)) => {
+            Err(Abandoned(made)) => {
                 untimed.add(began, made, count);
                 cut = true;
                 break;
@@ -133,7 +133,7 @@ pub fn measure<M: Trained>(
         }
     }
     let (mean, host_reads) = window.end(course.model(), times.len());
-    if bench.route == Route::Device && !times.is_empty() {
+    if bench.route == DecidedOn::Device && !times.is_empty() {
         times = vec![mean];
     }
     if times.is_empty() {
@@ -145,7 +145,7 @@ pub fn measure<M: Trained>(
     Ok(Measure {
         params: parameters::count(course.model()),
         step_ms_median: median * 1e3,
-        host_reads: (bench.route == Route::Device).then_some(host_reads),
+        host_reads: (bench.route == DecidedOn::Device).then_some(host_reads),
         items_per_s: items as f64 / median,
         peak_rss_mb: peak_rss_mb(),
         loss_first: mean_of(losses.first()),
@@ -164,11 +164,11 @@ fn mean_of(output: Option<&StepOutput>) -> f64 {
 struct Window {
     began: Instant,
     reads: u64,
-    route: Route,
+    route: DecidedOn,
 }
 
 impl Window {
-    fn begin<M: Trained>(model: &M, route: Route) -> Self {
+    fn begin<M: Trained>(model: &M, route: DecidedOn) -> Self {
         synchronized(model, route);
         Self {
             began: Instant::now(),
@@ -190,8 +190,8 @@ impl Window {
 }
 
 /// Waits until the device has finished its work.
-fn synchronized<M: Trained>(model: &M, route: Route) {
-    if route == Route::Device {
+fn synchronized<M: Trained>(model: &M, route: DecidedOn) {
+    if route == DecidedOn::Device {
         for device in model.devices() {
             // A failure there is reported by the read of the losses.
             drop(device.sync());

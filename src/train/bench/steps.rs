@@ -6,9 +6,9 @@ use crate::error::{Error, Result};
 use crate::kernel::profile::{self, Spent};
 use crate::stack::state::ModelState;
 use crate::task::{StepOutput, Trained};
-use crate::train::device_step::{Held, Replays};
-use crate::train::gradients::{self, Gradient, Left};
-use crate::train::job::Route;
+use crate::train::device_step::{ModelWithOptimizer, Replays};
+use crate::train::gradients::{self, Abandoned, Gradient};
+use crate::train::job::DecidedOn;
 use crate::train::optim;
 use burn::optim::GradientsParams;
 use std::cell::Cell;
@@ -74,9 +74,9 @@ impl Untimed {
 }
 
 /// A measurement in progress.
-pub struct Course<'a, M> {
+pub struct TimedRun<'a, M> {
     bench: &'a Bench<'a>,
-    held: Held<M>,
+    held: ModelWithOptimizer<M>,
     replays: Replays,
     carried: Option<ModelState>,
     stream: TrainStream<Vec<Batch>>,
@@ -86,7 +86,7 @@ pub struct Course<'a, M> {
     taken: usize,
 }
 
-impl<'a, M: Trained> Course<'a, M> {
+impl<'a, M: Trained> TimedRun<'a, M> {
     /// Starts a measurement before its first step.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl<'a, M: Trained> Course<'a, M> {
         );
         Ok(Self {
             bench,
-            held: Held::new(model, optimizer),
+            held: ModelWithOptimizer::new(model, optimizer),
             replays: Replays::default(),
             carried,
             stream,
@@ -146,7 +146,7 @@ impl<'a, M: Trained> Course<'a, M> {
             // A length in epochs is not known here; anything that changes over a run is timed as in its first steps.
             batch.steps = self.bench.config.steps.max(1);
             batch.recompute = self.bench.config.recompute;
-            batch.unread = self.bench.route == Route::Device;
+            batch.unread = self.bench.route == DecidedOn::Device;
         }
         Ok(batches)
     }
@@ -155,7 +155,10 @@ impl<'a, M: Trained> Course<'a, M> {
     ///
     /// # Errors
     /// If the step cannot be replayed.
-    pub fn step(&mut self, batches: Vec<Batch>) -> Result<std::result::Result<StepOutput, Left>> {
+    pub fn step(
+        &mut self,
+        batches: Vec<Batch>,
+    ) -> Result<std::result::Result<StepOutput, Abandoned>> {
         let config = self.bench.config;
         let schedule = self.bench.schedule;
         let (lr, clip_norm) = (
@@ -196,7 +199,7 @@ impl<'a, M: Trained> Course<'a, M> {
         &mut self,
         batches: Vec<Batch>,
         first: bool,
-    ) -> std::result::Result<Gradient, Left> {
+    ) -> std::result::Result<Gradient, Abandoned> {
         let first = Cell::new(first);
         let limit = self.bench.limit;
         let is_late = || limit.is_some_and(|limit| self.began.elapsed() >= limit);

@@ -30,7 +30,7 @@ use burn::optim::ModuleOptimizer;
 pub use carried::gathered;
 pub use format::VERSION;
 pub use imported::import;
-pub use place::{astray, is_interim, put_right, restore_links};
+pub use place::{fix_links, is_interim, restore_links, stale_links};
 pub use search::{Search, newest_to_resume, newest_whole};
 pub use state::{Best, KeyChange, State, Window};
 use std::path::{Path, PathBuf};

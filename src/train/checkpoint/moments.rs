@@ -47,7 +47,7 @@ pub fn bytes(optimizer: &ModuleOptimizer) -> Result<Vec<u8>> {
 
 /// The part of a parameter's values whose moments a rank keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stretch {
+pub enum KeptValues {
     /// No values.
     Nothing,
     /// All values.
@@ -60,9 +60,9 @@ pub enum Stretch {
 ///
 /// # Errors
 /// If the state cannot be read.
-pub fn of_some(
+pub fn restricted_to(
     optimizer: ModuleOptimizer,
-    keeps: &dyn Fn(u64) -> Stretch,
+    keeps: &dyn Fn(u64) -> KeptValues,
 ) -> Result<ModuleOptimizer> {
     some(&optimizer, keeps, &|_, value| value)
         .map(|record| optimizer.load_record(record))
@@ -76,13 +76,16 @@ const TIME: &str = "time";
 ///
 /// # Errors
 /// If the state cannot be read.
-pub fn set_back(optimizer: ModuleOptimizer, by: &BTreeMap<u64, u64>) -> Result<ModuleOptimizer> {
+pub fn rewind_counters(
+    optimizer: ModuleOptimizer,
+    by: &BTreeMap<u64, u64>,
+) -> Result<ModuleOptimizer> {
     let earlier = |name: &str, value: Scalar| {
         let id = name.strip_suffix(TIME)?.strip_suffix('.')?.parse().ok()?;
         let time = u64::try_from(value).ok()?;
         Some(Scalar::from(time.saturating_sub(*by.get(&id)?)))
     };
-    let changed = some(&optimizer, &|_| Stretch::Whole, &|name, value| {
+    let changed = some(&optimizer, &|_| KeptValues::Whole, &|name, value| {
         earlier(name, value).unwrap_or(value)
     });
     changed
@@ -92,7 +95,7 @@ pub fn set_back(optimizer: ModuleOptimizer, by: &BTreeMap<u64, u64>) -> Result<M
 
 fn some(
     optimizer: &ModuleOptimizer,
-    keeps: &dyn Fn(u64) -> Stretch,
+    keeps: &dyn Fn(u64) -> KeptValues,
     becomes: &dyn Fn(&str, Scalar) -> Scalar,
 ) -> Result<OptimizerRecord, String> {
     let bytes = optimizer.into_bytes().map_err(|e| e.to_string())?;
@@ -100,15 +103,15 @@ fn some(
     let (scalars, metadata) = (reader.scalars().clone(), reader.metadata().clone());
     let kept = |name: &str| {
         let id = name.split('.').next().unwrap_or(name).parse();
-        id.map_or(Stretch::Nothing, keeps)
+        id.map_or(KeptValues::Nothing, keeps)
     };
-    let is_kept = |name: &str| kept(name) != Stretch::Nothing;
+    let is_kept = |name: &str| kept(name) != KeptValues::Nothing;
     let mut tensors = Vec::new();
     for tensor in reader.into_tensors().map_err(|e| e.to_string())? {
         match kept(&tensor.name) {
-            Stretch::Nothing => {}
-            Stretch::Whole => tensors.push(tensor),
-            Stretch::Part(values) => tensors.push(part(tensor, values)?),
+            KeptValues::Nothing => {}
+            KeptValues::Whole => tensors.push(tensor),
+            KeptValues::Part(values) => tensors.push(part(tensor, values)?),
         }
     }
     let mut writer = Writer::new(tensors);

@@ -41,7 +41,7 @@ pub(super) fn link(root: &Path, link: &str, step: Option<u64>) -> Result<()> {
 
 /// Returns the links that do not lead where the newest checkpoint says, each with the step that it should lead to: a
 /// process that died between saving and moving the links left them at earlier steps.
-pub fn astray(root: &Path, newest: &State) -> Vec<(&'static str, u64)> {
+pub fn stale_links(root: &Path, newest: &State) -> Vec<(&'static str, u64)> {
     let is_there = |step: &u64| steps_of(root).join(name(*step)).is_dir();
     let best = newest.best.map(|best| best.step).filter(is_there);
     let wanted = [(LATEST, Some(newest.step)), (BEST, best)];
@@ -60,9 +60,9 @@ pub fn astray(root: &Path, newest: &State) -> Vec<(&'static str, u64)> {
 ///
 /// # Errors
 /// If the disk cannot be written.
-pub fn put_right(root: &Path, newest: &State) -> Result<()> {
-    let mut astray = astray(root, newest).into_iter();
-    astray.try_for_each(|(entry, step)| link(root, entry, Some(step)))
+pub fn fix_links(root: &Path, newest: &State) -> Result<()> {
+    let mut stale = stale_links(root, newest).into_iter();
+    stale.try_for_each(|(entry, step)| link(root, entry, Some(step)))
 }
 
 /// Temporary name of a link before it is renamed into place.

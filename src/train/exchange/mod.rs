@@ -12,7 +12,7 @@
 
 mod header;
 
-use super::gradients::{self, Gradient, Left, tree_sum};
+use super::gradients::{self, Abandoned, Gradient, tree_sum};
 use super::squares;
 use crate::collective::Ranks;
 use crate::data::loader::{Batch, Extent, Share};
@@ -55,7 +55,7 @@ pub fn accumulate<M: Trained>(
     state: Option<&ModelState>,
     leaves: &dyn Fn() -> bool,
     ranks: &Ranks,
-) -> Result<Result<Gradient, Left>> {
+) -> Result<Result<Gradient, Abandoned>> {
     if !ranks.are_many() {
         return Ok(gradients::accumulate_until(model, mine, state, leaves));
     }
@@ -74,7 +74,7 @@ pub fn accumulate<M: Trained>(
     let all = all.iter().map(|bytes| Header::from_bytes(bytes));
     let all = all.collect::<Result<Vec<Header>>>()?;
     if all.iter().any(|header| header.left) {
-        return Ok(Err(Left(0)));
+        return Ok(Err(Abandoned(0)));
     }
     pieces.keep(&all)?;
     pieces.sum(ranks)?;

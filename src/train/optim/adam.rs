@@ -14,7 +14,7 @@ use super::groups::{Common, Decay, GroupConfig};
 use super::state::{self, like};
 use super::stepped::stepped_in_full;
 use crate::kernel::replay::{self, Counter};
-use crate::kernel::{self, AdamwArgs, Moved, Timed, full};
+use crate::kernel::{self, AdamwArgs, ScheduledStep, Updated, full};
 use crate::one_table::is_usual;
 use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
@@ -153,11 +153,11 @@ pub struct AdamState<const D: usize> {
 
 impl Adam {
     /// Returns the arguments of step `time`, which is 1 at first, and of the steps after it.
-    fn timed(&self, lr: LearningRate, time: u64) -> Timed<AdamwArgs> {
+    fn timed(&self, lr: LearningRate, time: u64) -> ScheduledStep<AdamwArgs> {
         let [beta_1, beta_2] = self.betas;
         let (eps, decays) = (self.eps, self.decoupled);
         let weight_decay = if decays { self.weight_decay } else { 0.0 };
-        Timed::new(lr, time, move |lr, time| AdamwArgs {
+        ScheduledStep::new(lr, time, move |lr, time| AdamwArgs {
             lr,
             beta_1,
             beta_2,
@@ -183,7 +183,7 @@ impl Adam {
         } = state.unwrap_or_else(|| AdamState::new(&full(grad.clone())));
         let (step, moments) = (self.timed(lr, time.get() + 1), [first, second]);
         if verdict.is_some() {
-            replay::counted(&time);
+            replay::register_counter(&time);
         }
         let penalised = !self.decoupled && self.weight_decay != 0.0;
         let (tensor, [first, second]) = match penalised {
@@ -205,9 +205,9 @@ impl Adam {
         tensor: Tensor<D>,
         grad: Tensor<D>,
         moments: [Tensor<D>; 2],
-        step: &Timed<AdamwArgs>,
+        step: &ScheduledStep<AdamwArgs>,
         verdict: Option<&Verdict>,
-    ) -> Moved<D, 2> {
+    ) -> Updated<D, 2> {
         let dtype = tensor.dtype();
         let (tensor, grad) = (full(tensor), full(grad));
         let penalty = tensor.clone() * self.weight_decay;

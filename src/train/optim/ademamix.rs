@@ -12,7 +12,7 @@
 
 use super::groups::{Common, Decay, GroupConfig};
 use super::means::{ByStep, ThreeMeans};
-use crate::kernel::{AdaptiveArgs, SlowedArgs};
+use crate::kernel::{AdaptiveArgs, AdemamixArgs};
 use burn::optim::{LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
@@ -104,9 +104,9 @@ impl Ademamix {
 }
 
 impl ByStep<3> for Ademamix {
-    type Args = SlowedArgs;
+    type Args = AdemamixArgs;
 
-    fn args(&self, lr: f64, time: u64) -> SlowedArgs {
+    fn args(&self, lr: f64, time: u64) -> AdemamixArgs {
         let [beta_1, beta_2, _] = self.betas;
         let corrected = |beta: f64| 1.0 - beta.powf(time as f64);
         let (alpha, slow) = self.scheduled(time);
@@ -119,7 +119,7 @@ impl ByStep<3> for Ademamix {
             root: 1.0 / corrected(beta_2).sqrt(),
             eps: self.eps,
         };
-        SlowedArgs { fast, slow }
+        AdemamixArgs { fast, slow }
     }
 }
 

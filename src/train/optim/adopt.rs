@@ -10,7 +10,7 @@
 
 use super::groups::{Common, Decay, GroupConfig};
 use super::means::{ByStep, TwoMeans};
-use crate::kernel::NormedArgs;
+use crate::kernel::AdoptArgs;
 use burn::optim::{LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
@@ -72,10 +72,10 @@ pub struct Adopt {
 }
 
 impl ByStep<2> for Adopt {
-    type Args = NormedArgs;
+    type Args = AdoptArgs;
 
     // In the first step the second moment is the gradient's square, and the parameter is unchanged.
-    fn args(&self, lr: f64, time: u64) -> NormedArgs {
+    fn args(&self, lr: f64, time: u64) -> AdoptArgs {
         let [beta_1, beta_2] = self.betas;
         let before = time.saturating_sub(1);
         let (lr, beta_2) = if before == 0 {
@@ -83,7 +83,7 @@ impl ByStep<2> for Adopt {
         } else {
             (lr, beta_2)
         };
-        NormedArgs {
+        AdoptArgs {
             lr,
             betas: [beta_1, beta_2],
             keep: 1.0 - lr * self.weight_decay,

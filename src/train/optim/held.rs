@@ -21,7 +21,7 @@ use burn::optim::{
 use burn::tensor::{Device, Tensor};
 
 /// A state that can be replaced by its old value.
-pub trait Chosen: Sized {
+pub trait Revertible: Sized {
     /// Returns this state if the step is taken, else the old one, which may be missing.
     fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self;
 }
@@ -33,7 +33,7 @@ fn either<const D: usize>(new: Tensor<D>, old: Option<Tensor<D>>, verdict: &Verd
     }
 }
 
-impl<const D: usize> Chosen for LambState<D> {
+impl<const D: usize> Revertible for LambState<D> {
     fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
         let (first, second) = old.map(|old| (old.moment_1, old.moment_2)).unzip();
         Self {
@@ -44,7 +44,7 @@ impl<const D: usize> Chosen for LambState<D> {
     }
 }
 
-impl<const D: usize> Chosen for LionState<D> {
+impl<const D: usize> Revertible for LionState<D> {
     fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
         Self {
             momentum: either(self.momentum, old.map(|old| old.momentum), verdict),
@@ -52,7 +52,7 @@ impl<const D: usize> Chosen for LionState<D> {
     }
 }
 
-impl<const D: usize> Chosen for MuonState<D> {
+impl<const D: usize> Revertible for MuonState<D> {
     fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
         Self {
             buffer: either(self.buffer, old.map(|old| old.buffer), verdict),
@@ -60,7 +60,7 @@ impl<const D: usize> Chosen for MuonState<D> {
     }
 }
 
-impl<const D: usize> Chosen for AdafactorState<D> {
+impl<const D: usize> Revertible for AdafactorState<D> {
     fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
         let (rows, columns) = match old {
             Some(old) => (Some(old.second_moment), old.column_second_moment),
@@ -75,7 +75,7 @@ impl<const D: usize> Chosen for AdafactorState<D> {
     }
 }
 
-impl<const D: usize> Chosen for ScheduleFreeState<D> {
+impl<const D: usize> Revertible for ScheduleFreeState<D> {
     fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
         let (base, second) = old.map(|old| (old.base, old.second)).unzip();
         Self {
@@ -86,7 +86,7 @@ impl<const D: usize> Chosen for ScheduleFreeState<D> {
     }
 }
 
-impl<const D: usize> Chosen for SoapState<D> {
+impl<const D: usize> Revertible for SoapState<D> {
     fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
         let (first, second, sides) = match old {
             Some(old) => (Some(old.first), Some(old.second), Some(old.sides)),
@@ -112,7 +112,7 @@ impl<const D: usize> Chosen for SoapState<D> {
     }
 }
 
-impl<const D: usize, const N: usize> Chosen for Means<D, N> {
+impl<const D: usize, const N: usize> Revertible for Means<D, N> {
     fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
         let mut old = old.map(|old| old.values.into_iter());
         let values = self.values.map(|new| {
@@ -127,7 +127,7 @@ impl<const D: usize, const N: usize> Chosen for Means<D, N> {
 }
 
 /// An optimizer whose step can be decided on the device.
-pub trait Decided: Optimizer {
+pub trait DeviceDecided: Optimizer {
     /// Takes a step with a gradient that the decision scales; everything keeps its old value if the step is not taken.
     fn step_if<const D: usize>(
         &self,
@@ -143,7 +143,7 @@ pub trait Decided: Optimizer {
 /// selected afterwards.
 macro_rules! decided {
     ($($optimizer:ty, $state:ident;)*) => {$(
-        impl Decided for $optimizer {
+        impl DeviceDecided for $optimizer {
             fn step_if<const D: usize>(
                 &self,
                 lr: LearningRate,
@@ -174,7 +174,7 @@ decided! {
 /// Elementwise optimizers, which use a kernel that reads decisions if the device has one.
 macro_rules! elementwise {
     ($($optimizer:ty, $state:ident;)*) => {$(
-        impl Decided for $optimizer {
+        impl DeviceDecided for $optimizer {
             fn step_if<const D: usize>(
                 &self,
                 lr: LearningRate,

@@ -88,7 +88,7 @@ pub const KINDS: &[Kind] = &[
 impl OptimizerConfig {
     /// Returns whether the size of each element's step is set by the learning rate and not by the size of the
     /// gradients. RAdam's first few steps are an exception.
-    pub fn steps_by_rate(&self) -> bool {
+    pub fn has_rate_bound_steps(&self) -> bool {
         !matches!(
             self,
             Self::Sgd(_) | Self::Adafactor(_) | Self::Lamb(_) | Self::Muon(_) | Self::Soap(_)
@@ -96,7 +96,7 @@ impl OptimizerConfig {
     }
 
     /// Returns whether weight decay is decoupled from the gradient.
-    pub fn decays_apart(&self) -> bool {
+    pub fn has_decoupled_decay(&self) -> bool {
         !matches!(self, Self::Adam(_) | Self::Sgd(_))
     }
 
@@ -108,7 +108,7 @@ impl OptimizerConfig {
     }
 
     /// Returns whether weights and moments are updated in place on a GPU, as replayed steps require.
-    pub fn moves_in_place(&self) -> bool {
+    pub fn updates_in_place(&self) -> bool {
         let together = self.together();
         let apart = !together.matrices && !together.others;
         apart && !matches!(self, Self::ScheduleFree(_))

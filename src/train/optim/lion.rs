@@ -9,7 +9,7 @@
 use super::cautious::CautiousLion;
 use super::groups::{Common, Decay, GroupConfig};
 use super::stepped::stepped;
-use crate::kernel::{SignedArgs, Timed};
+use crate::kernel::{LionArgs, ScheduledStep};
 use crate::one_table::is_usual;
 use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, LionState, Optimizer};
@@ -79,8 +79,8 @@ pub struct Lion {
 }
 
 impl Lion {
-    fn args(&self, lr: f64) -> SignedArgs {
-        SignedArgs {
+    fn args(&self, lr: f64) -> LionArgs {
+        LionArgs {
             lr,
             betas: self.betas,
             keep: 1.0 - lr * self.weight_decay,
@@ -99,7 +99,7 @@ impl Lion {
         let momentum = state.map(|state| state.momentum);
         let momentum = momentum.unwrap_or_else(|| grad.zeros_like());
         let own = self.clone();
-        let step = Timed::new(lr, 1, move |lr, _| own.args(lr));
+        let step = ScheduledStep::new(lr, 1, move |lr, _| own.args(lr));
         let (tensor, [momentum]) = stepped(tensor, grad, [momentum], &step, verdict);
         (tensor, Some(LionState { momentum }))
     }

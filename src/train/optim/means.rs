@@ -3,7 +3,7 @@
 use super::state;
 use super::stepped::stepped_in_full;
 use crate::kernel::replay::{self, Counter};
-use crate::kernel::{self, ElementwiseStep, Timed, full};
+use crate::kernel::{self, ElementwiseStep, ScheduledStep, full};
 use crate::train::verdict::Verdict;
 use burn::optim::{RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
@@ -64,9 +64,9 @@ pub(super) trait ByStep<const N: usize>: Clone + 'static {
         let state = state.unwrap_or_else(|| Means::new(&full(grad.clone())));
         let Means { time, values } = state;
         let own = self.clone();
-        let step = Timed::new(lr, time.get() + 1, move |lr, time| own.args(lr, time));
+        let step = ScheduledStep::new(lr, time.get() + 1, move |lr, time| own.args(lr, time));
         if verdict.is_some() {
-            replay::counted(&time);
+            replay::register_counter(&time);
         }
         let (tensor, values) = stepped_in_full(tensor, grad, values, &step, verdict);
         time.count();

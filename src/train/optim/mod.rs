@@ -41,7 +41,7 @@ pub use groups::{Decay, GroupConfig, is_matrix};
 pub use kinds::KINDS;
 pub use lamb::LambConfig;
 pub use lion::LionConfig;
-pub use moments::{Kept, Moments, Together};
+pub use moments::{Moments, StateSize, UpdatedWhole};
 pub use muon::MuonConfig;
 pub use nadam::NadamConfig;
 pub use radam::RadamConfig;

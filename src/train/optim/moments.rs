@@ -17,7 +17,7 @@ pub struct Moments {
 
 /// Size of the state that an optimizer keeps for one parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct StateSize {
     /// Total number of 32-bit values.
     pub values: usize,
     /// Whether each value of the parameter is updated independently, so that several processes can each update some of them.
@@ -26,7 +26,7 @@ pub struct Kept {
 
 /// Which of a model's parameters must be updated as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Together {
+pub struct UpdatedWhole {
     /// The matrices that Muon orthogonalises.
     pub matrices: bool,
     /// Every other parameter.
@@ -36,7 +36,7 @@ pub struct Together {
 impl OptimizerConfig {
     /// Returns which parameters must be updated as a whole, because the update contains a norm, a mean or a product
     /// over all of their values.
-    pub fn together(&self) -> Together {
+    pub fn together(&self) -> UpdatedWhole {
         let (matrices, others) = match self {
             // A cautious update depends on the share of values where it agrees with the gradient.
             Self::Adamw(c) => (c.cautious, c.cautious),
@@ -47,14 +47,14 @@ impl OptimizerConfig {
             Self::Muon(_) => (true, false),
             Self::Adafactor(_) | Self::Lamb(_) | Self::Soap(_) => (true, true),
         };
-        Together { matrices, others }
+        UpdatedWhole { matrices, others }
     }
 
     /// Returns the size of the state for each of these parameters.
     ///
     /// # Errors
     /// If a group's pattern matches no parameter's path.
-    pub fn kept(&self, parameters: &[Parameter]) -> Result<HashMap<ParamId, Kept>> {
+    pub fn kept(&self, parameters: &[Parameter]) -> Result<HashMap<ParamId, StateSize>> {
         let shapes = parameters.iter().map(|p| (p.id, &p.shape[..]));
         let shapes: HashMap<ParamId, &[usize]> = shapes.collect();
         let clusters = self.clusters(parameters)?.into_iter();
@@ -70,7 +70,7 @@ impl OptimizerConfig {
     }
 
     /// Returns the size of the state for a parameter; `matrix` says whether Muon orthogonalises it.
-    fn kept_of(&self, shape: &[usize], matrix: bool) -> Kept {
+    fn kept_of(&self, shape: &[usize], matrix: bool) -> StateSize {
         let elements: usize = shape.iter().product();
         let (moments, together) = (self.moments(), self.together());
         let values = match (self, shape) {
@@ -82,7 +82,7 @@ impl OptimizerConfig {
             _ if matrix => elements * moments.matrices,
             _ => elements * moments.others,
         };
-        Kept {
+        StateSize {
             values,
             elementwise: match matrix {
                 true => !together.matrices,

@@ -6,7 +6,7 @@ use super::ademamix::Ademamix;
 use super::adopt::Adopt;
 use super::cautious::{CautiousAdamw, CautiousLion};
 use super::groups::Cluster;
-use super::held::{Decided, Held};
+use super::held::{DeviceDecided, Held};
 use super::lion::Lion;
 use super::means::{ThreeMeans, TwoMeans};
 use super::muon::{Muon, MuonState};
@@ -62,7 +62,7 @@ macro_rules! held {
                 state: Option<Held<$state<D>>>,
             ) -> (Tensor<D>, Option<Held<$state<D>>>) {
                 let (lr, state) = (lr * self.lr_scale, state.map(|held| held.0));
-                let Some(verdict) = Verdict::present() else {
+                let Some(verdict) = Verdict::current() else {
                     let (tensor, state) = self.optimizer.step(lr, tensor, grad, state);
                     return (tensor, state.map(Held));
                 };

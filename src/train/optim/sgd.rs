@@ -7,7 +7,7 @@
 use super::groups::{Common, Decay, GroupConfig};
 use super::state;
 use super::stepped::stepped;
-use crate::kernel::{self, DescentArgs, MomentumArgs, Timed};
+use crate::kernel::{self, DescentArgs, MomentumArgs, ScheduledStep};
 use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
@@ -118,14 +118,14 @@ impl Sgd {
     ) -> (Tensor<D>, Option<SgdState<D>>) {
         let own = self.clone();
         if self.momentum == 0.0 {
-            let step = Timed::new(lr, 1, move |lr, _| own.descent(lr));
+            let step = ScheduledStep::new(lr, 1, move |lr, _| own.descent(lr));
             let (tensor, []) = stepped(tensor, grad, [], &step, verdict);
             return (tensor, Some(SgdState(None)));
         }
         let velocity = state.and_then(|state| state.0);
         let first = velocity.is_none();
         let velocity = velocity.unwrap_or_else(|| grad.zeros_like());
-        let step = Timed::new(lr, 1, move |lr, _| own.args(lr, first));
+        let step = ScheduledStep::new(lr, 1, move |lr, _| own.args(lr, first));
         let (tensor, [velocity]) = stepped(tensor, grad, [velocity], &step, verdict);
         (tensor, Some(SgdState(Some(velocity))))
     }

@@ -1,7 +1,7 @@
 //! Steps of elementwise optimizers, in the same form for steps that the host decides on and steps that the device decides on.
 
 use super::state::like;
-use crate::kernel::{self, ElementwiseStep, Moved, Timed, full};
+use crate::kernel::{self, ElementwiseStep, ScheduledStep, Updated, full};
 use crate::train::verdict::Verdict;
 use burn::tensor::{DType, Tensor};
 
@@ -10,13 +10,13 @@ pub(super) fn stepped<A: ElementwiseStep<N>, const D: usize, const N: usize>(
     tensor: Tensor<D>,
     grad: Tensor<D>,
     values: [Tensor<D>; N],
-    step: &Timed<A>,
+    step: &ScheduledStep<A>,
     verdict: Option<&Verdict>,
-) -> Moved<D, N> {
+) -> Updated<D, N> {
     match verdict {
         None => kernel::elementwise_step(tensor, grad, values, step.args()),
         Some(verdict) => {
-            kernel::elementwise_step_among(tensor, grad, values, step, verdict.decision())
+            kernel::elementwise_step_batched(tensor, grad, values, step, verdict.decision())
         }
     }
 }
@@ -26,9 +26,9 @@ pub(super) fn stepped_in_full<A: ElementwiseStep<N>, const D: usize, const N: us
     tensor: Tensor<D>,
     grad: Tensor<D>,
     values: [Tensor<D>; N],
-    step: &Timed<A>,
+    step: &ScheduledStep<A>,
     verdict: Option<&Verdict>,
-) -> Moved<D, N> {
+) -> Updated<D, N> {
     let dtype = tensor.dtype();
     if dtype == DType::F32 {
         return stepped(tensor, full(grad), values, step, verdict);

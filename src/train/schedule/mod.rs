@@ -177,12 +177,12 @@ impl ScheduleConfig {
     }
 
     /// Returns whether the learning rate depends on the width of the model.
-    pub fn goes_by_width(&self) -> bool {
+    pub fn depends_on_width(&self) -> bool {
         matches!(self, Self::Noam(_))
     }
 
     /// Returns whether the learning rate is constant after the warmup.
-    pub fn stays(&self) -> bool {
+    pub fn is_constant(&self) -> bool {
         matches!(self, Self::Constant(_))
     }
 

@@ -4,7 +4,7 @@
 //! values of all other parameters form a row, in the order of the model, and each rank takes a stretch of the row,
 //! sized so that all ranks keep the same number of moments; a rank that already has more than that takes none.
 
-use crate::train::optim::Kept;
+use crate::train::optim::StateSize;
 use burn::module::ParamId;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use std::ops::Range;
 pub(super) struct Divided {
     pub id: ParamId,
     pub elements: usize,
-    pub kept: Kept,
+    pub kept: StateSize,
 }
 
 impl Divided {
@@ -97,7 +97,7 @@ mod tests {
         Divided {
             id: ParamId::new(),
             elements,
-            kept: Kept {
+            kept: StateSize {
                 values,
                 elementwise,
             },

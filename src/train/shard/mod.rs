@@ -10,8 +10,8 @@
 mod division;
 mod values;
 
-use super::checkpoint::moments::{self, Stretch};
-use super::optim::Kept;
+use super::checkpoint::moments::{self, KeptValues};
+use super::optim::StateSize;
 use super::parameters;
 use crate::collective::Ranks;
 use crate::error::{Error, Result};
@@ -49,7 +49,7 @@ impl Part {
 impl Shard {
     /// Divides a model's parameters; `kept` says how much state the optimizer keeps for each. A parameter missing in
     /// `kept` stays whole.
-    pub fn new<M: Module>(model: &M, kept: &HashMap<ParamId, Kept>, ranks: &Ranks) -> Self {
+    pub fn new<M: Module>(model: &M, kept: &HashMap<ParamId, StateSize>, ranks: &Ranks) -> Self {
         let mut learning = Learning::default();
         model.visit(&mut learning);
         let mut all = parameters::with_state(model);
@@ -57,7 +57,7 @@ impl Shard {
         let learning = all.iter().filter(|p| learning.0.contains(&p.id));
         let learning = learning.map(|p| {
             let elements = p.shape.iter().product();
-            let whole = Kept {
+            let whole = StateSize {
                 values: elements,
                 elementwise: false,
             };
@@ -84,15 +84,15 @@ impl Shard {
     }
 
     /// Returns the values of a parameter that this rank updates.
-    fn own_part(&self, id: ParamId) -> Stretch {
+    fn own_part(&self, id: ParamId) -> KeptValues {
         let Some(part) = self.parts.get(&id) else {
-            return Stretch::Nothing;
+            return KeptValues::Nothing;
         };
         let own = part.stretches[self.ranks.rank()].clone();
         match own.len() {
-            0 => Stretch::Nothing,
-            n if n == part.elements() => Stretch::Whole,
-            _ => Stretch::Part(own),
+            0 => KeptValues::Nothing,
+            n if n == part.elements() => KeptValues::Whole,
+            _ => KeptValues::Part(own),
         }
     }
 
@@ -101,7 +101,7 @@ impl Shard {
     /// # Errors
     /// If the state cannot be read.
     pub fn own(&self, optimizer: ModuleOptimizer) -> Result<ModuleOptimizer> {
-        moments::of_some(optimizer, &|id| self.own_part(ParamId::from(id)))
+        moments::restricted_to(optimizer, &|id| self.own_part(ParamId::from(id)))
     }
 
     /// Returns the gradients of the values that this rank updates; the others are dropped.
@@ -229,9 +229,9 @@ impl ModuleVisitor for Own<'_> {
         let bytes = gradient.shape().num_elements() * gradient.dtype().size();
         self.moved.push((param.id, bytes));
         match self.shard.own_part(param.id) {
-            Stretch::Nothing => {}
-            Stretch::Whole => self.own.register::<D>(param.id, gradient),
-            Stretch::Part(own) => {
+            KeptValues::Nothing => {}
+            KeptValues::Whole => self.own.register::<D>(param.id, gradient),
+            KeptValues::Part(own) => {
                 let gradient = stretch(gradient, own);
                 self.own.register::<D>(param.id, gradient);
             }

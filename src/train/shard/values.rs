@@ -2,7 +2,7 @@
 
 use super::{Part, Shard};
 use crate::kernel;
-use crate::train::checkpoint::moments::Stretch;
+use crate::train::checkpoint::moments::KeptValues;
 use burn::module::{ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::tensor::{Tensor, TensorData};
 use std::collections::HashSet;
@@ -17,10 +17,10 @@ pub(super) struct Cutting<'a> {
 impl ModuleMapper for Cutting<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         match self.shard.own_part(param.id) {
-            Stretch::Part(own) if self.moved.contains(&param.id) => {
+            KeptValues::Part(own) if self.moved.contains(&param.id) => {
                 with_value(param, |value| stretch(value, own))
             }
-            Stretch::Part(_) | Stretch::Nothing | Stretch::Whole => param,
+            KeptValues::Part(_) | KeptValues::Nothing | KeptValues::Whole => param,
         }
     }
 }
@@ -65,7 +65,7 @@ impl ModuleVisitor for Values<'_> {
             .room
             .contains(&param.id)
             .then(|| self.shard.own_part(param.id));
-        if let Some(Stretch::Whole | Stretch::Part(_)) = own {
+        if let Some(KeptValues::Whole | KeptValues::Part(_)) = own {
             let data = kernel::read(kernel::untracked(param.val()));
             self.bytes.extend_from_slice(data.as_bytes());
         }
@@ -104,7 +104,7 @@ impl ModuleMapper for Taking<'_> {
             .filter(|_| self.room.contains(&param.id));
         let Some(part) = part else { return param };
         let dtype = param.val().dtype();
-        if let Stretch::Whole = shard.own_part(param.id) {
+        if let KeptValues::Whole = shard.own_part(param.id) {
             self.at[shard.ranks.rank()] += part.elements() * dtype.size();
             return param;
         }

@@ -12,10 +12,10 @@ use crate::kernel;
 use crate::task::Trained;
 use crate::task::output::Shown;
 use crate::train::checkpoint::moments;
-use crate::train::device_step::{Moving, Taken};
+use crate::train::device_step::{QueuedStep, StepTargets};
 use crate::train::events::Part;
 use crate::train::gradients::Gradient;
-use crate::train::job::Route;
+use crate::train::job::DecidedOn;
 use crate::train::journals::Journals;
 use crate::train::verdict::Verdict;
 use burn::optim::GradientsParams;
@@ -30,7 +30,7 @@ struct Step {
     /// Number of the step, from 1.
     number: u64,
     lr: f64,
-    taken: Taken,
+    taken: QueuedStep,
     /// Examples of its batch, for the error message of a bad step.
     samples: Vec<u64>,
 }
@@ -50,7 +50,7 @@ impl<M: Trained> Steps<M> {
     pub(super) fn can_wait(&self, batches: &[Batch], diagnosed: bool) -> bool {
         let (job, config) = (&self.job, &self.job.config);
         let scored = batches.first().is_some_and(|batch| batch.step_scored > 0);
-        job.route == Route::Device
+        job.route == DecidedOn::Device
             && scored
             && !diagnosed
             && job.state.step > 0
@@ -99,8 +99,8 @@ impl<M: Trained> Steps<M> {
         Ok(())
     }
 
-    fn moving(&mut self) -> Moving<'_, M> {
-        Moving {
+    fn moving(&mut self) -> StepTargets<'_, M> {
+        StepTargets {
             model: &mut self.model,
             optimizer: &mut self.job.optimizer,
             ema: &mut self.job.ema,
@@ -108,7 +108,7 @@ impl<M: Trained> Steps<M> {
     }
 
     /// Counts a step whose numbers are not read yet.
-    fn queued(&mut self, taken: Taken, lr: f64, samples: Vec<u64>) {
+    fn queued(&mut self, taken: QueuedStep, lr: f64, samples: Vec<u64>) {
         let state = &mut self.job.state;
         state.step += 1;
         state.items_seen += taken.output.items;
@@ -205,7 +205,7 @@ impl<M: Trained> Steps<M> {
             }
         }
         self.job.state.step = bad.number - 1;
-        self.job.optimizer = moments::set_back(self.job.optimizer.clone(), &times)?;
+        self.job.optimizer = moments::rewind_counters(self.job.optimizer.clone(), &times)?;
         self.stopped(reason, &bad.samples, journals)
     }
 }

@@ -12,7 +12,7 @@ use super::diagnostics::Before;
 use super::events::{Events, Part};
 use super::exchange;
 use super::gradients::Gradient;
-use super::job::{Job, Observer, Outcome, Route, Stopped};
+use super::job::{DecidedOn, Job, Observer, Outcome, Stopped};
 use super::journals::Journals;
 use super::shard::Shard;
 use super::{parameters, record};
@@ -161,7 +161,7 @@ impl<M: Trained> Steps<M> {
         for batch in &mut batches {
             batch.steps = self.job.config.steps;
             batch.recompute = self.job.config.recompute;
-            batch.unread = self.job.route == Route::Device;
+            batch.unread = self.job.route == DecidedOn::Device;
         }
         if let Some(diagnostics) = &diagnostics {
             diagnostics.ask(&mut batches);

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// Paths of the parameters with a row or a column per token of such a vocabulary, with the number of tokens in the
 /// other run and here.
-pub type Longer = BTreeMap<String, [usize; 2]>;
+pub type GrownTables = BTreeMap<String, [usize; 2]>;
 
 /// How parameters get another length than in the other run.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub struct Lengths<'a> {
     /// Whether positions have another meaning in the other run, even if there are equally many.
     pub moved: bool,
     /// Token tables.
-    pub longer: &'a Longer,
+    pub longer: &'a GrownTables,
 }
 
 /// Extends stored token tables by the model's own rows of further tokens. Returns notes with the parameters and both shapes.
@@ -29,7 +29,7 @@ pub(super) fn grown<'a, M: Module>(
     model: &M,
     wanted: impl Iterator<Item = &'a Parameter>,
     stored: &mut BTreeMap<String, TensorData>,
-    longer: &Longer,
+    longer: &GrownTables,
 ) -> Vec<String> {
     let mut notes = Vec::new();
     for parameter in wanted {

@@ -62,7 +62,7 @@ impl PartName {
 
 /// A run that weights are taken from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Beginning {
+pub struct InitialRun {
     /// Key that names the run.
     pub key: &'static str,
     /// Folder of the run.
@@ -74,8 +74,8 @@ pub struct Beginning {
 }
 
 impl PartConfig {
-    fn beginning(&self, key: &'static str, own: PartName) -> Beginning {
-        Beginning {
+    fn beginning(&self, key: &'static str, own: PartName) -> InitialRun {
+        InitialRun {
             key,
             from: self.from.clone(),
             rules: TransferConfig {
@@ -102,8 +102,8 @@ impl TransferConfig {
     }
 
     /// Returns the runs that weights are taken from.
-    pub fn beginnings(&self) -> Vec<Beginning> {
-        let whole = self.from.as_ref().map(|from| Beginning {
+    pub fn beginnings(&self) -> Vec<InitialRun> {
+        let whole = self.from.as_ref().map(|from| InitialRun {
             key: "init.from",
             from: from.clone(),
             rules: self.clone(),
@@ -135,14 +135,14 @@ impl TransferConfig {
 
 /// The mapping of parameter paths from another run to a network of this model: two path prefixes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct PathMapping {
     /// Prefix of the paths in the other run.
     pub theirs: String,
     /// Prefix of the paths in this model.
     pub ours: String,
 }
 
-impl Way {
+impl PathMapping {
     /// Returns the path in this model of a parameter of the other run, if its path has the prefix.
     pub fn turned(&self, path: &str) -> Option<String> {
         let rest = path.strip_prefix(&self.theirs)?;
@@ -158,7 +158,7 @@ impl Way {
 /// Restricts the stored and wanted parameters to a network: returns the stored ones by their paths in this model, and
 /// the paths left out from a run with one network. Without a `way` everything is kept.
 pub(super) fn taken_along(
-    way: Option<&Way>,
+    way: Option<&PathMapping>,
     stored: BTreeMap<String, TensorData>,
     wanted: &mut Vec<Parameter>,
 ) -> (BTreeMap<String, TensorData>, Vec<String>) {

@@ -4,7 +4,7 @@ use super::accumulate;
 use burn::module::Module;
 use burn::tensor::Device;
 use formwork::data::loader::{Order, step_batches};
-use formwork::data::text::ids::Held;
+use formwork::data::text::ids::InMemoryIds;
 use formwork::data::text::windows::{Layout, TextSource};
 use formwork::data::{self, Shape};
 use formwork::model::{AnyLanguageModel, ModelConfig, ModelInputs};
@@ -27,7 +27,7 @@ fn ids() -> Vec<i32> {
 }
 
 fn source(ids: Vec<i32>, starts: Vec<usize>, context: usize, blocked: bool) -> TextSource {
-    let tokens = Arc::new(Held { ids, starts });
+    let tokens = Arc::new(InMemoryIds { ids, starts });
     TextSource::new(tokens, context, Layout::Whole, blocked, data::Split::Train)
 }
 

@@ -2,14 +2,14 @@
 
 use super::pairs::{Folder, LINES, pair};
 use formwork::data::{Data, Tokenizers};
-use formwork::tokenizer::{Around, Tokenizer, TokenizerConfig};
+use formwork::tokenizer::{TokenFraming, Tokenizer, TokenizerConfig};
 
 /// The tokenizer of another run, with a file that puts this around a text.
-fn other(around: Around) -> Tokenizers {
+fn other(around: TokenFraming) -> Tokenizers {
     let config = "kind = \"word\"\nspecial_tokens = [\"<s>\", \"<pad>\", \"</s>\", \"de_DE\"]";
     let config: TokenizerConfig = toml::from_str(config).unwrap();
     let tokenizer = Tokenizer::build(&config, &["one two eins zwei"]).unwrap();
-    Tokenizers::one(tokenizer.reading(around).unwrap())
+    Tokenizers::one(tokenizer.with_framing(around).unwrap())
 }
 
 fn folder() -> Folder {
@@ -29,7 +29,7 @@ fn spelled(data: &Data) -> [String; 2] {
 #[test]
 fn they_stand_in_what_the_file_puts_around_a_text() {
     let folder = folder();
-    let framed = other(Around::Frame);
+    let framed = other(TokenFraming::Frame);
     let data = folder.prepare_again(LINES, "", &framed).unwrap();
     assert_eq!(
         spelled(&data),
@@ -39,7 +39,7 @@ fn they_stand_in_what_the_file_puts_around_a_text() {
     let saved = data.tokenizers.text.unwrap();
     assert_eq!(saved.framing(), saved.frame());
     // A file that puts nothing there, or an end alone, gets the end mark.
-    for around in [Around::Nothing, Around::End] {
+    for around in [TokenFraming::Nothing, TokenFraming::End] {
         let data = folder.prepare_again(LINES, "", &other(around)).unwrap();
         assert_eq!(
             spelled(&data),
@@ -56,7 +56,7 @@ fn they_stand_in_what_the_file_puts_around_a_text() {
 #[test]
 fn marks_are_named_of_the_other_runs_tokens() {
     let folder = folder();
-    let framed = other(Around::Frame);
+    let framed = other(TokenFraming::Frame);
     let marks = |name: &str| format!("{LINES}\nmarks = {{ begin = \"{name}\" }}");
     let data = folder.prepare_again(&marks("de_DE"), "", &framed).unwrap();
     assert_eq!(
@@ -66,9 +66,9 @@ fn marks_are_named_of_the_other_runs_tokens() {
     // All but the first token of a target are scored: nine bytes of text, four tokens.
     assert_eq!(data.bytes_per_token.train, Some(9.0 / 4.0));
     let (own, theirs) = (data.tokenizers.text.unwrap(), framed.text.as_ref().unwrap());
-    assert!(own.has_tokens_of(theirs));
+    assert!(own.encodes_like(theirs));
     assert_ne!(own.fingerprint(), theirs.fingerprint());
-    let ended = other(Around::End);
+    let ended = other(TokenFraming::End);
     let data = folder.prepare_again(&marks("de_DE"), "", &ended).unwrap();
     assert_eq!(
         spelled(&data),

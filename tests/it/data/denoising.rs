@@ -3,7 +3,7 @@
 
 use super::masked::near;
 use formwork::data::corrupted::denoising::{NoiseConfig, Noiser};
-use formwork::data::corrupted::noises::{self, Stand};
+use formwork::data::corrupted::noises::{self, Replacement};
 use formwork::rng::{Purpose, Stream};
 use formwork::tokenizer::Tokenizer;
 use serde::Deserialize;
@@ -54,7 +54,7 @@ fn noises_are_their_definition() {
     let mut seen = std::collections::BTreeMap::<String, usize>::new();
     for case in golden().cases {
         let Case { ids, share, .. } = &case;
-        let stand = Stand {
+        let stand = Replacement {
             mask: 3,
             random: case.random,
             ordinary: (4..100).collect(),

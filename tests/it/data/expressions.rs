@@ -10,7 +10,7 @@ fn expressions_have_their_values_and_held_out_ones_are_never_trained_on() {
     let folder = Folder::new();
     let data =
         "kind = \"listops\"\nmax_length = 20\nmin_length = 4\nvalid_items = 300\ntest_items = 50";
-    let data = viewed(&folder.places(), data, None, &View::AsItIs, 3).unwrap();
+    let data = viewed(&folder.places(), data, None, &View::Plain, 3).unwrap();
     assert_eq!(data.shape.classes.len(), 10);
     let held_out = rows(&data, Split::Valid);
     let texts: std::collections::BTreeSet<&String> =

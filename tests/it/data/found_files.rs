@@ -159,7 +159,7 @@ fn runs_of_earlier_versions_read_files_as_they_did() {
             saved: &Tokenizers::default(),
             places: &folder.places(),
             seed: 7,
-            view: &View::AsItIs,
+            view: &View::Plain,
             whole_answers: false,
             retrieval: None,
         };
@@ -168,12 +168,15 @@ fn runs_of_earlier_versions_read_files_as_they_did() {
     let old = Shape::of_text(4, 256);
     let data = read("hub", Some(&old)).unwrap();
     assert_eq!((data.documents, data.notes.len()), (5, 0));
-    assert!(!data.shape.told_apart);
+    assert!(!data.shape.files_distinguished);
     let data = read("lines.json", Some(&old)).unwrap();
     assert_eq!(data.documents, 1);
     let new = read("lines.json", None).unwrap();
-    assert_eq!((new.documents, new.shape.told_apart), (2, true));
+    assert_eq!((new.documents, new.shape.files_distinguished), (2, true));
     let again = read("lines.json", Some(&new.shape)).unwrap();
-    assert_eq!((again.documents, again.shape.told_apart), (2, true));
+    assert_eq!(
+        (again.documents, again.shape.files_distinguished),
+        (2, true)
+    );
     assert!(read("hub", Some(&new.shape)).is_err());
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{get, items, prepared};
-use formwork::data::{Data, Gives, Item, KINDS, NOT_SCORED, Places, Source, TextItem};
+use formwork::data::{Data, ExampleForm, Item, KINDS, NOT_SCORED, Places, Source, TextItem};
 
 fn generated(config: &str, seed: u64) -> Data {
     let places = Places::at(None, Vec::new(), "none".into());
@@ -153,7 +153,7 @@ fn every_example_of_the_table_is_a_configuration() {
             assert_eq!(data.shape.context, config.context());
             let size = match data.train.get(0, 0).unwrap() {
                 Item::Text(item) => {
-                    let pairs = config.set().gives() == Gives::Preferences;
+                    let pairs = config.set().gives() == ExampleForm::Preferences;
                     let longest = data.shape.context * if pairs { 2 } else { 1 };
                     assert!(item.inputs.len() <= longest, "{}", kind.kind);
                     (1, 1)

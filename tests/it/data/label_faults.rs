@@ -8,7 +8,7 @@ use formwork::error::Result;
 fn read(folder: &Folder, keys: &str) -> Result<Data> {
     let data = format!("kind = \"labelled_text\"\n{keys}");
     let tokenizer = Some("kind = \"char\"");
-    viewed(&folder.places(), &data, tokenizer, &View::AsItIs, 7)
+    viewed(&folder.places(), &data, tokenizer, &View::Plain, 7)
 }
 
 fn told(folder: &Folder, keys: &str) -> String {

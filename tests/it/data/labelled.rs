@@ -10,7 +10,7 @@ const WORDPIECE: &str = "kind = \"wordpiece\"\nvocab_size = 600";
 
 fn labelled(folder: &Folder, keys: &str, tokenizer: &str) -> Result<Data> {
     let data = format!("kind = \"labelled_text\"\n{keys}");
-    viewed(&folder.places(), &data, Some(tokenizer), &View::AsItIs, 7)
+    viewed(&folder.places(), &data, Some(tokenizer), &View::Plain, 7)
 }
 
 /// Texts and classes of a split.
@@ -243,7 +243,7 @@ fn the_real_sets() {
     let read = |keys: &str| {
         let data = format!("kind = \"labelled_text\"\n{keys}");
         let places = formwork::data::Places::new(Some(folder.dir.path()));
-        viewed(&places, &data, Some(WORDPIECE), &View::AsItIs, 1).unwrap()
+        viewed(&places, &data, Some(WORDPIECE), &View::Plain, 1).unwrap()
     };
     let data = read(
         "path = \"sst2/train.tsv\"\nvalid_path = \"sst2/dev.tsv\"\ntest_path = \"sst2/test.tsv\"",

@@ -11,7 +11,7 @@ fn read(folder: &Folder, keys: &str) -> Result<Data> {
         &folder.places(),
         &data,
         Some("kind = \"char\""),
-        &View::AsItIs,
+        &View::Plain,
         7,
     )
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use formwork::data::{
-    Data, DataConfig, Gives, Item, PairItem, Places, Request, Source, Split, Tokenizers, View,
-    prepare,
+    Data, DataConfig, ExampleForm, Item, PairItem, Places, Request, Source, Split, Tokenizers,
+    View, prepare,
 };
 use formwork::error::Result;
 use formwork::tokenizer::{Tokenizer, TokenizerConfig};
@@ -341,6 +341,9 @@ fn vocabularies_joint_and_separate() {
 fn the_kinds_say_that_they_give_pairs() {
     for kind in ["pairs", "dates", "number_words", "random_pairs"] {
         let config: DataConfig = toml::from_str(&format!("kind = \"{kind}\"")).unwrap();
-        assert_eq!((config.kind(), config.set().gives()), (kind, Gives::Pairs));
+        assert_eq!(
+            (config.kind(), config.set().gives()),
+            (kind, ExampleForm::Pairs)
+        );
     }
 }

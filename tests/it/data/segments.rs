@@ -298,7 +298,7 @@ fn the_grammar_needs_no_file() {
         assert!(!written.contains("[UNK]") && item.inputs.len() <= 48);
         assert_eq!(item.label.is_some(), pairs != Pairs::None);
     }
-    let data = viewed(&places, data, None, &View::AsItIs, 1).unwrap();
+    let data = viewed(&places, data, None, &View::Plain, 1).unwrap();
     let item = text(data.train.as_ref(), 0, 0);
     assert_eq!(item.inputs[1..], item.targets[..47]);
 }

@@ -279,7 +279,7 @@ fn a_saved_tokenizer_is_not_trained_again() {
         saved: &Tokenizers::one(saved.clone()),
         places: &folder.places(),
         seed: 7,
-        view: &View::AsItIs,
+        view: &View::Plain,
         whole_answers: false,
         retrieval: None,
     };

@@ -221,7 +221,7 @@ fn recordings_that_are_too_long_are_left_out_of_training_and_cut_elsewhere() {
         saved: &data.tokenizers,
         places: &folder.places(),
         seed: 7,
-        view: &View::AsItIs,
+        view: &View::Plain,
         whole_answers: false,
         retrieval: None,
     };

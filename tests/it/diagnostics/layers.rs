@@ -249,7 +249,7 @@ fn of_captions(preset: &str, model: &ModelConfig) -> String {
 }
 
 fn of_speech(preset: &str, model: &ModelConfig) -> String {
-    let heard = model.facts().heard(SpeechShape {
+    let heard = model.facts().encoder_positions(SpeechShape {
         n_mels: 80,
         n_frames: 3000,
         normalized: false,

@@ -3,7 +3,7 @@
 use super::{folder, read_json, told};
 use formwork::generate::beam::{AtLimit, AverageConfig, DoneWhen, LengthPenalty};
 use formwork::generate::{BeamConfig, ContinuationConfig, SamplingConfig};
-use formwork::interop::generation::{self, Of, Writes};
+use formwork::interop::generation::{self, GenerationSettings, TextKind};
 use formwork::tokenizer::TextMarks;
 use serde_json::{Value, json};
 
@@ -16,7 +16,9 @@ fn generation_settings_go_both_ways() {
             "forced_bos_token_id": 0, "do_sample": true, "top_p": 0.9, "diversity_penalty": 0.0,
             "suppress_tokens": [3, 4]}"#,
     )]);
-    let found = generation::read(dir.path(), Of::Pairs).unwrap().unwrap();
+    let found = generation::read(dir.path(), TextKind::Pairs)
+        .unwrap()
+        .unwrap();
     assert_eq!(
         (found.begin, found.end.as_slice(), found.pad),
         (Some(2), &[2, 5][..], Some(1))
@@ -36,7 +38,7 @@ fn generation_settings_go_both_ways() {
     };
     assert_eq!(found.search, search);
     assert_eq!(
-        found.without_place,
+        found.unsupported,
         [
             "no_repeat_ngram_size = 3",
             "do_sample = true",
@@ -46,9 +48,14 @@ fn generation_settings_go_both_ways() {
     );
     let dir = folder(&[]);
     let none = TextMarks::default();
-    let write =
-        |search, kept| generation::write(dir.path(), Writes::Pairs(search), none, kept).unwrap();
-    let reread = || generation::read(dir.path(), Of::Pairs).unwrap().unwrap();
+    let write = |search, kept| {
+        generation::write(dir.path(), GenerationSettings::Pairs(search), none, kept).unwrap()
+    };
+    let reread = || {
+        generation::read(dir.path(), TextKind::Pairs)
+            .unwrap()
+            .unwrap()
+    };
     assert!(write(&search, None).is_empty());
     assert_eq!(reread().search, search);
     // What the run was imported with, as it was; with other settings what it says beside them.
@@ -66,7 +73,7 @@ fn generation_settings_go_both_ways() {
         "generation_config.json",
         br#"{"do_sample": true, "top_p": 0.0, "top_k": 0}"#,
     )]);
-    let found = generation::read(dir.path(), Of::Continuations)
+    let found = generation::read(dir.path(), TextKind::Continuations)
         .unwrap()
         .unwrap();
     assert_eq!(
@@ -77,7 +84,7 @@ fn generation_settings_go_both_ways() {
         "config.json",
         br#"{"model_type": "bart", "num_beams": 0.5, "eos_token_id": "x", "top_k": -1}"#,
     )]);
-    let message = told(dir.path(), generation::read(dir.path(), Of::Pairs));
+    let message = told(dir.path(), generation::read(dir.path(), TextKind::Pairs));
     for key in ["num_beams", "eos_token_id", "top_k"] {
         assert!(
             message.contains(&format!("config.json: `{key}` = ")),
@@ -89,7 +96,7 @@ fn generation_settings_go_both_ways() {
         br#"{"model_type": "bert", "hidden_size": 4}"#,
     )]);
     assert!(
-        generation::read(dir.path(), Of::Continuations)
+        generation::read(dir.path(), TextKind::Continuations)
             .unwrap()
             .is_none()
     );
@@ -99,7 +106,7 @@ fn generation_settings_go_both_ways() {
 fn draws_from_the_share_of_the_likeliest_token_go_both_ways() {
     let read = |keys: Value| {
         let dir = folder(&[("generation_config.json", keys.to_string().as_bytes())]);
-        let found = generation::read(dir.path(), Of::Continuations);
+        let found = generation::read(dir.path(), TextKind::Continuations);
         (dir, found)
     };
     let sampling = SamplingConfig {
@@ -109,14 +116,14 @@ fn draws_from_the_share_of_the_likeliest_token_go_both_ways() {
         ..SamplingConfig::default()
     };
     let dir = folder(&[]);
-    let writes = Writes::Continuations(&sampling, None);
+    let writes = GenerationSettings::Continuations(&sampling, None);
     generation::write(dir.path(), writes, TextMarks::default(), None).unwrap();
     let written = read_json(&dir.path().join(generation::NAME));
     assert_eq!(written["min_p"], 0.05);
     let found = read(written).1.unwrap().unwrap();
     assert_eq!(found.sampling, sampling);
-    assert!(found.without_place.is_empty(), "{:?}", found.without_place);
-    for (drawn, min_p, without_place) in [
+    assert!(found.unsupported.is_empty(), "{:?}", found.unsupported);
+    for (drawn, min_p, unsupported) in [
         (true, 0.0, &[][..]),
         (false, 0.0, &[]),
         (false, 0.1, &["min_p = 0.1"]),
@@ -124,7 +131,7 @@ fn draws_from_the_share_of_the_likeliest_token_go_both_ways() {
         let found = read(json!({ "do_sample": drawn, "min_p": min_p })).1;
         let found = found.unwrap().unwrap();
         assert_eq!(found.sampling.min_p, None);
-        assert_eq!(found.without_place, without_place);
+        assert_eq!(found.unsupported, unsupported);
     }
     let (dir, wrong) = read(json!({ "do_sample": true, "min_p": 1.5 }));
     let message = told(dir.path(), wrong);
@@ -137,7 +144,7 @@ fn tokens_that_are_never_written_are_those_of_the_vocabulary() {
         "generation_config.json",
         br#"{"suppress_tokens": [3, 9, 40], "begin_suppress_tokens": [2, 4], "forced_bos_token_id": 9}"#,
     )]);
-    let mut found = generation::read(dir.path(), Of::Transcripts)
+    let mut found = generation::read(dir.path(), TextKind::Transcripts)
         .unwrap()
         .unwrap();
     found.require_vocabulary(10).unwrap();
@@ -147,7 +154,7 @@ fn tokens_that_are_never_written_are_those_of_the_vocabulary() {
         (&[3, 9][..], &[2, 4][..])
     );
     assert_eq!(
-        found.without_place,
+        found.unsupported,
         ["suppress_tokens: [40] are none of the vocabulary's 10 tokens"]
     );
     let first = found.require_vocabulary(9);
@@ -162,7 +169,7 @@ fn tokens_that_are_never_written_are_those_of_the_vocabulary() {
 fn searches_for_continuations_go_both_ways() {
     let read = |keys: Value| {
         let dir = folder(&[("generation_config.json", keys.to_string().as_bytes())]);
-        generation::read(dir.path(), Of::Continuations)
+        generation::read(dir.path(), TextKind::Continuations)
             .unwrap()
             .unwrap()
     };
@@ -180,14 +187,14 @@ fn searches_for_continuations_go_both_ways() {
         done_when: DoneWhen::Full,
     };
     assert_eq!(found.beam_search, Some(searched.clone()));
-    assert!(found.without_place.is_empty(), "{:?}", found.without_place);
+    assert!(found.unsupported.is_empty(), "{:?}", found.unsupported);
     let drawn = read(keys(true));
     assert_eq!(drawn.beam_search, None);
-    assert_eq!(drawn.without_place.len(), 4, "{:?}", drawn.without_place);
+    assert_eq!(drawn.unsupported.len(), 4, "{:?}", drawn.unsupported);
     assert_eq!(read(json!({ "num_beams": 1 })).beam_search, None);
     let dir = folder(&[]);
     let write = |beams| {
-        let writes = Writes::Continuations(&found.sampling, beams);
+        let writes = GenerationSettings::Continuations(&found.sampling, beams);
         generation::write(dir.path(), writes, TextMarks::default(), Some(&found)).unwrap()
     };
     assert!(write(Some(&searched)).is_empty());

@@ -3,7 +3,7 @@
 
 use crate::hf_files::{folder, read_json, told};
 use formwork::error::Error;
-use formwork::tokenizer::hf::{self, ReadBy};
+use formwork::tokenizer::hf::{self, ModelInputs};
 use formwork::tokenizer::{MarkNames, Tokenizer, TokenizerConfig};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -28,9 +28,9 @@ fn a_written_tokenizer_is_read_back_as_the_same() {
         let made = Tokenizer::build(&config.with_marks(&names), &[TEXT]).unwrap();
         let made = made.with_marks(&names).unwrap();
         let dir = tempfile::tempdir().unwrap();
-        let by = ReadBy {
+        let by = ModelInputs {
             max_length: Some(64),
-            ..ReadBy::default()
+            ..ModelInputs::default()
         };
         assert_eq!(hf::write(dir.path(), &made, by).unwrap().len(), 3);
         let written = std::fs::read_to_string(dir.path().join("tokenizer.json")).unwrap();

@@ -22,7 +22,7 @@ pub fn prepared(folder: &Path, keys: &str, tokenizer: bool) -> Result<Data> {
         run: None,
         places: &Places::new(None),
         seed: 3,
-        view: &View::Alone,
+        view: &View::EncodedSeparately,
         whole_answers: false,
         retrieval: None,
     };

@@ -69,7 +69,7 @@ pub fn pictures(folder: &Path, data: &str, count: usize) -> Vec<(PathBuf, String
         run: None,
         places: &Places::new(None),
         seed: 7,
-        view: &View::Alone,
+        view: &View::EncodedSeparately,
         whole_answers: false,
         retrieval: None,
     };

@@ -4,7 +4,7 @@
 use super::tasks::{ALL, ROWS, SOURCE, SOURCES, VOCAB, ids, near, own_loss, pairs, run};
 use super::{Arrays, Given, arguments, inferred, write_inputs};
 use crate::binary::failure;
-use formwork::data::batch::{Asked, Content, TextBatch, Window};
+use formwork::data::batch::{Content, QuestionAnswer, TextBatch, Window};
 use formwork::data::{NOT_SCORED, Shape};
 use std::sync::Arc;
 
@@ -89,9 +89,9 @@ fn answers_to_questions() {
         first: 1,
         none: 0,
         right: [].into(),
-        may_lack: true,
+        may_have_no_answer: true,
     });
-    let asked = answers.map(|answer| Asked {
+    let asked = answers.map(|answer| QuestionAnswer {
         answer,
         window: window.clone(),
     });

@@ -7,7 +7,7 @@ use formwork::inspect::heads::{Head, Heads};
 use formwork::inspect::positions::Similarity;
 use formwork::inspect::rollout::rollouts;
 use formwork::inspect::weights::{Layout, Weights};
-use formwork::nn::record::Attended;
+use formwork::nn::record::AttentionKey;
 use std::collections::BTreeMap;
 
 const GRID: Layout = Layout::Grid {
@@ -31,7 +31,7 @@ fn near(ours: impl IntoIterator<Item = f64>, theirs: &[f32], what: &str) {
 }
 
 /// The layers `[layers, heads, queries, keys]` of a golden array.
-fn layers(golden: &Oracle, name: &str) -> BTreeMap<Attended, Weights> {
+fn layers(golden: &Oracle, name: &str) -> BTreeMap<AttentionKey, Weights> {
     let array = golden.array(name);
     let [.., heads, queries, keys] = array.shape[..] else {
         panic!("{name} has too few dimensions")
@@ -39,7 +39,7 @@ fn layers(golden: &Oracle, name: &str) -> BTreeMap<Attended, Weights> {
     let size = heads * queries * keys;
     let layer = |(layer, values): (usize, &[f32])| {
         let data = TensorData::new(values.to_vec(), [1, heads, queries, keys]);
-        let at = Attended {
+        let at = AttentionKey {
             network: String::new(),
             crossed: false,
             layer,
@@ -49,7 +49,7 @@ fn layers(golden: &Oracle, name: &str) -> BTreeMap<Attended, Weights> {
     array.values.chunks(size).enumerate().map(layer).collect()
 }
 
-fn heads(layout: Layout, example: &BTreeMap<Attended, Weights>) -> Vec<Head> {
+fn heads(layout: Layout, example: &BTreeMap<AttentionKey, Weights>) -> Vec<Head> {
     let mut heads = Heads::new(layout);
     // Twice the same, so that means are means over examples.
     heads.add(example);

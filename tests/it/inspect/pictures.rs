@@ -4,7 +4,7 @@ use super::looked::{images, inferred, json, numbers, parameter, run, told, train
 use crate::binary::output;
 use formwork::inspect::rollout::rollouts;
 use formwork::inspect::weights::Weights;
-use formwork::nn::record::Attended;
+use formwork::nn::record::AttentionKey;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,14 +15,14 @@ pub(super) fn weights(
     arrays: &crate::transfer::Arrays,
     row: usize,
     layers: usize,
-) -> BTreeMap<Attended, Weights> {
+) -> BTreeMap<AttentionKey, Weights> {
     let layer = |layer: usize| {
         let array = &arrays[&format!("attentions.{layer}")];
         let [_, heads, queries, keys] = array.shape[..] else {
             panic!("attention weights have four dimensions")
         };
         let size = heads * queries * keys;
-        let at = Attended {
+        let at = AttentionKey {
             network: String::new(),
             crossed: false,
             layer,

@@ -1,7 +1,7 @@
 //! Windows that slide: each token of a split is scored once, with the loss of a pass over its own window.
 
 use super::{VOCAB, close, decoder, loss, tokens};
-use formwork::data::text::ids::Held;
+use formwork::data::text::ids::InMemoryIds;
 use formwork::data::text::windows::{Layout, TextSource};
 use formwork::data::{NOT_SCORED, Source, Split};
 use formwork::task::{CausalLm, CausalLmConfig, Objective};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 const CONTEXT: usize = 8;
 
 fn source(length: usize, starts: &[usize], layout: Layout, blocked: bool) -> Arc<dyn Source> {
-    let text = Held {
+    let text = InMemoryIds {
         ids: tokens(3, length),
         starts: starts.to_vec(),
     };

@@ -1,7 +1,7 @@
 //! Steps of optimizers beside AdamW: the CPU's against the composed ones, NaN, and the bits of a part of a parameter.
 
 use burn::tensor::{Device, Tensor};
-use formwork::kernel::{self, AdaptiveArgs, NormedArgs, composed};
+use formwork::kernel::{self, AdaptiveArgs, AdoptArgs, composed};
 
 use super::{bits, close, random, values};
 
@@ -15,7 +15,7 @@ const ADAPTIVE: AdaptiveArgs = AdaptiveArgs {
     eps: 1e-6,
 };
 
-const NORMED: NormedArgs = NormedArgs {
+const NORMED: AdoptArgs = AdoptArgs {
     lr: 1e-2,
     betas: [0.9, 0.95],
     keep: 0.99,

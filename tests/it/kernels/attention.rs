@@ -2,8 +2,8 @@
 
 use burn::tensor::Tensor;
 use formwork::kernel::{
-    self, AttentionOptions, Chosen, DistanceRows, DistanceTable, Documents, Relations, Relative,
-    ScoreBias, Span, Visibility, composed,
+    self, AttentionOptions, DistanceRows, DistanceTable, Documents, Positional, QuerySelection,
+    Relative, ScoreBias, Span, Visibility, composed,
 };
 use formwork::rng::{Purpose, Stream};
 
@@ -37,11 +37,11 @@ fn attentions() {
             softcap: (stream.below(3) == 0).then_some(2.0),
             dropout: (stream.below(3) == 0).then_some(drop_key(0.3)),
         };
-        let relations = |bias: ScoreBias| Relations {
+        let relations = |bias: ScoreBias| Positional {
             visible: visible.clone(),
             offset,
             bias,
-            ..Relations::default()
+            ..Positional::default()
         };
         let q = random([b, h, n_q, d], case);
         let k = random([b, h_kv, n_k, d], case + 1000);
@@ -124,7 +124,7 @@ fn values_by_distance_are_added_to_the_values() {
             table: values,
             rows: DistanceRows::new(span, row),
         };
-        Relations {
+        Positional {
             visible: Visibility::causal(),
             offset: 2,
             bias: ScoreBias::None,
@@ -150,9 +150,9 @@ fn values_by_distance_are_added_to_the_values() {
             let each = (0..n_q).map(|i| {
                 let visible = Visibility::of_lengths(&[i + 3, i + 3]);
                 let own = more.clone().narrow(2, n_q - 1 - i, n_k);
-                let relations = Relations {
+                let relations = Positional {
                     visible,
-                    ..Relations::default()
+                    ..Positional::default()
                 };
                 let v = v.clone() + own;
                 let (all, k) = (q.clone(), k.clone());
@@ -166,13 +166,13 @@ fn values_by_distance_are_added_to_the_values() {
 
 #[test]
 fn a_query_with_nothing_to_see_gives_zeros() {
-    let relations = Relations {
+    let relations = Positional {
         visible: Visibility {
             documents: Some(Documents::new(&[0, 1, 1], 3)),
             lengths: Some([1].into()),
             ..Visibility::default()
         },
-        ..Relations::default()
+        ..Positional::default()
     };
     let options = AttentionOptions {
         scale: 1.0,
@@ -197,14 +197,14 @@ fn entropies_are_those_of_the_weights() {
     let (offset, cap, scale) = (n_k - n_q, 1.5, 0.7);
     let lengths = [9, 3];
     let blocks = |row: usize, query: usize, key: usize| key > offset + query || key >= lengths[row];
-    let relations = Relations {
+    let relations = Positional {
         visible: Visibility {
             lengths: Some(lengths.into()),
             ..Visibility::causal()
         },
         offset,
         bias: ScoreBias::ByDistance(bias.clone()),
-        ..Relations::default()
+        ..Positional::default()
     };
     let options = AttentionOptions {
         scale,
@@ -213,7 +213,7 @@ fn entropies_are_those_of_the_weights() {
     };
     let (queries, bias) = ([0, 2, 4], values(&bias));
     for row in 0..b {
-        let chosen = Chosen {
+        let chosen = QuerySelection {
             row,
             queries: &queries,
         };

@@ -3,11 +3,11 @@
 
 use burn::tensor::{Tensor, TensorData};
 use formwork::kernel::{
-    self, AttentionOptions, DistanceRows, DistanceTable, Relations, Relative, ScoreBias, Span,
+    self, AttentionOptions, DistanceRows, DistanceTable, Positional, Relative, ScoreBias, Span,
     Visibility, Window,
 };
 use formwork::nn::pass::Pass;
-use formwork::nn::position::{Attending, PositionScheme, Prepared, Projections};
+use formwork::nn::position::{AttentionView, PositionScheme, Prepared, Projections};
 
 use super::{close, device, values};
 use crate::oracle::Oracle;
@@ -24,7 +24,7 @@ fn windows_with_dilation_and_biases_by_distance() {
     for (case, causal) in [("causal", true), ("both", false)] {
         let [q, k, v] = ["query", "key", "value"].map(|name| leaf::<4>(&oracle, name));
         let bias = leaf::<2>(&oracle, "bias");
-        let relations = Relations {
+        let relations = Positional {
             visible: Visibility {
                 causal,
                 window: Some(Window {
@@ -35,7 +35,7 @@ fn windows_with_dilation_and_biases_by_distance() {
                 ..Visibility::default()
             },
             bias: ScoreBias::ByDistance(bias.clone()),
-            ..Relations::default()
+            ..Positional::default()
         };
         let options = AttentionOptions {
             scale: 8f64.powf(-0.5),
@@ -66,7 +66,7 @@ struct Shaw {
 }
 
 impl PositionScheme for Shaw {
-    fn relative(&self, attending: &Attending) -> Option<Relative> {
+    fn relative(&self, attending: &AttentionView) -> Option<Relative> {
         let clip = (self.keys.dims()[0] / 2) as i64;
         let row = |distance: i64| (distance.clamp(-clip, clip) + clip) as usize;
         let rows = DistanceRows::new(attending.span, row);
@@ -107,7 +107,7 @@ fn a_scheme_may_see_queries_and_add_to_values() {
         values: of_values.clone(),
     };
     let span = Span::of(7);
-    let attending = Attending {
+    let attending = AttentionView {
         layer: 0,
         span,
         scale: 0.5,
@@ -117,10 +117,10 @@ fn a_scheme_may_see_queries_and_add_to_values() {
         device: &device(),
         pass: &Pass::evaluation(),
     };
-    let relations = Relations {
+    let relations = Positional {
         visible: Visibility::causal(),
         relative: scheme.relative(&attending),
-        ..Relations::default()
+        ..Positional::default()
     };
     let options = AttentionOptions {
         scale: 0.5,

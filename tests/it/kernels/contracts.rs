@@ -5,7 +5,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::kernel::grouped::{Groups, combine, gather, grouped_linear};
 use formwork::kernel::prefix_sums::{FeatureMap, Features, attention_by_features};
 use formwork::kernel::{
-    self, Activation, AdamwArgs, AttentionOptions, DropKey, Relations, ScoreBias, Visibility,
+    self, Activation, AdamwArgs, AttentionOptions, DropKey, Positional, ScoreBias, Visibility,
     composed,
 };
 
@@ -67,11 +67,11 @@ fn numeric_gradients() {
     };
     let f = |x: Tensor<4>| {
         let part = |i| x.clone().narrow(0, i, 1);
-        let relations = Relations {
+        let relations = Positional {
             visible: Visibility::causal(),
             offset: 1,
             bias: ScoreBias::Dense(part(3)),
-            ..Relations::default()
+            ..Positional::default()
         };
         let y = kernel::attention(part(0), part(1), part(2), relations, options);
         let y = y.reshape([2, 3, 3]);
@@ -131,7 +131,7 @@ fn not_a_number_comes_through() {
         dropout: None,
     };
     let ones = Tensor::<4>::ones([1, 2, 3, 4], &device());
-    let all = Relations::default();
+    let all = Positional::default();
     let y = kernel::attention(heads, ones.clone(), ones, all, options);
     let y = values(&y);
     assert!(y[4..8].iter().all(|v| v.is_nan()) && !y[8].is_nan());
@@ -227,7 +227,7 @@ fn all_bits(threads: usize) -> Vec<Vec<u32>> {
         let y = kernel::layer_norm_of_sum(terms, 0.7, Some(b.clone()), Some(b.clone()), 1e-5);
         let heads = y.reshape([4, 130, 6, 32]).swap_dims(1, 2);
         let distances = b.clone().reshape([6, 32]).repeat_dim(1, 9);
-        let relations = Relations {
+        let relations = Positional {
             visible: Visibility::causal(),
             bias: ScoreBias::ByDistance(distances.narrow(1, 0, 259)),
             ..Default::default()

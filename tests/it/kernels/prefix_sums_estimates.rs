@@ -3,7 +3,7 @@
 
 use burn::tensor::{Tensor, TensorData};
 use formwork::kernel::prefix_sums::{FeatureMap, Features, attention_by_features};
-use formwork::kernel::{self, AttentionOptions, Relations, Visibility};
+use formwork::kernel::{self, AttentionOptions, Positional, Visibility};
 
 use super::prefix_sums::{exponential, leaves, projection};
 use super::{device, values};
@@ -75,9 +75,9 @@ fn error(features: usize, draws: u64, causal: bool) -> f64 {
         causal,
         ..Visibility::default()
     };
-    let relations = Relations {
+    let relations = Positional {
         visible: visible.clone(),
-        ..Relations::default()
+        ..Positional::default()
     };
     let options = AttentionOptions {
         scale: 8f64.powf(-0.5),

@@ -3,7 +3,7 @@
 
 use burn::tensor::{Device, Tensor};
 use formwork::kernel::{
-    self, AttentionOptions, DistanceTable, Relations, Relative, ScoreBias, Span, Visibility,
+    self, AttentionOptions, DistanceTable, Positional, Relative, ScoreBias, Span, Visibility,
     composed,
 };
 use formwork::rng::{Purpose, Stream};
@@ -102,7 +102,7 @@ impl Case {
         each.map(|x| made(x).require_grad()).collect()
     }
 
-    fn relations(&self, leaves: &[Tensor<4>]) -> Relations {
+    fn relations(&self, leaves: &[Tensor<4>]) -> Positional {
         let [h, _] = self.heads;
         let bias = leaves[3].clone();
         let shift = |i: usize| {
@@ -116,7 +116,7 @@ impl Case {
             let table = leaves[6 + i].clone().squeeze_dim::<3>(0).swap_dims(0, 1);
             Some(DistanceTable { table, rows })
         };
-        Relations {
+        Positional {
             visible: self.visible.clone(),
             offset: self.span.offset,
             bias: match self.bias {

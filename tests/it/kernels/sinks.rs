@@ -1,7 +1,7 @@
 //! Attention beside sinks against its composed body, in which a sink is one more score of the softmax.
 
 use burn::tensor::Tensor;
-use formwork::kernel::{self, AttentionOptions, Relations, ScoreBias, Span, Visibility, composed};
+use formwork::kernel::{self, AttentionOptions, Positional, ScoreBias, Span, Visibility, composed};
 use formwork::rng::{Purpose, Stream};
 
 use super::visibility::drawn;
@@ -36,7 +36,7 @@ fn sinks_are_scores_without_values() {
             dropout: (stream.below(3) == 0).then_some(drop_key(0.3)),
         };
         let biased = stream.below(2) == 0;
-        let relations = |bias: Tensor<4>, sinks: Tensor<4>| Relations {
+        let relations = |bias: Tensor<4>, sinks: Tensor<4>| Positional {
             visible: visible.clone(),
             offset,
             bias: match biased {
@@ -45,7 +45,7 @@ fn sinks_are_scores_without_values() {
                 false => ScoreBias::Dense(bias.narrow(3, 0, 1).expand([1, h, n_q, n_k])),
             },
             sinks: Some(sinks.reshape([h])),
-            ..Relations::default()
+            ..Positional::default()
         };
         let q = random([b, h, n_q, d], case);
         let [k, v] = [1000, 2000].map(|more| random([b, h_kv, n_k, d], case + more));
@@ -76,10 +76,10 @@ fn sinks_below_and_above_all_scores() {
         dropout: None,
     };
     let attended = |sinks: Option<Tensor<1>>, visible: Visibility, keys: [&Tensor<4>; 2]| {
-        let relations = Relations {
+        let relations = Positional {
             visible,
             sinks,
-            ..Relations::default()
+            ..Positional::default()
         };
         let [k, v] = keys.map(Tensor::clone);
         kernel::attention(q.clone(), k, v, relations, options)

@@ -3,7 +3,7 @@
 
 use burn::tensor::{FloatDType, Tensor, TensorData, activation};
 use formwork::kernel::sorted_chunks::{
-    ALONE, ChunkSizes, SortedChunks, SortedSettings, composed, sorted_chunks,
+    ChunkSizes, SELF_SCORE, SortedChunks, SortedSettings, composed, sorted_chunks,
 };
 use formwork::kernel::{Documents, Visibility};
 use formwork::rng::{Purpose, Stream};
@@ -151,7 +151,7 @@ fn dense([q, k, v]: [Tensor<4>; 3], settings: &SortedSettings) -> Tensor<4> {
         .map(|i| i / tokens % tokens == i % tokens)
         .collect();
     let own = Tensor::from_data(TensorData::new(own, dims), &device());
-    let scores = scores.mask_fill(own, ALONE);
+    let scores = scores.mask_fill(own, SELF_SCORE);
     let unmet = counts.clone().equal_elem(0.0);
     let scores = (scores + counts.clamp_min(1.0).log()).mask_fill(unmet, -1e9);
     activation::softmax(scores, 3).matmul(v)

@@ -176,7 +176,7 @@ fn rules_hold_for_every_pair_and_hulls_hold_all_that_is_seen() {
 /// Tiles of which nothing is seen are left out.
 #[test]
 fn hulls_are_narrow() {
-    let hull = |rules: &Visibility, positions| rules.hull([0, 0], positions, 1000);
+    let hull = |rules: &Visibility, positions| rules.enclosing_range([0, 0], positions, 1000);
     let causal = Visibility::causal();
     assert_eq!(hull(&causal, 64..128), 0..128);
     let window = Window {

@@ -69,7 +69,7 @@ fn a_matrix_is_not_taken_for_panels() {
         refused("a matrix", || {
             kernel::linear(x.clone(), wrong.clone(), None)
         });
-        let stored = kernel::stored(random([32, d], 3));
+        let stored = kernel::repacked(random([32, d], 3));
         let y = kernel::linear(x.clone(), stored.clone(), None);
         assert_eq!(y.dims(), [1, 2, 32]);
         refused("panels of another width", || {

@@ -3,7 +3,7 @@
 use super::position;
 use formwork::model::{DecoderConfig, EncoderConfig};
 use formwork::nn::attention::{AttentionConfig, Reads};
-use formwork::nn::position::{Acts, PositionConfig};
+use formwork::nn::position::{ActsOn, PositionConfig};
 use formwork::stack::StackConfig;
 use serde_json::{Value, json};
 
@@ -66,8 +66,8 @@ fn stacks(kinds: Vec<Value>) -> Vec<(String, StackConfig)> {
     for keys in kinds {
         let attention: AttentionConfig = serde_json::from_value(keys.clone()).unwrap();
         let carried = |p: &PositionConfig| match p.facts().acts() {
-            Acts::Heads(means) => attention.carries(means),
-            Acts::Embeddings | Acts::Layers => true,
+            ActsOn::Heads(means) => attention.carries(means),
+            ActsOn::Embeddings | ActsOn::Layers => true,
         };
         let schemes = [
             "learned",

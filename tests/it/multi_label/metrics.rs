@@ -1,6 +1,6 @@
 //! Metrics against scikit-learn's (`tests/goldens/make_multi_label.py`).
 
-use formwork::evaluate::several::Several;
+use formwork::evaluate::several::MultiLabelScores;
 use serde_json::Value;
 
 fn floats(row: &Value) -> Vec<f32> {
@@ -20,7 +20,7 @@ fn metrics_are_scikit_learn_s() {
             .map(floats)
             .collect();
         let threshold = case["threshold"].as_f64().unwrap() as f32;
-        let mut all = Several::new(scores[0].len(), threshold);
+        let mut all = MultiLabelScores::new(scores[0].len(), threshold);
         for (scores, truth) in scores.iter().zip(case["truth"].as_array().unwrap()) {
             let truth: Vec<i32> = floats(truth).iter().map(|x| *x as i32).collect();
             all.add(scores, &truth);

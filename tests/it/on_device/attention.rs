@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use formwork::kernel::{
-    self, AttentionOptions, Documents, DropKey, Pattern, Query, Relations, ScoreBias, SeenKeys,
+    self, AttentionOptions, Documents, DropKey, Pattern, Positional, Query, ScoreBias, SeenKeys,
     Visibility, Window,
 };
 
@@ -40,10 +40,10 @@ fn check(
     same(what, &device, all, |_, [x, y, z]| {
         let queries = x.narrow(1, 0, q).narrow(2, 0, h).swap_dims(1, 2);
         let [keys, values] = [y, z].map(|x| x.narrow(1, 0, k).narrow(2, 0, kv).swap_dims(1, 2));
-        let relations = Relations {
+        let relations = Positional {
             visible: visible.clone(),
             offset,
-            ..Relations::default()
+            ..Positional::default()
         };
         kernel::attention(queries, keys, values, relations, options)
     });
@@ -59,7 +59,7 @@ fn sinks() {
         same(&name, &device, all.clone(), |_, [x, y, z, s]| {
             let queries = x.swap_dims(1, 2);
             let [keys, values] = [y, z].map(|x| x.narrow(2, 0, 2).swap_dims(1, 2));
-            let relations = Relations {
+            let relations = Positional {
                 visible: Visibility::causal(),
                 sinks: Some(
                     s.narrow(0, 0, 1)
@@ -67,7 +67,7 @@ fn sinks() {
                         .narrow(3, 0, 1)
                         .reshape([4]),
                 ),
-                ..Relations::default()
+                ..Positional::default()
             };
             kernel::attention(queries, keys, values, relations, options(dropout))
         });
@@ -244,11 +244,11 @@ fn biases_of([b, h, q, k, d]: [usize; 5], visible: Visibility) {
                 1 => ScoreBias::ByDistance(bias.reshape([dims[2], dims[3]])),
                 _ => ScoreBias::Dense(bias),
             };
-            let relations = Relations {
+            let relations = Positional {
                 visible: visible.clone(),
                 offset: 2,
                 bias,
-                ..Relations::default()
+                ..Positional::default()
             };
             let values = k.clone() * 0.5;
             kernel::attention(q, k, values, relations, options(0.2))

@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use burn::tensor::{Device, FloatDType, Tensor};
-use formwork::kernel::{self, Activation, AttentionOptions, Operand, Relations};
+use formwork::kernel::{self, Activation, AttentionOptions, Operand, Positional};
 
 use super::{close, device, name, random, values};
 
@@ -156,7 +156,7 @@ fn compare_tf32(device: &Device) {
             dropout: None,
         };
         let attended =
-            kernel::attention(heads(3), heads(4), heads(5), Relations::default(), options);
+            kernel::attention(heads(3), heads(4), heads(5), Positional::default(), options);
         [
             values(&map([90, 33])),
             values(&map([600, 520])),

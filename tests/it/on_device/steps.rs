@@ -3,7 +3,7 @@
 
 use burn::tensor::{Device, Tensor};
 use formwork::kernel::{
-    self, Activation, AdamwArgs, AttentionOptions, DropKey, Head, Relations, Visibility,
+    self, Activation, AdamwArgs, AttentionOptions, DropKey, Head, Positional, Visibility,
 };
 
 use super::{Numbers, device, integers, ints, random, values};
@@ -71,9 +71,9 @@ fn loss(all: &[Tensor<2>], step: u64, device: &Device) -> Tensor<1> {
     ];
     let angles = random([LEN, d_head / 2], 31).on(device);
     let turned = |x| kernel::rotary(x, angles.clone().cos(), angles.clone().sin(), false);
-    let relations = Relations {
+    let relations = Positional {
         visible: Visibility::causal(),
-        ..Relations::default()
+        ..Positional::default()
     };
     let options = AttentionOptions {
         scale: 0.5,

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use burn::tensor::{Device, Tensor};
 use formwork::kernel::{
-    self, AttentionOptions, Documents, DropKey, Relations, ScoreBias, Visibility, Window,
+    self, AttentionOptions, Documents, DropKey, Positional, ScoreBias, Visibility, Window,
 };
 
 use super::{device, name, random, values};
@@ -55,11 +55,11 @@ impl Case {
             true => bias.require_grad(),
             false => bias,
         });
-        let relations = Relations {
+        let relations = Positional {
             visible: self.visible.clone(),
             offset: self.offset,
             bias: bias.clone().map_or(ScoreBias::None, ScoreBias::ByDistance),
-            ..Relations::default()
+            ..Positional::default()
         };
         let options = AttentionOptions {
             scale: 1.0 / (d as f64).sqrt(),

@@ -3,8 +3,8 @@
 
 use burn::tensor::{Device, Tensor};
 use formwork::kernel::{
-    self, AdamwArgs, AdaptiveArgs, Decision, DescentArgs, ElementwiseStep, MomentumArgs,
-    NormedArgs, SignedArgs, SlowedArgs, Timed,
+    self, AdamwArgs, AdaptiveArgs, AdemamixArgs, AdoptArgs, Decision, DescentArgs, ElementwiseStep,
+    LionArgs, MomentumArgs, ScheduledStep,
 };
 
 use super::{close, device, random, values};
@@ -36,12 +36,12 @@ const UNROOTED: AdaptiveArgs = AdaptiveArgs {
     ..ADAPTIVE
 };
 
-const SLOWED: SlowedArgs = SlowedArgs {
+const SLOWED: AdemamixArgs = AdemamixArgs {
     fast: ADAPTIVE,
     slow: 0.999,
 };
 
-const NORMED: NormedArgs = NormedArgs {
+const NORMED: AdoptArgs = AdoptArgs {
     lr: 1e-2,
     betas: [0.9, 0.95],
     keep: 0.99,
@@ -50,7 +50,7 @@ const NORMED: NormedArgs = NormedArgs {
 };
 
 /// ADOPT's first step, in which no parameter moves.
-const NORMED_AT_FIRST: NormedArgs = NormedArgs {
+const NORMED_AT_FIRST: AdoptArgs = AdoptArgs {
     lr: 0.0,
     betas: [0.9, 0.0],
     keep: 1.0,
@@ -58,7 +58,7 @@ const NORMED_AT_FIRST: NormedArgs = NormedArgs {
     ..NORMED
 };
 
-const SIGNED: SignedArgs = SignedArgs {
+const SIGNED: LionArgs = LionArgs {
     lr: 1e-2,
     betas: [0.9, 0.99],
     keep: 0.97,
@@ -154,7 +154,7 @@ fn after<A: ElementwiseStep<N>, const N: usize>(
         None => kernel::elementwise_step(param, grad, values, args),
         Some(numbers) => {
             let decision = decision(numbers, device);
-            let timed = Timed::always(args);
+            let timed = ScheduledStep::always(args);
             kernel::elementwise_step_if(param, grad, values, &timed, &decision)
         }
     };
@@ -221,7 +221,7 @@ fn moving_averages() {
     let Some(device) = device() else { return };
     let run = |device: &Device| {
         let [mean, value, ..] = inputs(device);
-        values(&kernel::moved_if(
+        values(&kernel::mean_step_if(
             mean,
             value,
             0.99,
@@ -263,22 +263,24 @@ fn updates_that_share_launches() {
                 ..ARGS
             };
             let (mean, moments) = (param.clone() * 0.5, [first, second.square()]);
-            let args = Timed::always(args);
+            let args = ScheduledStep::always(args);
             let mean = match shared {
-                true => kernel::moved_among(mean, grad.clone(), 0.9, &decision),
-                false => kernel::moved_if(mean, grad.clone(), 0.9, &decision),
+                true => kernel::mean_step_batched(mean, grad.clone(), 0.9, &decision),
+                false => kernel::mean_step_if(mean, grad.clone(), 0.9, &decision),
             };
             // Every third parameter moves by another formula, which keeps one value.
             if i % 3 == 2 {
-                let ([first, second], args) = (moments, Timed::always(SIGNED));
+                let ([first, second], args) = (moments, ScheduledStep::always(SIGNED));
                 let (param, [first]) = match shared {
-                    true => kernel::elementwise_step_among(param, grad, [first], &args, &decision),
+                    true => {
+                        kernel::elementwise_step_batched(param, grad, [first], &args, &decision)
+                    }
                     false => kernel::elementwise_step_if(param, grad, [first], &args, &decision),
                 };
                 return [param, first, second, mean];
             }
             let (param, [first, second]) = match shared {
-                true => kernel::elementwise_step_among(param, grad, moments, &args, &decision),
+                true => kernel::elementwise_step_batched(param, grad, moments, &args, &decision),
                 false => kernel::elementwise_step_if(param, grad, moments, &args, &decision),
             };
             [param, first, second, mean]

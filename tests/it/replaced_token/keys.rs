@@ -7,15 +7,15 @@ use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::model::ModelConfig;
 use formwork::model::generator::TableSharing;
-use formwork::plan::{ModelCost, Question, plan};
+use formwork::plan::{ModelCost, PlanRequest, plan};
 use formwork::task::{ReplacedTokenConfig, TaskConfig};
 use serde_json::json;
 
 pub fn cost(task: &TaskConfig, model: &ModelConfig, shape: &Shape) -> ModelCost {
-    let question = Question {
+    let question = PlanRequest {
         task: Some(task),
         micro_batch_size: 2,
-        ..Question::of(model, shape)
+        ..PlanRequest::of(model, shape)
     };
     plan(&question, &Device::default()).unwrap()
 }

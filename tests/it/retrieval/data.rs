@@ -41,7 +41,7 @@ fn prepared(folder: &Path, data: &str, chunking: Option<Chunking>) -> Result<Dat
         saved: &Tokenizers::default(),
         places: &places(folder),
         seed: 7,
-        view: &View::AsItIs,
+        view: &View::Plain,
         whole_answers: false,
         retrieval: chunking,
     };

@@ -3,7 +3,7 @@
 use super::{VOCAB, at_once, built, config, in_segments, of, remembering, schemes, tokens};
 use crate::contracts::{ids, near};
 use crate::oracle::values;
-use formwork::generate::{Generator, Sampling};
+use formwork::generate::{Sampling, TextGenerator};
 use formwork::model::LanguageModel;
 use formwork::model::decoder::{Decoder, DecoderInput};
 use formwork::nn::attention::LayerCache;
@@ -58,7 +58,7 @@ fn decoding_is_reading_segments_of_one_token() {
     ]);
     for keys in all {
         let model = built(&config(&keys));
-        assert!(model.reads_on());
+        assert!(model.has_bounded_state());
         for first in [1, 5, 12] {
             let lengths = || std::iter::once(first).chain(of(1));
             let wanted = in_segments(&model, &tokens, lengths());
@@ -78,7 +78,7 @@ fn a_text_without_memory_is_one_segment() {
     let (model, tokens) = (built(&config(&keys)), tokens(14));
     let (found, _) = decoded(&model, &tokens, of(1));
     near(&found, &at_once(&model, &tokens), &keys);
-    assert!(!model.reads_on());
+    assert!(!model.has_bounded_state());
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_text_is_read_on_past_the_context() {
         ..Sampling::default()
     };
     for prompt in [&[3u32, 1, 4, 1, 5][..], &[2; 15]] {
-        let mut generator = Generator::new(&model, CONTEXT, &[prompt]).unwrap();
+        let mut generator = TextGenerator::new(&model, CONTEXT, &[prompt]).unwrap();
         generator.reserve(1_000_000);
         for _ in 0..40 {
             generator.next(&greedy);
@@ -112,9 +112,9 @@ fn a_text_is_read_on_past_the_context() {
     // One layer that keeps everything is enough to stop at the context.
     let keys = "[[layers]]\nattention = { kind = \"multi_head\", n_heads = 4, memory = 7 }\n[[layers]]\n\
                 attention = { kind = \"multi_head\", n_heads = 4 }";
-    assert!(!built(&config(keys)).reads_on());
+    assert!(!built(&config(keys)).has_bounded_state());
     let window = "attention = { kind = \"sliding_window\", n_heads = 4, window = 3 }";
-    assert!(!built(&config(window)).reads_on());
+    assert!(!built(&config(window)).has_bounded_state());
 }
 
 /// A layer without memory beside one that has one: all of its keys are in the cache, the other's are the newest.

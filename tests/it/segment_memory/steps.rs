@@ -6,7 +6,7 @@ use crate::oracle::{difference, values};
 use crate::transfer::gradients_of;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::data::Split;
-use formwork::data::text::ids::Held;
+use formwork::data::text::ids::InMemoryIds;
 use formwork::data::text::windows::{Layout, TextSource};
 use formwork::kernel::Visibility;
 use formwork::model::LanguageModel;
@@ -30,7 +30,7 @@ fn task(memory: usize) -> Objective<CausalLm> {
 
 /// Windows of a text with documents; a document begins at every one of these tokens.
 fn source(windows: usize, starts: &[usize]) -> TextSource {
-    let tokens = Arc::new(Held {
+    let tokens = Arc::new(InMemoryIds {
         ids: tokens(windows * CONTEXT + 1),
         starts: starts.to_vec(),
     });

@@ -44,7 +44,7 @@ fn no_head_and_no_other_network_reads_registers() {
         };
         let pixels = tensor::<4>(&pixels, &device);
         let hidden = network.forward(pixels.clone(), &pass);
-        let read = task.model.looked_at(pixels, &pass);
+        let read = task.model.memory_vectors(pixels, &pass);
         assert_eq!(read.dims(), [3, first + PATCHES, 16], "{pooling}");
         // Other states of registers change nothing.
         let part = |from: usize, count: usize| hidden.clone().narrow(1, from, count);

@@ -10,7 +10,7 @@ use formwork::data::Content;
 use formwork::train::checkpoint;
 use formwork::train::ema::Ema;
 use formwork::train::parameters;
-use formwork::train::transfer::{Lengths, Longer, TransferConfig};
+use formwork::train::transfer::{GrownTables, Lengths, TransferConfig};
 use serde_json::json;
 
 #[test]
@@ -48,7 +48,7 @@ fn a_frozen_batch_norm_keeps_its_statistics() {
     }
 }
 
-fn lengths(moved: bool, longer: &Longer) -> Lengths<'_> {
+fn lengths(moved: bool, longer: &GrownTables) -> Lengths<'_> {
     Lengths {
         resample: &|_, _, _| None,
         moved,
@@ -68,7 +68,7 @@ fn another_run_s_statistics_are_taken_with_its_weights() {
         .transfer(
             task(&config),
             file.path(),
-            lengths(false, &Longer::new()),
+            lengths(false, &GrownTables::new()),
             None,
             None,
         )
@@ -92,7 +92,7 @@ fn what_is_new_begins_anew_though_it_is_there() {
         .transfer(
             task(&config),
             file.path(),
-            lengths(true, &Longer::new()),
+            lengths(true, &GrownTables::new()),
             None,
             None,
         )

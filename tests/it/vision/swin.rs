@@ -5,7 +5,7 @@ use super::held_against;
 use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::model::{ModelConfig, ModelInputs, SwinConfig};
-use formwork::plan::{ModelCost, Question, plan};
+use formwork::plan::{ModelCost, PlanRequest, plan};
 use formwork::task::{ImageClassificationConfig, TaskConfig};
 use formwork::train::optim::{MuonConfig, OptimizerConfig};
 use formwork::train::parameters;
@@ -103,11 +103,11 @@ fn planned(
     shape: &Shape,
     optimizer: &OptimizerConfig,
 ) -> ModelCost {
-    let question = Question {
+    let question = PlanRequest {
         task,
         moments: optimizer.moments(),
         matrices: optimizer.matrices(),
-        ..Question::of(model, shape)
+        ..PlanRequest::of(model, shape)
     };
     plan(&question, &Device::default()).unwrap()
 }

@@ -5,7 +5,7 @@ use super::held_against;
 use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::model::ModelConfig;
-use formwork::plan::{ModelCost, Question, plan};
+use formwork::plan::{ModelCost, PlanRequest, plan};
 use serde_json::{Value, json};
 
 fn config(changes: Value) -> Value {
@@ -49,10 +49,10 @@ fn planned(model: &Value, images: usize, recompute: bool) -> ModelCost {
         image: Some([3, 16, 16]),
         ..Shape::of_text(7, 23)
     };
-    let question = Question {
+    let question = PlanRequest {
         micro_batch_size: images,
         recompute,
-        ..Question::of(&model, &shape)
+        ..PlanRequest::of(&model, &shape)
     };
     plan(&question, &Device::default()).unwrap()
 }

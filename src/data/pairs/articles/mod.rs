@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::files::articles::{self, DEEPEST};
 use crate::data::text::TextConfig;
-use crate::data::{Data, DataSet, Gives, Paths, Request, Split, View};
+use crate::data::{Data, DataSet, ExampleForm, Paths, Request, Split, View};
 use crate::error::Result;
-use crate::tokenizer::{Around, MarkNames, TokenizerConfig};
+use crate::tokenizer::{MarkNames, TokenFraming, TokenizerConfig};
 use rank::Ranking;
 
 /// `kind = "articles"`.
@@ -125,8 +125,8 @@ impl DataSet for ArticlesConfig {
         faults
     }
 
-    fn gives(&self) -> Gives {
-        Gives::Pairs
+    fn gives(&self) -> ExampleForm {
+        ExampleForm::Pairs
     }
 
     fn context(&self) -> usize {
@@ -149,8 +149,8 @@ impl DataSet for ArticlesConfig {
         tokenizer.with_marks(&self.marks).faults()
     }
 
-    fn around(&self, _view: &View) -> Around {
-        Around::End
+    fn around(&self, _view: &View) -> TokenFraming {
+        TokenFraming::End
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {

@@ -13,7 +13,7 @@ use crate::data::{
     Data, DataSet, Item, PairItem, PerSplit, Request, Shape, Source, Split, Tokenizers,
 };
 use crate::error::{Error, Result};
-use crate::tokenizer::{Around, Tokenizer};
+use crate::tokenizer::{TokenFraming, Tokenizer};
 
 /// A source of pairs held in memory.
 struct Pairs {
@@ -125,7 +125,7 @@ pub(super) fn prepare(config: &ArticlesConfig, request: &Request) -> Result<Data
             let marked = tokenizer.with_marks(&config.marks)?;
             let read = match own {
                 // The special tokens that WordPiece puts around texts are only for encoders.
-                true => marked.reading(Around::End)?,
+                true => marked.with_framing(TokenFraming::End)?,
                 false => marked,
             };
             read.with_source_language(&config.marks)?

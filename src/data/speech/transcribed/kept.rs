@@ -1,7 +1,7 @@
 //! Inputs of recordings, computed at first use and cached while there is room.
 
 use crate::data::batch::{SpeechItem, SpeechShape};
-use crate::data::speech::{HOP, Heard, Hearing, decode};
+use crate::data::speech::{HOP, SpeechInput, SpeechInputs, decode};
 use crate::error::Result;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,8 +12,8 @@ const ROOM: usize = 2 << 30;
 
 /// The recordings of a split. The result does not depend on what is cached.
 pub(super) struct Kept {
-    recordings: Vec<(PathBuf, OnceLock<Arc<Heard>>)>,
-    hearing: Hearing,
+    recordings: Vec<(PathBuf, OnceLock<Arc<SpeechInput>>)>,
+    hearing: SpeechInputs,
     taken: AtomicUsize,
 }
 
@@ -21,18 +21,18 @@ impl Kept {
     pub(super) fn new(recordings: impl Iterator<Item = PathBuf>, shape: SpeechShape) -> Self {
         Self {
             recordings: recordings.map(|path| (path, OnceLock::new())).collect(),
-            hearing: Hearing::new(shape),
+            hearing: SpeechInputs::new(shape),
             taken: AtomicUsize::new(0),
         }
     }
 
     /// Returns the input for a converted recording.
-    pub(super) fn input(&self, heard: &Heard) -> SpeechItem {
+    pub(super) fn input(&self, heard: &SpeechInput) -> SpeechItem {
         self.hearing.input(heard)
     }
 
     /// Returns a converted recording, without the silence after it.
-    pub(super) fn get(&self, number: usize) -> Result<Arc<Heard>> {
+    pub(super) fn get(&self, number: usize) -> Result<Arc<SpeechInput>> {
         let (path, place) = &self.recordings[number];
         if let Some(kept) = place.get() {
             return Ok(Arc::clone(kept));

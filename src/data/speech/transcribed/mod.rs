@@ -14,15 +14,15 @@ mod source;
 use super::decode::is_recording;
 use super::{SpeechAugmentConfig, Transcripts, around, shape, shape_faults};
 use crate::data::batch::SpeechShape;
+use crate::data::captions::Captions;
 use crate::data::described::{Described, Example, context_fault};
 use crate::data::files::paths::Paths;
 use crate::data::labelled::column::Column;
 use crate::data::labelled::tables::{Format, Quoting};
 use crate::data::parts::{Parted, parted};
-use crate::data::written::Captions;
-use crate::data::{Data, DataSet, Gives, Places, Request, Shape, Split, View, split};
+use crate::data::{Data, DataSet, ExampleForm, Places, Request, Shape, Split, View, split};
 use crate::error::Result;
-use crate::tokenizer::Around;
+use crate::tokenizer::TokenFraming;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -131,8 +131,8 @@ impl DataSet for TranscribedSpeechConfig {
         self.augment.new_run_faults()
     }
 
-    fn gives(&self) -> Gives {
-        Gives::Spoken
+    fn gives(&self) -> ExampleForm {
+        ExampleForm::Spoken
     }
 
     fn speech(&self) -> Option<SpeechShape> {
@@ -164,7 +164,7 @@ impl DataSet for TranscribedSpeechConfig {
         true
     }
 
-    fn around(&self, view: &View) -> Around {
+    fn around(&self, view: &View) -> TokenFraming {
         around(view)
     }
 

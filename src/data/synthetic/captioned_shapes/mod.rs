@@ -16,7 +16,7 @@ use super::described::{self, Described, Taken};
 use super::held_out::HeldOut;
 use super::shapes::NAMES;
 use crate::data::batch::CaptionedItem;
-use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Split, View};
+use crate::data::{Data, DataSet, ExampleForm, Item, Request, Shape, Split, View};
 use crate::error::{Error, Result};
 use crate::rng::Stream;
 use crate::tokenizer::{Frame, Tokenizer};
@@ -110,8 +110,8 @@ impl DataSet for CaptionedShapesConfig {
         faults
     }
 
-    fn gives(&self) -> Gives {
-        Gives::Captioned
+    fn gives(&self) -> ExampleForm {
+        ExampleForm::Captioned
     }
 
     fn image(&self) -> Option<[usize; 3]> {
@@ -149,7 +149,7 @@ impl DataSet for CaptionedShapesConfig {
         let pictures = Pictures {
             config: self.clone(),
             frame,
-            written: *request.view == View::AsItIs,
+            written: *request.view == View::Plain,
         };
         described::prepare(pictures, &tokenizer, shape, request)
     }

@@ -20,11 +20,13 @@ mod tones;
 use super::described::{self, Described, Taken};
 use super::held_out::HeldOut;
 use crate::data::batch::SpeechShape;
-use crate::data::speech::{Hearing, SpeechAugmentConfig, Transcripts, around, shape, shape_faults};
-use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Split, View};
+use crate::data::speech::{
+    SpeechAugmentConfig, SpeechInputs, Transcripts, around, shape, shape_faults,
+};
+use crate::data::{Data, DataSet, ExampleForm, Item, Request, Shape, Split, View};
 use crate::error::Result;
 use crate::rng::Stream;
-use crate::tokenizer::{Around, Tokenizer, TokenizerConfig};
+use crate::tokenizer::{TokenFraming, Tokenizer, TokenizerConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -159,8 +161,8 @@ impl DataSet for DialledDigitsConfig {
         self.augment.new_run_faults()
     }
 
-    fn gives(&self) -> Gives {
-        Gives::Spoken
+    fn gives(&self) -> ExampleForm {
+        ExampleForm::Spoken
     }
 
     fn speech(&self) -> Option<SpeechShape> {
@@ -175,7 +177,7 @@ impl DataSet for DialledDigitsConfig {
         self.sizes().has(split)
     }
 
-    fn around(&self, view: &View) -> Around {
+    fn around(&self, view: &View) -> TokenFraming {
         around(view)
     }
 
@@ -192,7 +194,7 @@ impl DataSet for DialledDigitsConfig {
         };
         let recordings = Recordings {
             config: self.clone(),
-            hearing: Hearing::new(self.shape()),
+            hearing: SpeechInputs::new(self.shape()),
             transcripts,
         };
         described::prepare(recordings, &tokenizer, shape, request)
@@ -202,7 +204,7 @@ impl DataSet for DialledDigitsConfig {
 /// A generator of recordings with their numbers.
 struct Recordings {
     config: DialledDigitsConfig,
-    hearing: Hearing,
+    hearing: SpeechInputs,
     transcripts: Transcripts,
 }
 

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::data::batch::ImageItem;
 use crate::data::images::sequence;
 use crate::data::synthetic::held_out::{FIXED_SEED, PASS};
-use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Source, Split};
+use crate::data::{Data, DataSet, ExampleForm, Item, Request, Shape, Source, Split};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 use drawing::Drawing;
@@ -142,10 +142,10 @@ impl DataSet for PathfinderConfig {
         faults
     }
 
-    fn gives(&self) -> Gives {
+    fn gives(&self) -> ExampleForm {
         match self.sequence {
-            true => Gives::Labelled,
-            false => Gives::Images,
+            true => ExampleForm::Labelled,
+            false => ExampleForm::Images,
         }
     }
 

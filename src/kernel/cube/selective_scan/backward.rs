@@ -14,7 +14,7 @@ use crate::kernel::cube::chunks::{
 };
 use crate::kernel::cube::columns;
 use crate::kernel::cube::launch::{contiguous, cubes, empty, empty_like, units};
-use crate::kernel::selective_scan::extension::Scanned;
+use crate::kernel::selective_scan::extension::ScanInputs;
 
 /// Computes each chunk's own contribution to the gradient of the state before it, and the time that passes in the
 /// chunk: −1 if no earlier state reaches its end.
@@ -233,7 +233,7 @@ fn gradients(
 }
 
 /// Returns the gradients of all inputs; `states` are those before each chunk.
-pub fn backward(problem: &Problem, states: CubeTensor, grad: CubeTensor) -> Scanned<CubeTensor> {
+pub fn backward(problem: &Problem, states: CubeTensor, grad: CubeTensor) -> ScanInputs<CubeTensor> {
     let Problem {
         sizes,
         n,
@@ -284,7 +284,7 @@ pub fn backward(problem: &Problem, states: CubeTensor, grad: CubeTensor) -> Scan
         CubeBackend::float_reshape(part, shape)
     };
     let of_directions = columns::sum(of_directions);
-    Scanned {
+    ScanInputs {
         u: of_u,
         raw: of_raw,
         gate: of_gate,

@@ -13,7 +13,7 @@ use super::chunks::{Codes, Direction, Sizes, are_counted};
 use super::launch::{contiguous, units};
 use crate::kernel::extension::Maybe;
 use crate::kernel::selective_scan::extension::{
-    ScanSaved, ScanSettings, Scanned, SelectiveScanBackwardOps, SelectiveScanOps,
+    ScanInputs, ScanSaved, ScanSettings, SelectiveScanBackwardOps, SelectiveScanOps,
 };
 
 /// Maximum number of elements of a channel's state that a unit holds.
@@ -38,15 +38,15 @@ struct Form {
 struct Problem {
     sizes: Sizes,
     n: usize,
-    inputs: Scanned<CubeTensor>,
+    inputs: ScanInputs<CubeTensor>,
     codes: Codes,
 }
 
 impl Problem {
-    fn new(inputs: Scanned<CubeTensor>, settings: &ScanSettings) -> Self {
+    fn new(inputs: ScanInputs<CubeTensor>, settings: &ScanSettings) -> Self {
         let [batch, seq, channels] = inputs.u.shape().dims();
         let [_, n] = inputs.decay.shape().dims();
-        let inputs = Scanned {
+        let inputs = ScanInputs {
             u: contiguous(inputs.u),
             raw: contiguous(inputs.raw),
             gate: contiguous(inputs.gate),
@@ -116,7 +116,7 @@ impl SelectiveScanOps for CubeBackend {
         state: Maybe<Self>,
         settings: ScanSettings,
     ) -> CubeTensor {
-        let inputs = Scanned {
+        let inputs = ScanInputs {
             u,
             raw,
             gate,
@@ -130,7 +130,7 @@ impl SelectiveScanOps for CubeBackend {
 
 impl SelectiveScanBackwardOps for CubeBackend {
     fn selective_scan_saving(
-        inputs: Scanned<CubeTensor>,
+        inputs: ScanInputs<CubeTensor>,
         state: Maybe<Self>,
         settings: &ScanSettings,
     ) -> (CubeTensor, ScanSaved<Self>) {
@@ -144,7 +144,7 @@ impl SelectiveScanBackwardOps for CubeBackend {
         saved: ScanSaved<Self>,
         grad: CubeTensor,
         settings: &ScanSettings,
-    ) -> Scanned<CubeTensor> {
+    ) -> ScanInputs<CubeTensor> {
         backward::backward(&Problem::new(saved.inputs, settings), saved.states, grad)
     }
 }

@@ -2,14 +2,14 @@
 
 use cubecl::prelude::*;
 
-use super::rooted::along;
+use super::rooted::adaptive_update;
 use super::{Formula, Launched, Numbers, Weights};
-use crate::kernel::SlowedArgs;
+use crate::kernel::AdemamixArgs;
 
 /// AdEMAMix's formula: `θ ← keep·θ − lr·(first·m + other·s)/(root·√v + eps)`.
 pub struct Ademamix;
 
-impl Launched<3> for SlowedArgs {
+impl Launched<3> for AdemamixArgs {
     type Formula = Ademamix;
 
     fn numbers(&self) -> Numbers {
@@ -36,6 +36,6 @@ impl Formula for Ademamix {
         let third = weights.moments.index_mut(2usize);
         let slow = third.values[at] * now[6] + g * now[7];
         third.values[at] = slow;
-        weights.param[at] = along(weights.param[at], m, slow, v, now);
+        weights.param[at] = adaptive_update(weights.param[at], m, slow, v, now);
     }
 }

@@ -3,12 +3,12 @@
 use cubecl::prelude::*;
 
 use super::{Formula, Launched, Numbers, Weights};
-use crate::kernel::NormedArgs;
+use crate::kernel::AdoptArgs;
 
 /// ADOPT's formula: a step along the mean of gradients, each divided by the root of the mean of the earlier squares.
 pub struct Adopt;
 
-impl Launched<2> for NormedArgs {
+impl Launched<2> for AdoptArgs {
     type Formula = Adopt;
 
     fn numbers(&self) -> Numbers {

@@ -3,12 +3,12 @@
 use cubecl::prelude::*;
 
 use super::{Formula, Launched, Numbers, Weights};
-use crate::kernel::SignedArgs;
+use crate::kernel::LionArgs;
 
 /// Lion's formula: a step by the sign of a mean of gradients that includes the new one.
 pub struct Lion;
 
-impl Launched<1> for SignedArgs {
+impl Launched<1> for LionArgs {
     type Formula = Lion;
 
     fn numbers(&self) -> Numbers {

@@ -20,7 +20,7 @@ use cubecl::prelude::*;
 use super::launch::{contiguous, empty, owned, units};
 use super::noted::{self, Later};
 use super::together::{Joint, Waiting, largest};
-use crate::kernel::elementwise::{ElementwiseStep, Timed};
+use crate::kernel::elementwise::{ElementwiseStep, ScheduledStep};
 
 /// A value that an optimizer keeps for each element, such as a mean of gradients.
 #[derive(CubeType, CubeLaunch)]
@@ -137,7 +137,7 @@ impl Update {
         param: CubeTensor,
         grad: CubeTensor,
         values: [CubeTensor; N],
-        step: &Timed<A>,
+        step: &ScheduledStep<A>,
         decision: Option<CubeTensor>,
     ) -> (Self, CubeTensor, [CubeTensor; N]) {
         let (param, values) = (updated(param), values.map(updated));
@@ -170,7 +170,7 @@ impl Update {
 }
 
 /// Returns the coefficients of a step in the form of a replay's table, for any learning rate and step number.
-fn later<A: ElementwiseStep<N>, const N: usize>(step: &Timed<A>) -> Later {
+fn later<A: ElementwiseStep<N>, const N: usize>(step: &ScheduledStep<A>) -> Later {
     let args = step.args.clone();
     Later {
         lr: step.lr,

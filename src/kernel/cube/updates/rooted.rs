@@ -33,10 +33,10 @@ impl AdaptiveArgs {
 
 /// Returns the parameter after one step: `keep·θ − lr·(first·m + other·x)/(root·√v + eps)`.
 #[cube]
-pub fn along(param: f32, m: f32, other: f32, v: f32, now: &Sequence<f32>) -> f32 {
+pub fn adaptive_update(param: f32, m: f32, other: f32, v: f32, now: &Sequence<f32>) -> f32 {
     let along = m * now[1] + other * now[2];
     let scale = v.sqrt() * now[3] + now[4];
-    param * now[0] - along / scale * now[5]
+    param * now[0] - adaptive_update / scale * now[5]
 }
 
 #[cube]
@@ -49,6 +49,6 @@ impl Formula for Rooted {
         let second = weights.moments.index_mut(1usize);
         let v = second.values[at] * weights.always[2] + g * g * weights.always[3];
         second.values[at] = v;
-        weights.param[at] = along(weights.param[at], m, g, v, now);
+        weights.param[at] = adaptive_update(weights.param[at], m, g, v, now);
     }
 }

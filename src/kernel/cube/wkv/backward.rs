@@ -13,7 +13,7 @@ use crate::kernel::cube::chunks::{
 };
 use crate::kernel::cube::columns;
 use crate::kernel::cube::launch::{contiguous, empty, empty_like, units};
-use crate::kernel::wkv::extension::Averaged;
+use crate::kernel::wkv::extension::WkvInputs;
 
 /// Returns the sums before each position of a chunk, three numbers each.
 #[cube]
@@ -221,7 +221,7 @@ fn gradients(
 }
 
 /// Returns the gradients of all inputs; `sums` are those before each chunk.
-pub fn backward(problem: &Problem, sums: CubeTensor, grad: CubeTensor) -> Averaged<CubeTensor> {
+pub fn backward(problem: &Problem, sums: CubeTensor, grad: CubeTensor) -> WkvInputs<CubeTensor> {
     let Problem {
         sizes,
         inputs,
@@ -260,7 +260,7 @@ pub fn backward(problem: &Problem, sums: CubeTensor, grad: CubeTensor) -> Averag
     let part = |from: usize| {
         CubeBackend::float_slice(of_parameters.clone(), &[(from..from + channels).into()])
     };
-    Averaged {
+    WkvInputs {
         r: of_r,
         k: of_k,
         v: of_v,

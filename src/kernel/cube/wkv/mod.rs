@@ -12,7 +12,7 @@ use cubecl::prelude::*;
 use super::chunks::{Codes, Direction, Extent, Place, Sizes, are_counted};
 use super::launch::{contiguous, units};
 use crate::kernel::extension::Maybe;
-use crate::kernel::wkv::extension::{Averaged, WkvBackwardOps, WkvOps, WkvSaved, WkvSettings};
+use crate::kernel::wkv::extension::{WkvBackwardOps, WkvInputs, WkvOps, WkvSaved, WkvSettings};
 use crate::kernel::wkv::{NOTHING, PARTS};
 
 /// Marks a time in which nothing of earlier positions reaches the end of a chunk. Real times are negative.
@@ -100,14 +100,14 @@ fn store(sums: &Sums, to: &mut [f32], place: &Place, extent: &Extent) {
 /// The inputs of both passes.
 struct Problem {
     sizes: Sizes,
-    inputs: Averaged<CubeTensor>,
+    inputs: WkvInputs<CubeTensor>,
     codes: Codes,
 }
 
 impl Problem {
-    fn new(inputs: Averaged<CubeTensor>, settings: &WkvSettings) -> Self {
+    fn new(inputs: WkvInputs<CubeTensor>, settings: &WkvSettings) -> Self {
         let [batch, seq, channels] = inputs.k.shape().dims();
-        let inputs = Averaged {
+        let inputs = WkvInputs {
             r: contiguous(inputs.r),
             k: contiguous(inputs.k),
             v: contiguous(inputs.v),
@@ -165,7 +165,7 @@ impl WkvOps for CubeBackend {
         state: Maybe<Self>,
         settings: WkvSettings,
     ) -> CubeTensor {
-        let inputs = Averaged {
+        let inputs = WkvInputs {
             r,
             k,
             v,
@@ -178,7 +178,7 @@ impl WkvOps for CubeBackend {
 
 impl WkvBackwardOps for CubeBackend {
     fn wkv_saving(
-        inputs: Averaged<CubeTensor>,
+        inputs: WkvInputs<CubeTensor>,
         state: Maybe<Self>,
         settings: &WkvSettings,
     ) -> (CubeTensor, WkvSaved<Self>) {
@@ -192,7 +192,7 @@ impl WkvBackwardOps for CubeBackend {
         saved: WkvSaved<Self>,
         grad: CubeTensor,
         settings: &WkvSettings,
-    ) -> Averaged<CubeTensor> {
+    ) -> WkvInputs<CubeTensor> {
         backward::backward(&Problem::new(saved.inputs, settings), saved.states, grad)
     }
 }

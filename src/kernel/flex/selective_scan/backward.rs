@@ -12,7 +12,7 @@ use crate::kernel::flex::simd::{Vector, run};
 use crate::kernel::flex::strips::{
     Row, load, registers, registers_mut, softplus, store, summed, transposed,
 };
-use crate::kernel::selective_scan::extension::Scanned;
+use crate::kernel::selective_scan::extension::ScanInputs;
 
 /// Outputs for the gradients.
 struct Gradients {
@@ -28,7 +28,11 @@ struct Gradients {
 }
 
 /// Returns the gradients of all inputs; `states` are those before each chunk.
-pub fn backward(problem: &Problem, states: &FlexTensor, grad: FlexTensor) -> Scanned<FlexTensor> {
+pub fn backward(
+    problem: &Problem,
+    states: &FlexTensor,
+    grad: FlexTensor,
+) -> ScanInputs<FlexTensor> {
     let Problem {
         batch,
         seq,
@@ -54,7 +58,7 @@ pub fn backward(problem: &Problem, states: &FlexTensor, grad: FlexTensor) -> Sca
     problem.each(|task| of_task(problem, states, slice(&grad), task, &gradients));
     let decay = transposed(&summed(&decay, n * channels), [n, channels]);
     let shape = [batch, seq, channels];
-    Scanned {
+    ScanInputs {
         u: tensor(u, shape),
         raw: tensor(raw, shape),
         gate: tensor(gate, shape),

@@ -15,7 +15,7 @@ use super::threads;
 use crate::kernel::extension::Maybe;
 use crate::kernel::profile::timed;
 use crate::kernel::selective_scan::extension::{
-    ScanSaved, ScanSettings, Scanned, SelectiveScanBackwardOps, SelectiveScanOps,
+    ScanInputs, ScanSaved, ScanSettings, SelectiveScanBackwardOps, SelectiveScanOps,
 };
 
 /// Number of channels of a strip: the lanes of the widest registers.
@@ -41,7 +41,7 @@ impl SelectiveScanOps for Flex {
         state: Maybe<Self>,
         settings: ScanSettings,
     ) -> FlexTensor {
-        let inputs = Scanned {
+        let inputs = ScanInputs {
             u,
             raw,
             gate,
@@ -58,7 +58,7 @@ impl SelectiveScanOps for Flex {
 
 impl SelectiveScanBackwardOps for Flex {
     fn selective_scan_saving(
-        inputs: Scanned<FlexTensor>,
+        inputs: ScanInputs<FlexTensor>,
         state: Maybe<Self>,
         settings: &ScanSettings,
     ) -> (FlexTensor, ScanSaved<Self>) {
@@ -73,7 +73,7 @@ impl SelectiveScanBackwardOps for Flex {
         saved: ScanSaved<Self>,
         grad: FlexTensor,
         settings: &ScanSettings,
-    ) -> Scanned<FlexTensor> {
+    ) -> ScanInputs<FlexTensor> {
         timed("selective scan, backward", || {
             let problem = Problem::new(&saved.inputs, settings);
             backward::backward(&problem, &saved.states, grad)
@@ -82,8 +82,8 @@ impl SelectiveScanBackwardOps for Flex {
 }
 
 /// Returns the inputs with contiguous elements.
-fn plain(inputs: Scanned<FlexTensor>) -> Scanned<FlexTensor> {
-    Scanned {
+fn plain(inputs: ScanInputs<FlexTensor>) -> ScanInputs<FlexTensor> {
+    ScanInputs {
         u: contiguous(inputs.u),
         raw: contiguous(inputs.raw),
         gate: contiguous(inputs.gate),
@@ -100,14 +100,14 @@ struct Problem<'a> {
     channels: usize,
     /// Number of elements of a channel's state.
     n: usize,
-    inputs: Scanned<&'a [f32]>,
+    inputs: ScanInputs<&'a [f32]>,
     /// Decay, transposed to `[n, channels]`.
     decay: Vec<f32>,
     settings: &'a ScanSettings,
 }
 
 impl<'a> Problem<'a> {
-    fn new(inputs: &'a Scanned<FlexTensor>, settings: &'a ScanSettings) -> Self {
+    fn new(inputs: &'a ScanInputs<FlexTensor>, settings: &'a ScanSettings) -> Self {
         let [batch, seq, channels] = dims(&inputs.u);
         let [_, n] = dims::<2>(&inputs.decay);
         Self {
@@ -116,7 +116,7 @@ impl<'a> Problem<'a> {
             channels,
             n,
             decay: transposed(slice(&inputs.decay), [channels, n]),
-            inputs: Scanned {
+            inputs: ScanInputs {
                 u: slice(&inputs.u),
                 raw: slice(&inputs.raw),
                 gate: slice(&inputs.gate),

@@ -8,7 +8,7 @@ use burn::backend::ops::FloatTensorOps;
 use burn_flex::{Flex, FlexTensor};
 
 use super::block::Block;
-use super::{ALONE, Problem, Queries, TILE, gather};
+use super::{Problem, Queries, SELF_SCORE, TILE, gather};
 use crate::kernel::flex::attention_heads::Heads;
 use crate::kernel::flex::attention_rows::{GradientRow, dot, probabilities};
 use crate::kernel::flex::buffer::{Room, Unwritten, room, tensor};
@@ -178,7 +178,7 @@ impl Work<'_> {
                 factors: drops.then(|| &factors[i * window..(i + 1) * window]),
                 delta: state.delta[query - first],
             });
-            if largest == ALONE {
+            if largest == SELF_SCORE {
                 // A query's score with itself is a constant.
                 d.fill(0.0);
             }

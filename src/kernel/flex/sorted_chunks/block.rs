@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::{ALONE, ChunkSizes, Problem};
+use super::{ChunkSizes, Problem, SELF_SCORE};
 use crate::kernel::flex::buffer::{Room, room};
 use crate::kernel::flex::product::Matrix;
 
@@ -123,7 +123,7 @@ impl WithSimd for Hidden<'_> {
             } else {
                 f32::NEG_INFINITY
             };
-            *score = if *position == query { ALONE } else { seen };
+            *score = if *position == query { SELF_SCORE } else { seen };
         }
     }
 }

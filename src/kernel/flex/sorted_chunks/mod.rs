@@ -20,7 +20,7 @@ use super::simd::run;
 use super::threads;
 use crate::kernel::profile::timed;
 use crate::kernel::sorted_chunks::extension::{SortedBackwardOps, SortedOps, SortedSaved};
-use crate::kernel::sorted_chunks::{ALONE, ChunkSizes, SortedSettings};
+use crate::kernel::sorted_chunks::{ChunkSizes, SELF_SCORE, SortedSettings};
 use block::{Block, Hidden};
 
 /// Number of queries of a tile.

@@ -13,7 +13,7 @@ use crate::kernel::flex::math::{exp_below, sigmoid};
 use crate::kernel::flex::simd::{Vector, run};
 use crate::kernel::flex::strips::{Row, load, store, summed};
 use crate::kernel::wkv::PARTS;
-use crate::kernel::wkv::extension::Averaged;
+use crate::kernel::wkv::extension::WkvInputs;
 
 /// Outputs for the gradients.
 struct Gradients {
@@ -27,7 +27,7 @@ struct Gradients {
 }
 
 /// Returns the gradients of all inputs; `states` are those before each chunk.
-pub fn backward(problem: &Problem, states: &FlexTensor, grad: FlexTensor) -> Averaged<FlexTensor> {
+pub fn backward(problem: &Problem, states: &FlexTensor, grad: FlexTensor) -> WkvInputs<FlexTensor> {
     let Problem {
         batch,
         seq,
@@ -77,7 +77,7 @@ pub fn backward(problem: &Problem, states: &FlexTensor, grad: FlexTensor) -> Ave
         of_first.copy_from_slice(&sums.first[..len]);
     });
     let shape = [batch, seq, channels];
-    Averaged {
+    WkvInputs {
         r: tensor(r, shape),
         k: tensor(k, shape),
         v: tensor(v, shape),

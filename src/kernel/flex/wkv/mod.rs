@@ -15,7 +15,7 @@ use super::simd::Vector;
 use super::strips::{Row, Strip, WIDE, load, store};
 use crate::kernel::extension::Maybe;
 use crate::kernel::profile::timed;
-use crate::kernel::wkv::extension::{Averaged, WkvBackwardOps, WkvOps, WkvSaved, WkvSettings};
+use crate::kernel::wkv::extension::{WkvBackwardOps, WkvInputs, WkvOps, WkvSaved, WkvSettings};
 use crate::kernel::wkv::{NOTHING, PARTS};
 
 /// Number of positions between two states that are kept.
@@ -31,7 +31,7 @@ impl WkvOps for Flex {
         state: Maybe<Self>,
         settings: WkvSettings,
     ) -> FlexTensor {
-        let inputs = Averaged {
+        let inputs = WkvInputs {
             r,
             k,
             v,
@@ -47,7 +47,7 @@ impl WkvOps for Flex {
 
 impl WkvBackwardOps for Flex {
     fn wkv_saving(
-        inputs: Averaged<FlexTensor>,
+        inputs: WkvInputs<FlexTensor>,
         state: Maybe<Self>,
         settings: &WkvSettings,
     ) -> (FlexTensor, WkvSaved<Self>) {
@@ -62,7 +62,7 @@ impl WkvBackwardOps for Flex {
         saved: WkvSaved<Self>,
         grad: FlexTensor,
         settings: &WkvSettings,
-    ) -> Averaged<FlexTensor> {
+    ) -> WkvInputs<FlexTensor> {
         timed("wkv, backward", || {
             let problem = Problem::new(&saved.inputs, settings);
             backward::backward(&problem, &saved.states, grad)
@@ -71,8 +71,8 @@ impl WkvBackwardOps for Flex {
 }
 
 /// Returns the inputs with contiguous elements.
-fn plain(inputs: Averaged<FlexTensor>) -> Averaged<FlexTensor> {
-    Averaged {
+fn plain(inputs: WkvInputs<FlexTensor>) -> WkvInputs<FlexTensor> {
+    WkvInputs {
         r: contiguous(inputs.r),
         k: contiguous(inputs.k),
         v: contiguous(inputs.v),
@@ -86,18 +86,18 @@ struct Problem<'a> {
     batch: usize,
     seq: usize,
     channels: usize,
-    inputs: Averaged<&'a [f32]>,
+    inputs: WkvInputs<&'a [f32]>,
     settings: &'a WkvSettings,
 }
 
 impl<'a> Problem<'a> {
-    fn new(inputs: &'a Averaged<FlexTensor>, settings: &'a WkvSettings) -> Self {
+    fn new(inputs: &'a WkvInputs<FlexTensor>, settings: &'a WkvSettings) -> Self {
         let [batch, seq, channels] = dims(&inputs.k);
         Self {
             batch,
             seq,
             channels,
-            inputs: Averaged {
+            inputs: WkvInputs {
                 r: slice(&inputs.r),
                 k: slice(&inputs.k),
                 v: slice(&inputs.v),

@@ -1,6 +1,6 @@
 //! The blocks that each block of BigBird's queries sees: neighbours, the first and the last block, and random ones.
 
-use super::super::{Attended, Weighs};
+use super::super::{Attended, KeyWeighing};
 use crate::kernel::{Query, SeenKeys};
 use crate::nn::layer::LayerContext;
 use crate::rng::{Purpose, Stream};
@@ -184,7 +184,7 @@ impl SeenKeys for Seen {
     }
 }
 
-impl Weighs for BlockSparse {
+impl KeyWeighing for BlockSparse {
     fn weigh(&self, attended: Attended, cx: &mut LayerContext) -> Tensor<4> {
         let [_, heads, _, keys, _] = attended.dims();
         let mut known: BTreeMap<usize, Arc<Text>> = BTreeMap::new();

@@ -1,8 +1,8 @@
 //! The keys that the heads of the fixed pattern see, and the order in which they are stored for the kernel.
 
-use super::super::{Attended, Weighs};
+use super::super::{Attended, KeyWeighing};
 use super::kept::Summaries;
-use crate::kernel::{self, Documents, Pattern, Query, Relations, SeenKeys, Visibility, replay};
+use crate::kernel::{self, Documents, Pattern, Positional, Query, SeenKeys, Visibility, replay};
 use crate::nn::layer::LayerContext;
 use crate::nn::position::Span;
 use crate::nn::state::LayerState;
@@ -173,7 +173,7 @@ impl Blocks {
     }
 }
 
-impl Weighs for Blocks {
+impl KeyWeighing for Blocks {
     fn weigh(&self, attended: Attended, cx: &mut LayerContext) -> Tensor<4> {
         let Span { offset, keys, .. } = cx.span;
         let attended = attended.seeing(*self);
@@ -208,7 +208,7 @@ impl Weighs for Blocks {
         let [k, v] = own;
         let k = self.in_order(earlier_k, k, &order);
         let v = self.in_order(earlier_v, v, &order);
-        let relations = Relations {
+        let relations = Positional {
             offset: order.copies + offset - order.base,
             visible: order.visible(cx.visible.clone()),
             ..relations

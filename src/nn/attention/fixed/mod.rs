@@ -18,7 +18,7 @@ use super::strided::{half, scaled_heads, stride_or_root};
 use super::{Abilities, AttentionFacts, AttentionShape, Kind, Reads};
 use crate::faults::{LONGEST, TableFaults};
 use crate::nn::init::Init;
-use crate::nn::position::Means;
+use crate::nn::position::HeadEffect;
 use crate::one_table::one_table;
 use blocks::Blocks;
 pub use kept::Summaries;
@@ -104,7 +104,7 @@ impl AttentionFacts for FixedConfig {
     fn abilities(&self) -> Abilities {
         Abilities {
             reads: Reads::LeftToRight,
-            positions: &[Means::Rotation],
+            positions: &[HeadEffect::Rotation],
             prefix: false,
             segments: false,
             across: false,

@@ -17,8 +17,8 @@ mod pattern;
 use super::AttentionShape;
 use super::entropy;
 use super::multi_head::{MultiHead, MultiHeadConfig};
-use crate::kernel::{self, AttentionOptions, Relations, Visibility};
-use crate::nn::init::{Init, Role};
+use crate::kernel::{self, AttentionOptions, Positional, Visibility};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::layer::LayerContext;
 use crate::nn::linear::Linear;
 use burn::module::Module;
@@ -58,9 +58,9 @@ impl GlobalHeads {
         let bias = config.bias;
         let key_bias = config.key_bias.unwrap_or(bias);
         Self {
-            query: Linear::new(d_model, width, bias, Role::Query { d_head }, init),
-            key: Linear::new(d_model, kv_width, key_bias, Role::Inner, init),
-            value: Linear::new(d_model, kv_width, bias, Role::Value, init),
+            query: Linear::new(d_model, width, bias, MatrixRole::Query { d_head }, init),
+            key: Linear::new(d_model, kv_width, key_bias, MatrixRole::Inner, init),
+            value: Linear::new(d_model, kv_width, bias, MatrixRole::Value, init),
         }
     }
 }
@@ -81,13 +81,13 @@ impl MultiHead {
                 return attended.softmax(cx);
             };
             let [q, k, v] = self.of_globals(own, &marked, inputs, source, cx);
-            let relations = Relations {
+            let relations = Positional {
                 visible: Visibility {
                     pattern: Some(marked.seen(cx.visible)),
                     ..Visibility::default()
                 },
                 bias: marked.bias(&attended.relations.bias),
-                ..Relations::default()
+                ..Positional::default()
             };
             let options = AttentionOptions {
                 dropout: cx.pass.key("global_weights", self.dropout),

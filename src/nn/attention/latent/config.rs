@@ -5,7 +5,7 @@ use super::super::{Abilities, AttentionFacts, Kind};
 use super::KIND;
 use crate::faults::{TableFaults, WIDEST};
 use crate::nn::norm::NormConfig;
-use crate::nn::position::Means;
+use crate::nn::position::HeadEffect;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -108,7 +108,7 @@ impl AttentionFacts for LatentConfig {
     /// Vectors of distances would need maps from the input to each head's queries and keys, which this kind does not have.
     fn abilities(&self) -> Abilities {
         Abilities {
-            positions: &[Means::Rotation, Means::Bias],
+            positions: &[HeadEffect::Rotation, HeadEffect::Bias],
             turned_values: false,
             segments: false,
             across: false,

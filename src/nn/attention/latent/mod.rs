@@ -18,8 +18,8 @@ mod config;
 mod kept;
 
 use super::{Attended, AttentionShape, Kind};
-use crate::kernel::{AttentionOptions, Operand, Relations};
-use crate::nn::init::{Init, Role};
+use crate::kernel::{AttentionOptions, Operand, Positional};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{Norm, NormConfig};
@@ -73,10 +73,10 @@ impl LatentConfig {
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> Latent {
         let (d_model, heads, rank) = (shape.d_model, self.n_heads, self.kv_rank);
         let d_key = self.d_key();
-        let down = |d_out| Linear::new(d_model, d_out, self.bias, Role::Inner, init);
+        let down = |d_out| Linear::new(d_model, d_out, self.bias, MatrixRole::Inner, init);
         let up = |d_out, role| Linear::new(rank, heads * d_out, false, role, init);
         let of_query = self.q_rank.unwrap_or(d_model);
-        let role = Role::Query { d_head: d_key };
+        let role = MatrixRole::Query { d_head: d_key };
         let query_norm = match self.q_rank {
             Some(rank) => self.norm.init(rank, init),
             None => NormConfig::none().init(0, init),
@@ -88,13 +88,13 @@ impl LatentConfig {
             latent: down(rank),
             latent_norm: self.norm.init(rank, init),
             shared_key: down(self.d_rope),
-            key: up(self.d_nope, Role::Inner),
-            value: up(self.d_value, Role::Value),
+            key: up(self.d_nope, MatrixRole::Inner),
+            value: up(self.d_value, MatrixRole::Value),
             output: Linear::new(
                 heads * self.d_value,
                 d_model,
                 self.bias,
-                Role::Residual,
+                MatrixRole::Residual,
                 init,
             ),
             n_heads: heads,
@@ -177,11 +177,11 @@ impl Latent {
 
     /// Applies softmax attention to the visible keys of the context.
     fn weighed(&self, [q, k, v]: [Tensor<4>; 3], cx: &LayerContext) -> Tensor<4> {
-        let relations = Relations {
+        let relations = Positional {
             visible: cx.visible.clone(),
             offset: cx.span.offset,
             bias: cx.prepared.score_bias.clone(),
-            ..Relations::default()
+            ..Positional::default()
         };
         noted::bias(cx.pass, cx.layer, q.dims()[2], &relations.bias);
         let options = AttentionOptions {

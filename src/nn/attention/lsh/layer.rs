@@ -6,7 +6,7 @@ use super::weights::Weights;
 use super::{AttentionShape, LshConfig};
 use crate::kernel;
 use crate::kernel::sorted_chunks::{ChunkSizes, SortedChunks, SortedSettings, sorted_chunks};
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
@@ -45,9 +45,15 @@ impl Lsh {
         let width = heads.n_heads * d_head;
         let out_bias = heads.out_bias.unwrap_or(heads.bias);
         Self {
-            query_key: Linear::new(d_model, width, heads.bias, Role::Query { d_head }, init),
-            value: Linear::new(d_model, width, heads.bias, Role::Value, init),
-            output: Linear::new(width, d_model, out_bias, Role::Residual, init),
+            query_key: Linear::new(
+                d_model,
+                width,
+                heads.bias,
+                MatrixRole::Query { d_head },
+                init,
+            ),
+            value: Linear::new(d_model, width, heads.bias, MatrixRole::Value, init),
+            output: Linear::new(width, d_model, out_bias, MatrixRole::Residual, init),
             d_head,
             dropout: shape.dropout,
             context: shape.context,

@@ -22,7 +22,7 @@ use super::multi_head::MultiHeadConfig;
 use super::{Abilities, AttentionFacts, AttentionShape, Kind, Reads};
 use crate::faults::{LONGEST, TableFaults};
 use crate::nn::init::Init;
-use crate::nn::position::Means;
+use crate::nn::position::HeadEffect;
 use crate::one_table::one_table;
 pub use hashing::Rotations;
 pub use kept::HashedKeys;
@@ -190,7 +190,7 @@ impl AttentionFacts for LshConfig {
     fn abilities(&self) -> Abilities {
         Abilities {
             reads: Reads::EitherWay,
-            positions: &[Means::Rotation],
+            positions: &[HeadEffect::Rotation],
             segments: false,
             across: false,
             ..Abilities::ALL
@@ -201,12 +201,12 @@ impl AttentionFacts for LshConfig {
         true
     }
 
-    fn regroups(&self, tokens: usize) -> bool {
+    fn depends_on_whole_row(&self, tokens: usize) -> bool {
         tokens > self.chunk
     }
 
     fn keys(&self, tokens: usize, _causal: bool) -> usize {
-        match self.regroups(tokens) {
+        match self.depends_on_whole_row(tokens) {
             true => self.met(),
             false => tokens,
         }
@@ -244,7 +244,7 @@ impl AttentionFacts for LshConfig {
         let heads = self.heads.n_heads as u128;
         let head = self.heads.d_head(d_model) as u128;
         let (d_model, positions, keys) = (d_model as u128, queries as u128, keys as u128);
-        let hashes = match self.regroups(queries) {
+        let hashes = match self.depends_on_whole_row(queries) {
             true => {
                 let rotations: usize = self.factors(queries, queries).iter().sum();
                 (rotations / 2 * self.rounds) as u128

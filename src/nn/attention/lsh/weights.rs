@@ -1,7 +1,7 @@
 //! The weights of LSH attention for probes and records, computed query by query in plain loops.
 
 use crate::kernel;
-use crate::kernel::sorted_chunks::{ALONE, SortedSettings};
+use crate::kernel::sorted_chunks::{SELF_SCORE, SortedSettings};
 use crate::nn::attention::entropy::spread;
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
@@ -122,7 +122,7 @@ impl Head {
                 for key in &order[chunk * sizes.chunk..][..sizes.chunk] {
                     let key = *key as usize;
                     if key == query {
-                        met.push((key, f64::from(ALONE)));
+                        met.push((key, f64::from(SELF_SCORE)));
                     } else if settings.sees(self.row, query, key) {
                         let of_key = of(&self.k, key);
                         let pairs = own.iter().zip(&of_key);

@@ -18,8 +18,8 @@ use super::linformer::without_padding;
 use super::multi_head::{MultiHead, MultiHeadConfig};
 use super::{Abilities, Attended, AttentionFacts, AttentionShape, Kind};
 use crate::faults::{LONGEST, TableFaults};
-use crate::kernel::{Pattern, Relations, Visibility};
-use crate::nn::init::{Init, Role};
+use crate::kernel::{Pattern, Positional, Visibility};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
 use crate::nn::role::{BIAS, Roles};
@@ -96,7 +96,7 @@ impl MemoryCompressedConfig {
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> MemoryCompressed {
         let heads = MultiHead::new(&self.heads, shape, init);
         let width = self.heads.n_kv_heads() * self.heads.d_head(shape.d_model);
-        let convolution = || Linear::new(self.factor * width, width, true, Role::Inner, init);
+        let convolution = || Linear::new(self.factor * width, width, true, MatrixRole::Inner, init);
         let null = || self.null_key.then(|| init.vector(width, 0.0));
         MemoryCompressed {
             heads,
@@ -282,13 +282,13 @@ impl MemoryCompressed {
                 prefix: cx.visible.prefix.clone(),
             })
         });
-        let relations = Relations {
+        let relations = Positional {
             visible: Visibility {
                 pattern,
                 ..Visibility::ALL
             },
             offset: cx.span.offset,
-            ..Relations::default()
+            ..Positional::default()
         };
         let attended = Attended {
             q,

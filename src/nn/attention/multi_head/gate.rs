@@ -2,7 +2,7 @@
 //! attention for large language models", arXiv:2505.06708, section 2.2, position G1).
 
 use crate::kernel;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use burn::tensor::Tensor;
 use burn::tensor::activation::sigmoid;
@@ -31,7 +31,7 @@ impl Gate {
     /// Builds the map W_G; its random draws are independent of all other maps'.
     pub(super) fn init(self, d_model: usize, heads: [usize; 2], bias: bool, init: &Init) -> Linear {
         let width = self.width(heads);
-        Linear::new(d_model, width, bias, Role::Inner, &init.of("gate"))
+        Linear::new(d_model, width, bias, MatrixRole::Inner, &init.of("gate"))
     }
 }
 

@@ -15,9 +15,9 @@ use super::diversity;
 use super::global_tokens::{self, GlobalHeads};
 pub use super::heads::MultiHeadConfig;
 use super::segments::SegmentMemory;
-use super::{Attended, AttentionShape, Kind, LayerCache, Weighs};
+use super::{Attended, AttentionShape, KeyWeighing, Kind, LayerCache};
 use crate::kernel::{Operand, Visibility, Window};
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
@@ -77,7 +77,7 @@ pub struct MultiHead {
     #[module(skip)]
     segments: Option<SegmentMemory>,
     #[module(skip)]
-    weighs: Option<Arc<dyn Weighs>>,
+    weighs: Option<Arc<dyn KeyWeighing>>,
 }
 
 impl MultiHead {
@@ -94,10 +94,28 @@ impl MultiHead {
             false => config.qk_norm.init(d_head, init),
         };
         Self {
-            query: Linear::new(d_model, heads * d_head, bias, Role::Query { d_head }, init),
-            key: Linear::new(d_memory, kv_heads * d_head, key_bias, Role::Inner, init),
-            value: Linear::new(d_memory, kv_heads * d_head, bias, Role::Value, init),
-            output: Linear::new(heads * d_head, d_model, out_bias, Role::Residual, init),
+            query: Linear::new(
+                d_model,
+                heads * d_head,
+                bias,
+                MatrixRole::Query { d_head },
+                init,
+            ),
+            key: Linear::new(
+                d_memory,
+                kv_heads * d_head,
+                key_bias,
+                MatrixRole::Inner,
+                init,
+            ),
+            value: Linear::new(d_memory, kv_heads * d_head, bias, MatrixRole::Value, init),
+            output: Linear::new(
+                heads * d_head,
+                d_model,
+                out_bias,
+                MatrixRole::Residual,
+                init,
+            ),
             query_norm: normed(heads),
             key_norm: normed(kv_heads),
             gate: config
@@ -134,7 +152,7 @@ impl MultiHead {
     }
 
     /// Replaces the softmax over all visible keys by another way to weigh them.
-    pub fn weighed(self, weighs: impl Weighs + 'static) -> Self {
+    pub fn weighed(self, weighs: impl KeyWeighing + 'static) -> Self {
         Self {
             weighs: Some(Arc::new(weighs)),
             ..self

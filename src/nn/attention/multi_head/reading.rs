@@ -1,10 +1,10 @@
 //! Queries, keys and values of multi-head attention, by heads and rotated by their positions.
 
 use super::MultiHead;
-use crate::kernel::{AttentionOptions, Operand, Relations};
+use crate::kernel::{AttentionOptions, Operand, Positional};
 use crate::nn::attention::{Attended, LayerCache};
 use crate::nn::layer::LayerContext;
-use crate::nn::position::{Attending, Span, noted};
+use crate::nn::position::{AttentionView, Span, noted};
 use crate::nn::state::LayerState;
 use burn::tensor::Tensor;
 use std::cell::Cell;
@@ -35,7 +35,7 @@ impl MultiHead {
         let cache = cx.state.as_deref_mut().and_then(LayerState::cache);
         let mut distances = cache.map(LayerCache::distances);
         let kept = distances.as_mut().map(|table| Cell::new(table.take()));
-        let attending = Attending {
+        let attending = AttentionView {
             layer: cx.owner,
             span,
             scale: self.scale,
@@ -45,7 +45,7 @@ impl MultiHead {
             device: &q.device(),
             pass: cx.pass,
         };
-        let relations = Relations {
+        let relations = Positional {
             visible,
             offset: span.offset,
             bias: cx
@@ -77,7 +77,7 @@ impl MultiHead {
         };
         let kinds = cx.prepared.segments.as_ref().filter(|_| !crossed);
         match kinds.zip(cx.position.segment_vectors(cx.owner)) {
-            Some((kinds, told)) => attended.telling(kinds, told),
+            Some((kinds, told)) => attended.with_segment_scores(kinds, told),
             None => attended,
         }
     }

@@ -16,7 +16,7 @@ const TOGETHER: usize = 8;
 impl Attended {
     /// Adds to the scores of keys in the query's own segment. `kinds` `[batch, seq, segments]` is 1 at the segment of each token.
     /// The results gain extra columns of zeros.
-    pub(super) fn telling(self, kinds: &Tensor<3>, told: SegmentVectors) -> Self {
+    pub(super) fn with_segment_scores(self, kinds: &Tensor<3>, told: SegmentVectors) -> Self {
         let [batch, heads, queries, keys, d_head] = self.dims();
         let kv_heads = self.k.dims()[1];
         let kinds = like(kinds, &self.q);

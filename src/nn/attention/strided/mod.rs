@@ -15,7 +15,7 @@ use super::multi_head::{MultiHead, MultiHeadConfig};
 use super::{Abilities, AttentionFacts, AttentionShape, Kind, Reads};
 use crate::faults::{LONGEST, TableFaults};
 use crate::nn::init::Init;
-use crate::nn::position::Means;
+use crate::nn::position::HeadEffect;
 use crate::one_table::one_table;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -101,7 +101,7 @@ impl AttentionFacts for StridedConfig {
     fn abilities(&self) -> Abilities {
         Abilities {
             reads: Reads::LeftToRight,
-            positions: &[Means::Rotation, Means::Bias],
+            positions: &[HeadEffect::Rotation, HeadEffect::Bias],
             prefix: false,
             segments: false,
             across: false,

@@ -1,9 +1,9 @@
 //! The weighing of keys in the heads of the strided pattern: the last keys through a window, every stride-th in runs.
 
-use super::super::{Attended, Weighs};
+use super::super::{Attended, KeyWeighing};
 use super::runs::{Runs, indices};
 use crate::kernel::{
-    self, AttentionOptions, Documents, DropKey, Query, Relations, ScoreBias, SeenKeys, Visibility,
+    self, AttentionOptions, Documents, DropKey, Positional, Query, ScoreBias, SeenKeys, Visibility,
     Window,
 };
 use crate::nn::layer::LayerContext;
@@ -36,7 +36,7 @@ impl SeenKeys for Strides {
     }
 }
 
-impl Weighs for Strides {
+impl KeyWeighing for Strides {
     fn weigh(&self, attended: Attended, cx: &mut LayerContext) -> Tensor<4> {
         let plain = attended.relations.visible.pattern.clone();
         let attended = attended.seeing(*self);
@@ -102,7 +102,7 @@ impl Strides {
             length: positions.div_ceil(self.stride),
         };
         let [q, k, v] = [q, k, v].map(|x| runs.of(x));
-        let relations = Relations {
+        let relations = Positional {
             visible: runs.visible(relations.visible),
             bias: runs.bias(relations.bias),
             ..relations
@@ -135,7 +135,7 @@ impl Strides {
             ..
         } = relations.visible;
         let before = |length: &usize| places.iter().filter(|at| *at < length).count();
-        let relations = Relations {
+        let relations = Positional {
             offset: number - 1,
             bias: match relations.bias {
                 ScoreBias::ByDistance(bias) => ScoreBias::ByDistance(bias.select(1, pick.clone())),

@@ -5,7 +5,7 @@ use super::super::{Activation, DenseConfig};
 use super::ExpertConfig;
 use crate::kernel::grouped::{Groups, gather, grouped_linear};
 use crate::kernel::{self, DropKey};
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::pass::Pass;
 use crate::nn::role::{BIAS, Roles, WEIGHT};
 use burn::module::{Module, Param};
@@ -29,7 +29,7 @@ impl ExpertLinear {
         n_experts: usize,
         [d_in, d_out]: [usize; 2],
         bias: bool,
-        role: Role,
+        role: MatrixRole,
         init: &Init,
     ) -> Self {
         Self {
@@ -85,11 +85,11 @@ impl Experts {
             ExpertConfig::Gated(c) => (Inner::Gated(c.product()), c.bias),
         };
         let d_ff = config.d_ff(d_model);
-        let first = || ExpertLinear::new(n_experts, [d_model, d_ff], bias, Role::Value, init);
+        let first = || ExpertLinear::new(n_experts, [d_model, d_ff], bias, MatrixRole::Value, init);
         Self {
             gate: matches!(inner, Inner::Gated(_)).then(first),
             up: first(),
-            down: ExpertLinear::new(n_experts, [d_ff, d_model], bias, Role::Residual, init),
+            down: ExpertLinear::new(n_experts, [d_ff, d_model], bias, MatrixRole::Residual, init),
             inner,
             dropout,
         }

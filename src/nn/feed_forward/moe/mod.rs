@@ -26,7 +26,7 @@ mod routing;
 mod shared;
 
 use super::super::Kind;
-use super::super::init::{Init, Role};
+use super::super::init::{Init, MatrixRole};
 use super::super::layer::{Layer, LayerContext};
 use super::super::linear::Linear;
 use super::super::pass::Pass;
@@ -114,16 +114,22 @@ impl Moe {
                 d_model,
                 config.n_experts,
                 config.router_bias,
-                Role::Inner,
+                MatrixRole::Inner,
                 init,
             ),
             experts: Experts::new(&config.expert, config.n_experts, d_model, dropout, init),
             shared: config
                 .shared_layer(d_model)
                 .map(|shared| SharedExperts::new(&shared, d_model, dropout, init)),
-            shared_gate: config
-                .shared_gate
-                .then(|| Linear::new(d_model, 1, false, Role::Inner, &init.of("shared_gate"))),
+            shared_gate: config.shared_gate.then(|| {
+                Linear::new(
+                    d_model,
+                    1,
+                    false,
+                    MatrixRole::Inner,
+                    &init.of("shared_gate"),
+                )
+            }),
             correction: config
                 .correction
                 .then(|| RunningState::new(Tensor::zeros([config.n_experts], init.device()))),

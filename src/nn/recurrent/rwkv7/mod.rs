@@ -23,11 +23,11 @@ mod config;
 mod first;
 
 use super::Kind;
-use super::advancing::{Advancing, Beside};
+use super::advancing::{Advancing, MixerContext};
 use crate::kernel::generalized_delta::{GeneralizedDelta, generalized_delta};
 use crate::kernel::{Activation, Operand, Sequences};
 use crate::nn::first_values::FirstValues;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, MatrixRole};
 use crate::nn::layer::BlockShape;
 use crate::nn::linear::Linear;
 use crate::nn::norm::LayerNorm;
@@ -68,7 +68,7 @@ impl LowRank {
     fn new(d: usize, rank: usize, added: Option<Param<Tensor<1>>>, init: &Init) -> Self {
         let bound = SIZE * (3.0 / d as f32).sqrt();
         Self {
-            down: Linear::new(d, rank, false, Role::Inner, init),
+            down: Linear::new(d, rank, false, MatrixRole::Inner, init),
             up: Linear {
                 weight: init.uniform([d, rank], move |x| bound * (2.0 * x - 1.0)),
                 bias: added,
@@ -150,9 +150,9 @@ impl Rwkv7 {
             mix_value: mix(0.7),
             mix_rate: mix(0.9),
             mix_gate: mix(0.2),
-            receptance: map(Role::Inner),
-            key: map(Role::Inner),
-            value: map(Role::Value),
+            receptance: map(MatrixRole::Inner),
+            key: map(MatrixRole::Inner),
+            value: map(MatrixRole::Value),
             decay: low(
                 config.decay_rank(d),
                 Some(init.values(d, move |i| channel(i).decay(&shape))),
@@ -170,7 +170,7 @@ impl Rwkv7 {
             replaced: init.vector(d, first::REPLACED),
             bonus: init.vector(d, first::BONUS),
             norm: LayerNorm::new(d, config.norm_eps, first::gain(&shape), init),
-            output: Linear::new(d, d, false, Role::Residual, init),
+            output: Linear::new(d, d, false, MatrixRole::Residual, init),
             heads: d / d_head,
             makes_first_values: shape.makes_first_values,
         }
@@ -200,7 +200,7 @@ impl Advancing for Rwkv7 {
         state: Option<Vec<Tensor<2>>>,
         sequences: &Sequences,
         last: bool,
-        beside: &Beside<'_>,
+        beside: &MixerContext<'_>,
     ) -> (Tensor<3>, Option<Vec<Tensor<2>>>) {
         let ([batch, seq, d], heads) = (x.dims(), self.heads);
         let mut state = state.into_iter().flatten();

@@ -4,7 +4,9 @@ use burn::tensor::bf16;
 use cubecl::cmma::{MatrixIdent, MmaDefinition};
 use cubecl::prelude::*;
 
-use super::stage::{ACROSS, ALONG, CHUNK, DEPTH, Lies, Operand, STAGES, TILE, commit, fetch, wait};
+use super::stage::{
+    ACROSS, ALONG, CHUNK, DEPTH, Layout, Operand, STAGES, TILE, commit, fetch, wait,
+};
 use crate::kernel::cube::fragment::{COLUMNS, PLANE, Pair, SIDE, Sums, add, registers_of, zeros};
 
 /// Number of rows and columns that a plane computes.
@@ -14,9 +16,9 @@ const OWN: u32 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Form {
     /// Layout of the left operand.
-    pub left: Lies,
+    pub left: Layout,
     /// Layout of the right operand.
-    pub right: Lies,
+    pub right: Layout,
 }
 
 /// Sizes and strides of a product.
@@ -197,7 +199,7 @@ fn operand(
     each: u32,
     #[comptime] depth: u32,
     #[comptime] left: bool,
-    #[comptime] lies: Lies,
+    #[comptime] lies: Layout,
 ) -> Array<Pair> {
     let product = MmaDefinition::<bf16, bf16, f32>::new(16usize, 8usize, 16usize);
     // Unit `u` gives the address of row `u % 8` of matrix `u / 8` of four.
@@ -210,7 +212,7 @@ fn operand(
         along = matrix % 2 * 8;
     }
     let mut at = place;
-    if comptime!(lies == Lies::Along) {
+    if comptime!(lies == Layout::Along) {
         at += (each + line + beside) * ALONG + along + depth;
     } else {
         at += (line + along + depth) * ACROSS + each + beside;
@@ -219,7 +221,7 @@ fn operand(
         &from[at as usize..(at + CHUNK) as usize],
         MatrixIdent::A,
         4usize,
-        comptime!(lies == Lies::Across),
+        comptime!(lies == Layout::Across),
     )
 }
 

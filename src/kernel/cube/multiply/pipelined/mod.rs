@@ -14,7 +14,7 @@ use cubecl::prelude::*;
 
 use crate::kernel::cube::fragment::has_products;
 use kernel::{Form, SizesLaunch, multiplied};
-use stage::{CHUNK, Lies, OperandLaunch, STAGES, TILE, UNITS};
+use stage::{CHUNK, Layout, OperandLaunch, STAGES, TILE, UNITS};
 
 /// Multiplies `x` and `y` into `out`.
 ///
@@ -33,7 +33,7 @@ pub fn launched([x, y, out]: [CubeTensor; 3]) -> Result<CubeTensor, String> {
     let of_left = operand_of(&x, &out, [rank - 1, rank - 2])?;
     let of_right = operand_of(&y, &out, [rank - 2, rank - 1])?;
     let place = lies(&out, &out, [rank - 1, rank - 2])?;
-    if place.lies != Lies::Along {
+    if place.lies != Layout::Along {
         return Err("the result has gaps".to_owned());
     }
     let [m, n] = [rank - 2, rank - 1].map(|at| out.shape()[at]);
@@ -70,7 +70,7 @@ pub fn launched([x, y, out]: [CubeTensor; 3]) -> Result<CubeTensor, String> {
 /// Returns whether a device has the products, loads, asynchronous copies and shared memory that the kernel needs.
 fn is_able(properties: &DeviceProperties) -> bool {
     let features = &properties.features;
-    let most = Lies::Along.size().max(Lies::Across.size());
+    let most = Layout::Along.size().max(Layout::Across.size());
     let shared = 2 * STAGES * most * size_of::<bf16>() as u32;
     has_products(properties)
         && features.copy_async
@@ -79,7 +79,7 @@ fn is_able(properties: &DeviceProperties) -> bool {
 
 /// The memory layout of the matrices of a tensor.
 struct Place {
-    lies: Lies,
+    lies: Layout,
     /// Distance between elements along the dimension that is not contiguous.
     step: usize,
     /// Distance from matrix to matrix.
@@ -107,8 +107,8 @@ fn lies(x: &CubeTensor, out: &CubeTensor, [along, across]: [usize; 2]) -> Result
     let (shape, steps) = (x.shape(), x.meta.strides());
     let (step, lies) = match (steps[along], steps[across]) {
         _ if x.meta.is_tiled() => return Err("a tensor lies in tiles".to_owned()),
-        (1, step) => (step, Lies::Along),
-        (step, 1) => (step, Lies::Across),
+        (1, step) => (step, Layout::Along),
+        (step, 1) => (step, Layout::Across),
         _ => return Err("a tensor has gaps".to_owned()),
     };
     let reach = (0..steps.len()).map(|at| shape[at] * steps[at]).max();

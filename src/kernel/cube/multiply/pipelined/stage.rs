@@ -28,14 +28,14 @@ pub const ACROSS: u32 = TILE + CHUNK;
 
 /// The memory layout of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Lies {
+pub enum Layout {
     /// Contiguous along the inner dimension, over which products are summed.
     Along,
     /// Contiguous across it: adjacent elements belong to different rows or columns of the result.
     Across,
 }
 
-impl Lies {
+impl Layout {
     /// Returns the number of elements of a step in shared memory.
     pub fn size(self) -> u32 {
         match self {
@@ -67,7 +67,7 @@ pub fn fetch(
     depth: u32,
     deep: u32,
     stage: u32,
-    #[comptime] lies: Lies,
+    #[comptime] lies: Layout,
 ) {
     let begin = batch * operand.batch;
     let place = stage * comptime!(lies.size());
@@ -77,7 +77,7 @@ pub fn fetch(
         let mut at = begin;
         let mut there = place;
         let mut have = 0u32;
-        if comptime!(lies == Lies::Along) {
+        if comptime!(lies == Layout::Along) {
             // The rows that eight units write at once begin in different banks: rows 0, 4, 1, 5, … of eight.
             let each = chunk / comptime!(DEPTH / CHUNK);
             let each = each / 8 * 8 + each % 2 * 4 + each / 2 % 4;

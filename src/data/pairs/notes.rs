@@ -6,13 +6,13 @@ use super::source::{Counted, PairSource, Reason};
 use crate::data::Split;
 
 /// The pairs of a split that messages are about.
-pub(super) struct Told<'a> {
+pub(super) struct PairNotes<'a> {
     pub(super) config: &'a PairsConfig,
     pub(super) texts: &'a Texts,
     pub(super) split: Split,
 }
 
-impl<'a> Told<'a> {
+impl<'a> PairNotes<'a> {
     fn place(&self, counted: &Counted) -> Option<&'a Place> {
         let all = self.split == Split::Train && self.config.all_references;
         self.texts.place(counted.first, all)

@@ -16,21 +16,21 @@ static SILENCE: [f32; HOP] = [0.0; HOP];
 
 /// Turns recordings into inputs of a network.
 #[derive(Clone, Debug)]
-pub struct Hearing {
+pub struct SpeechInputs {
     shape: SpeechShape,
     log_mel: Option<LogMel>,
 }
 
 /// A recording without the silence that pads it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Heard {
+pub enum SpeechInput {
     /// Log-mel features.
     Features(Spectrum),
     /// Samples.
     Samples(Vec<f32>),
 }
 
-impl Hearing {
+impl SpeechInputs {
     /// Builds the conversion to inputs of this shape.
     pub fn new(shape: SpeechShape) -> Self {
         let log_mel = (shape.n_mels > 0).then(|| LogMel::new(shape.n_mels));
@@ -43,16 +43,16 @@ impl Hearing {
     }
 
     /// Converts samples at 16 kHz, cut to the longest recording.
-    pub fn heard(&self, samples: &[f32]) -> Heard {
+    pub fn heard(&self, samples: &[f32]) -> SpeechInput {
         let n_frames = self.shape.n_frames;
         if let Some(log_mel) = &self.log_mel {
-            return Heard::Features(log_mel.spectrum(samples, n_frames));
+            return SpeechInput::Features(log_mel.spectrum(samples, n_frames));
         }
         let samples = match samples.len().min(n_frames * HOP) {
             0 => &SILENCE[..],
             len => &samples[..len],
         };
-        Heard::Samples(match self.shape.normalized {
+        SpeechInput::Samples(match self.shape.normalized {
             true => normalized(samples),
             false => samples.to_vec(),
         })
@@ -65,18 +65,18 @@ impl Hearing {
 
     /// Returns the input for a converted recording: features are padded to the common length, samples keep
     /// their own.
-    pub fn input(&self, heard: &Heard) -> SpeechItem {
+    pub fn input(&self, heard: &SpeechInput) -> SpeechItem {
         SpeechItem {
             features: match heard {
-                Heard::Features(spectrum) => spectrum.padded(self.shape.n_frames),
-                Heard::Samples(samples) => samples.clone(),
+                SpeechInput::Features(spectrum) => spectrum.padded(self.shape.n_frames),
+                SpeechInput::Samples(samples) => samples.clone(),
             },
             shape: self.shape,
         }
     }
 }
 
-impl Heard {
+impl SpeechInput {
     /// Returns the size in bytes.
     pub fn bytes(&self) -> usize {
         match self {
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn samples_are_cut_and_have_mean_0_and_variance_1() {
         let samples: Vec<f32> = (0..5000).map(|n| 0.3 + (0.1 * n as f32).sin()).collect();
-        let item = Hearing::new(shape(0, 0.2, None)).item(&samples);
+        let item = SpeechInputs::new(shape(0, 0.2, None)).item(&samples);
         assert_eq!(item.features.len(), 3200);
         let mean = item.features.iter().sum::<f32>() / 3200.0;
         let variance = item
@@ -124,9 +124,9 @@ mod tests {
             mean.abs() < 1e-5 && (variance - 1.0).abs() < 1e-4,
             "{mean} {variance}"
         );
-        let plain = Hearing::new(shape(0, 0.2, Some(false))).item(&samples[..100]);
+        let plain = SpeechInputs::new(shape(0, 0.2, Some(false))).item(&samples[..100]);
         assert_eq!(plain.features, samples[..100]);
-        let silence = Hearing::new(shape(0, 0.2, None)).item(&[]);
+        let silence = SpeechInputs::new(shape(0, 0.2, None)).item(&[]);
         assert_eq!(silence.features, [0.0; HOP]);
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// An answer with its prompt.
 #[derive(Clone, Copy, Debug)]
-pub enum Said<'a> {
+pub enum RewardInput<'a> {
     /// A prompt, and the answer to it.
     Answer {
         /// Prompt; the user's message if a template writes conversations.
@@ -39,9 +39,9 @@ impl DataConfig {
     /// If the run has no tokenizer or, for messages, no template; if a message is not valid or the template
     /// refuses it; if the tokenizer cannot encode a text, it is empty, or it is longer than the training
     /// texts may be.
-    pub fn read_said(
+    pub fn encode_answer(
         &self,
-        said: &Said,
+        said: &RewardInput,
         shape: &Shape,
         tokenizers: &Tokenizers,
     ) -> Result<TextItem> {
@@ -52,19 +52,19 @@ impl DataConfig {
         let encoder = Encoder::new(tokenizer, template, usize::MAX, true)?;
         let message = |role: &str, content: &str| json!({ "role": role, "content": content });
         let encoded = match (said, template) {
-            (Said::Answer { prompt, answer }, None) => {
+            (RewardInput::Answer { prompt, answer }, None) => {
                 // Generated texts have no end token.
                 let ends = !matches!(self, Self::RightAndWrong(_));
                 encoder.text(prompt, answer, ends)
             }
-            (Said::Answer { prompt, answer }, Some(_)) => {
+            (RewardInput::Answer { prompt, answer }, Some(_)) => {
                 let (asked, said) = (message("user", prompt), message(ASSISTANT, answer));
                 encoder.chat(&[asked], &[said], None)
             }
-            (Said::Messages(_), None) => Err(
+            (RewardInput::Messages(_), None) => Err(
                 "the run reads texts, not messages: no chat template wrote those that it was trained on".into(),
             ),
-            (Said::Messages(messages), Some(_)) => messages_of(messages).and_then(|messages| {
+            (RewardInput::Messages(messages), Some(_)) => messages_of(messages).and_then(|messages| {
                 let (said, prompt) = messages.split_last().ok_or("there are no messages")?;
                 encoder.chat(prompt, std::slice::from_ref(said), None)
             }),

@@ -13,7 +13,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 
 /// Continues prompts of one length side by side with a model in evaluation mode: each forward pass computes the next token of
 /// every row.
-pub struct Generator<'a> {
+pub struct TextGenerator<'a> {
     model: &'a dyn LanguageModel,
     /// The retriever of neighbours, for a model that reads them.
     retriever: Option<&'a dyn Retrieves>,
@@ -30,7 +30,7 @@ pub struct Generator<'a> {
     logits: Vec<f32>,
 }
 
-impl<'a> Generator<'a> {
+impl<'a> TextGenerator<'a> {
     /// Reads the prompts in one pass. `context` is the length that the model was trained with, and the most tokens it sees at
     /// once. A model with a memory of earlier segments has no such limit, and reads long prompts in segments.
     ///
@@ -67,7 +67,7 @@ impl<'a> Generator<'a> {
             retriever,
             device: model.device(),
             segment,
-            limit: match model.reads_on() && model.max_len().is_none() {
+            limit: match model.has_bounded_state() && model.max_len().is_none() {
                 true => usize::MAX,
                 false => segment,
             },

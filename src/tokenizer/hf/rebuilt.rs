@@ -6,14 +6,14 @@ use super::byte_level;
 use super::family::{Family, Files, Named};
 use super::sentencepiece::{self, metaspace, words};
 use super::settings::Settings;
-use super::whole::NAME;
+use super::tokenizer_json::NAME;
 use super::write::REBUILDS;
 use crate::tokenizer::Tokenizer;
 use serde_json::{Value, json};
 
 /// A note for a tokenizer in a folder that names a general class, if transformers reads its model type with a class that rebuilds
 /// rules, and the file has other rules.
-pub fn read_otherwise(tokenizer: &Tokenizer, model_type: &str) -> Option<String> {
+pub fn rebuild_note(tokenizer: &Tokenizer, model_type: &str) -> Option<String> {
     if !REBUILDS.contains(&model_type) {
         return None;
     }

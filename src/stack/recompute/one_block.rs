@@ -3,7 +3,7 @@
 
 use super::{gradients_of, leaf};
 use crate::kernel;
-use crate::kernel::by_hand::{Leaves, by_hand};
+use crate::kernel::by_hand::{Leaves, custom_op};
 use crate::nn::pass::Pass;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -12,7 +12,13 @@ use burn::tensor::Tensor;
 pub type Work<M, C> = fn(&M, Tensor<3>, &C, &Pass) -> Tensor<3>;
 
 /// Runs the block: `[batch, seq, d]` → the same shape. If the pass says so, the block keeps only its input and is recomputed.
-pub fn forward<M, C>(block: &M, x: Tensor<3>, data: &C, pass: &Pass, work: Work<M, C>) -> Tensor<3>
+pub fn recompute_block<M, C>(
+    block: &M,
+    x: Tensor<3>,
+    data: &C,
+    pass: &Pass,
+    work: Work<M, C>,
+) -> Tensor<3>
 where
     M: Module + 'static,
     C: Clone + Send + 'static,
@@ -27,7 +33,7 @@ where
     let (plain, input) = (block.valid(), kernel::untracked(x.clone()));
     let y = kernel::untracked(work(&plain, input.clone(), data, pass));
     let (data, pass) = (data.clone(), pass.again());
-    by_hand(vec![x], &leaves, y, move |gradient, _| {
+    custom_op(vec![x], &leaves, y, move |gradient, _| {
         let (block, x) = (plain.train(), leaf(input));
         let y = work(&block, x.clone(), &data, &pass);
         gradients_of(&block, &x, &[], vec![(y, gradient)])

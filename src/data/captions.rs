@@ -23,7 +23,7 @@ impl Captions {
         request: &Request,
         texts: impl Fn(Split) -> Vec<Vec<String>>,
     ) {
-        if !matches!(request.view, View::AsItIs | View::Aligned) {
+        if !matches!(request.view, View::Plain | View::Ctc) {
             return;
         }
         for split in [Split::Valid, Split::Test] {

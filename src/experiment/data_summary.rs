@@ -3,7 +3,7 @@
 use super::Experiment;
 use crate::data::{Data, Split, weighed};
 use crate::report::render::terminal::count;
-use crate::tokenizer::Around;
+use crate::tokenizer::TokenFraming;
 
 /// What each split is used for.
 const USES: [(Split, &str); 3] = [
@@ -34,7 +34,7 @@ fn counted(data: &Data) -> Option<String> {
 
 /// All messages of `check` about an experiment and its data: notes, the size of the data, its classes, and the parts that are
 /// not read.
-pub fn said(experiment: &Experiment, data: &Data) -> Vec<String> {
+pub fn messages(experiment: &Experiment, data: &Data) -> Vec<String> {
     let mut all = notes(experiment, data);
     all.extend(sizes(data));
     all.extend(unread(data));
@@ -155,7 +155,7 @@ fn forced(experiment: &Experiment, data: &Data) -> Option<String> {
     let around = experiment.data.set().around(&experiment.task.view());
     let writes = data.tokenizers.of_targets()?;
     let opening = writes.target_opening().ok()?;
-    if around != Around::End || opening.get(1) == Some(&first) {
+    if around != TokenFraming::End || opening.get(1) == Some(&first) {
         return None;
     }
     let name = |id: &u32| writes.token(*id).unwrap_or_else(|| id.to_string());

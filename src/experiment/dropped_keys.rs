@@ -1,7 +1,7 @@
 //! Notes on keys that are dropped when a table's kind changes: a table of another kind replaces the whole table of the file
 //! (`file/tree`), and the keys that the file set in it return to their defaults.
 
-use super::{Loaded, Origin, file, narrowed};
+use super::{Loaded, Origin, file, preset_widths};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
@@ -9,7 +9,7 @@ use toml::{Table, Value};
 /// was changed.
 pub fn notes(loaded: &Loaded, sets: &[String]) -> Vec<String> {
     let mut notes = by_sets(loaded, sets);
-    notes.extend(narrowed::kept_widths(loaded));
+    notes.extend(preset_widths::kept_widths(loaded));
     notes
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 const UNSAID: (f32, f32) = (0.5, 0.25);
 
 /// A source of images, each with its views.
-pub struct Viewed {
+pub struct WithViews {
     images: Arc<dyn Source>,
     config: ViewsConfig,
     normalise: Normalise,
@@ -22,7 +22,7 @@ pub struct Viewed {
     seed: u64,
 }
 
-impl Viewed {
+impl WithViews {
     /// Adds views to the images of a source whose data has this shape.
     pub fn of(
         images: Arc<dyn Source>,
@@ -59,7 +59,7 @@ impl Viewed {
     }
 }
 
-impl Source for Viewed {
+impl Source for WithViews {
     fn len(&self) -> usize {
         self.images.len()
     }
@@ -121,7 +121,7 @@ mod tests {
         let (mean, std) = (vec![0.2860, 0.4914, 0.73], vec![0.3530, 0.2023, 0.01]);
         let image: Vec<u8> = (0..3).flat_map(|_| 0..=255).collect();
         let pixels = Normalise::new(&mean, &std, 3).apply(&image);
-        let viewed = Viewed {
+        let viewed = WithViews {
             images: Arc::new(Nothing),
             config: ViewsConfig::default(),
             normalise: Normalise::new(&mean, &std, 3),

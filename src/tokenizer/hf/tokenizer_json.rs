@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::family::{Family, Files, Named};
 use super::files::{Folder, fault};
-use super::said::said;
+use super::kept_settings::said;
 use super::settings::Settings;
-use super::{HfTokenizer, add, chat, llama, remade, with_roles};
+use super::{HfTokenizer, add, chat, llama, rebuilt, with_roles};
 use crate::error::Result;
 use crate::tokenizer::{Tokenizer, format};
 
@@ -27,7 +27,7 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
     let wrong = |e: serde_json::Error| fault(&path, format!("is not a tokenizer: {e}"));
     let mut file: Value = serde_json::from_slice(&bytes).map_err(wrong)?;
     let before = file.clone();
-    remade::as_its_class(&mut file, &settings);
+    rebuilt::as_its_class(&mut file, &settings);
     let given = settings
         .added
         .iter()
@@ -69,7 +69,7 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
     let mut notes: Vec<String> = other_blanks(&file, &settings).into_iter().collect();
     if settings.class.as_deref().is_some_and(Family::is_general) {
         let model_type = settings.model_type.as_deref().unwrap_or_default();
-        notes.extend(remade::read_otherwise(&tokenizer, model_type));
+        notes.extend(rebuilt::rebuild_note(&tokenizer, model_type));
     }
     Ok(HfTokenizer {
         tokenizer: with_roles(&path, tokenizer, &settings)?,
@@ -79,7 +79,7 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
         ignored: settings.ignored.clone(),
         notes,
         max_length: settings.max_length,
-        said: said(&settings),
+        kept_settings: said(&settings),
     })
 }
 

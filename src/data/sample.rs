@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use super::{Item, Source, Split};
+use super::origin::Origin;
+use super::{Item, Source, Split, TaggedWords};
 use crate::error::Result;
 use crate::rng::Permutation;
 
@@ -64,6 +65,18 @@ impl Source for PartFirst {
 
     fn is_costly(&self) -> bool {
         self.source.is_costly()
+    }
+
+    fn label(&self, sample: u64) -> Option<i32> {
+        self.source.label(self.order[sample as usize])
+    }
+
+    fn tagged_words(&self, sample: u64) -> Option<&TaggedWords> {
+        self.source.tagged_words(self.order[sample as usize])
+    }
+
+    fn origin(&self, sample: u64) -> Option<&Origin> {
+        self.source.origin(self.order[sample as usize])
     }
 
     fn class_weights(&self) -> Option<&Arc<[f32]>> {

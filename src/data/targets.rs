@@ -6,7 +6,8 @@
 //! micro-batches divide by the counts of their whole step. Evaluations read the unchanged examples.
 
 use super::batch::{Item, TextItem};
-use super::{NOT_SCORED, Source, Split};
+use super::origin::Origin;
+use super::{NOT_SCORED, Source, Split, TaggedWords};
 use crate::error::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -124,6 +125,22 @@ impl Source for Retargeted {
 
     fn is_costly(&self) -> bool {
         self.source.is_costly()
+    }
+
+    fn label(&self, sample: u64) -> Option<i32> {
+        self.source.label(sample)
+    }
+
+    fn tagged_words(&self, sample: u64) -> Option<&TaggedWords> {
+        self.source.tagged_words(sample)
+    }
+
+    fn origin(&self, sample: u64) -> Option<&Origin> {
+        self.source.origin(sample)
+    }
+
+    fn class_weights(&self) -> Option<&Arc<[f32]>> {
+        self.source.class_weights()
     }
 }
 

@@ -38,8 +38,11 @@ impl MultiLabelScores {
 
     /// Adds the examples of another part of the split.
     pub fn merge(&mut self, other: &Self) {
+        // An empty collection may have been made without knowing the classes.
+        if self.scores.is_empty() {
+            (self.classes, self.threshold) = (other.classes, other.threshold);
+        }
         self.scores.extend_from_slice(&other.scores);
-        (self.classes, self.threshold) = (other.classes, other.threshold);
     }
 
     /// Returns F1 from the summed counts of all classes.

@@ -8,9 +8,9 @@ use super::facts::{Marks, TaskFacts};
 use super::infer::Infers;
 use super::measures::Measures;
 use super::whole_text::{Pooling, Reading};
-use super::{AnyTask, Networks, Scored, Task, host};
+use super::{AnyTask, Networks, Scored, Task, host, towers};
 use crate::data::batch::{Batch, TextBatch};
-use crate::data::{DataSet, ExampleForm};
+use crate::data::{DataSet, ExampleForm, Shape};
 use crate::error::Result;
 use crate::evaluate::correlation::Numbers;
 use crate::evaluate::metric::{Metric, PEARSON, SPEARMAN};
@@ -88,6 +88,15 @@ impl TaskFacts for RegressionConfig {
 
     fn has_towers(&self) -> bool {
         self.towers
+    }
+
+    fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
+        let demand = self.demand();
+        if self.towers {
+            towers::products(model, &demand, shape, 1)
+        } else {
+            model.under(&demand).products(&demand, shape)
+        }
     }
 
     fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {

@@ -110,17 +110,11 @@ impl TaskFacts for TextClassificationConfig {
 
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let demand = self.demand();
-        let read = |shape: &Shape| model.under(&demand).products(&demand, shape);
-        if !self.towers {
-            return read(shape);
+        if self.towers {
+            towers::products(model, &demand, shape, shape.classes.len())
+        } else {
+            model.under(&demand).products(&demand, shape)
         }
-        // Each text has half of the tokens; the count of one reading includes one head.
-        let half = Shape {
-            context: shape.context.div_ceil(2),
-            ..shape.clone()
-        };
-        let further = (towers::WIDTHS - 2) * model.d_model() * shape.classes.len();
-        2.0 * read(&half) + further as f64
     }
 
     fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {

@@ -7,7 +7,9 @@
 
 use burn::tensor::Tensor;
 
+use crate::data::Shape;
 use crate::data::batch::{PairBatch, TextBatch};
+use crate::model::{Demand, ModelConfig};
 
 /// Width of the compared vectors as a multiple of a single vector's width.
 pub(super) const WIDTHS: usize = 4;
@@ -17,6 +19,18 @@ pub(super) fn compared(u: Tensor<2>, v: Tensor<2>) -> Tensor<2> {
     let product = u.clone() * v.clone();
     let difference = u.clone() - v.clone();
     Tensor::cat(vec![u, v, product, difference], 1)
+}
+
+/// Returns the number of multiplications of a forward pass over one pair whose comparison predicts `outputs` numbers.
+/// Each text has half of the tokens; the count of one reading includes a head over one vector.
+pub(super) fn products(model: &ModelConfig, demand: &Demand, shape: &Shape, outputs: usize) -> f64 {
+    let half = Shape {
+        context: shape.context.div_ceil(2),
+        ..shape.clone()
+    };
+    let model = model.under(demand);
+    let further = (WIDTHS - 2) * model.d_output() * outputs;
+    2.0 * model.products(demand, &half) + further as f64
 }
 
 /// Splits rows into their first texts and their second ones, without segments; each second text gets the row's first

@@ -103,15 +103,11 @@ impl PretrainedConfig {
         let text = text(path)?;
         let mut vocab = Map::new();
         for (id, line) in text.lines().enumerate() {
-            if vocab
-                .insert(line.trim_end().to_owned(), json!(id))
-                .is_some()
-            {
+            if vocab.insert(line.to_owned(), json!(id)).is_some() {
                 return Err(Error::run(format!(
-                    "{}:{}: the token `{}` occurs twice",
+                    "{}:{}: the token `{line}` occurs twice",
                     path.display(),
-                    id + 1,
-                    line.trim_end()
+                    id + 1
                 )));
             }
         }
@@ -180,8 +176,11 @@ fn gpt2(vocab_path: &Path, merges_path: &Path) -> Result<Value> {
     let text = self::text(merges_path)?;
     let merges: Vec<String> = text
         .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with("#version"))
-        .map(str::to_owned)
+        .enumerate()
+        .filter(|(number, line)| {
+            !(line.trim().is_empty() || *number == 0 && line.starts_with("#version"))
+        })
+        .map(|(_, line)| line.to_owned())
         .collect();
     // RoBERTa's files have the same format.
     let roberta = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"];

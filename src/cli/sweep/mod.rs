@@ -37,7 +37,7 @@ pub struct SweepArgs {
     /// Number of cells that are trained at the same time
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "slurm", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: u16,
-    /// Threads per cell; the machine's cores divided by --jobs when absent
+    /// Threads per cell; when absent, the machine's cores divided by --jobs, or one with --slurm
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Show arms, costs and time; train nothing

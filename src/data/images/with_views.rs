@@ -5,6 +5,7 @@
 
 use super::normalise::Normalise;
 use super::views::ViewsConfig;
+use crate::data::origin::Origin;
 use crate::data::{Item, Shape, Source, Split, TaggedWords};
 use crate::error::Result;
 use std::sync::Arc;
@@ -96,6 +97,10 @@ impl Source for WithViews {
 
     fn tagged_words(&self, sample: u64) -> Option<&TaggedWords> {
         self.images.tagged_words(sample)
+    }
+
+    fn origin(&self, sample: u64) -> Option<&Origin> {
+        self.images.origin(sample)
     }
 
     fn class_weights(&self) -> Option<&Arc<[f32]>> {

@@ -291,11 +291,16 @@ pub(in crate::data) fn framed(
             let (inputs, segments) = edges.around_both(&first, &second);
             (inputs, Some(segments))
         }
-        (_, Some(edges)) => {
+        (None, Some(edges)) => {
             first.truncate(context.saturating_sub(edges.len(false)));
             (edges.around(&first), edges.segments(first.len()))
         }
-        (_, None) => {
+        (Some(_), None) => {
+            return Err(Error::run(
+                "the tokenizer has no special tokens to put between two texts",
+            ));
+        }
+        (None, None) => {
             first.truncate(context);
             (first, None)
         }

@@ -38,13 +38,7 @@ pub(super) fn marked(mut config: Value, opened: &Opened, imported: bool) -> Valu
     let marks = marks(opened);
     match opened.experiment.model.kind() {
         "decoder" => generation::add_marks(&mut config, marks),
-        "encoder_decoder" => {
-            if !imported {
-                generation::add_marks(&mut config, marks);
-            }
-            generation::add_start(&mut config, marks);
-        }
-        "speech_encoder_decoder" => {
+        "encoder_decoder" | "speech_encoder_decoder" => {
             if !imported {
                 generation::add_marks(&mut config, marks);
             }

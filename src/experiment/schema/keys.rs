@@ -179,7 +179,7 @@ impl Walk {
             .collect()
     }
 
-    /// A type in words: `whole number`, `"linear" or "constant"`, `list of table`.
+    /// A type in words: `whole number`, `"linear" or "constant"`, `list of tables`.
     fn wanted(&self, schema: &Value) -> String {
         let (_, whole) = self.resolved(schema);
         if let Some(values) = whole["enum"].as_array() {
@@ -201,7 +201,7 @@ impl Walk {
             return or(each.map(|one| self.wanted(&one)));
         }
         match whole["type"].as_str() {
-            Some("array") => format!("list of {}", self.wanted(&whole["items"])),
+            Some("array") => format!("list of {}", several(&self.wanted(&whole["items"]))),
             Some("object") => "table".into(),
             Some("string") => "text".into(),
             Some("boolean") => "true or false".into(),
@@ -301,4 +301,12 @@ fn toml(value: &Value) -> Option<String> {
         }
         other => other.to_string(),
     })
+}
+
+/// The plural of a type in words.
+fn several(one: &str) -> String {
+    match one {
+        "table" | "text" | "number" | "whole number" => format!("{one}s"),
+        other => other.into(),
+    }
 }

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of heads of any attention.
-const MOST_HEADS: usize = 4096;
+pub(super) const MOST_HEADS: usize = 4096;
 
 /// Settings of multi-head attention.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

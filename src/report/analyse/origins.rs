@@ -75,8 +75,8 @@ impl<'a> Compared<'a> {
     /// Whether the scored examples come from a key: it is a key of the split, or the split is a share of all the data.
     fn is_scored(self, key: &str) -> bool {
         let of_split = format!("data.{}", self.split);
-        let own = format!("{of_split}_path");
-        let has_own = |run: &Run| run.settings.iter().any(|(key, _)| *key == own);
+        let own = ["path", "source"].map(|part| format!("{of_split}_{part}"));
+        let has_own = |run: &Run| run.settings.iter().any(|(key, _)| own.contains(key));
         let held_out = ["data.valid", "data.test"];
         key.starts_with(&of_split)
             || key.starts_with("data.")

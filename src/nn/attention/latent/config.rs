@@ -4,13 +4,11 @@ use super::super::multi_head::MultiHeadConfig;
 use super::super::{Abilities, AttentionFacts, Kind};
 use super::KIND;
 use crate::faults::{TableFaults, WIDEST};
+use crate::nn::attention::heads::MOST_HEADS;
 use crate::nn::norm::NormConfig;
 use crate::nn::position::HeadEffect;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// Maximum number of heads of any attention.
-const MOST_HEADS: usize = 4096;
 
 /// Settings of latent attention.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -60,7 +60,7 @@ impl Weights<'_> {
                 sum += terms.sum::<f64>();
             }
         }
-        sum / (heads * places.len()) as f64
+        sum / (heads * places.len()).max(1) as f64
     }
 
     /// Returns all weights, `[batch, heads, queries, keys]`.

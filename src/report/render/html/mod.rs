@@ -141,9 +141,10 @@ fn header(c: &Comparison, title: &str) -> String {
         format!("What differs: {}{more}.", differing.join(", "))
     };
     let planned = Cells::of(&c.arms, &c.runs).planned;
-    let (what, arms) = match c.sweep {
-        Some(_) => ("cell", c.arms.len()),
-        None => ("run", c.arms.len()),
+    let arms = c.arms.len();
+    let what = match c.sweep {
+        Some(_) => "cell",
+        None => "run",
     };
     let plural = |n: usize| if n == 1 { "" } else { "s" };
     let stand = match c.sweep {

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""2026-11-23: attacks the program and counts panics, wrong exits and differences; a finding ends it with status 1.
+"""2026-11-23: attacks the program and counts panics, wrong exits and differences; any finding ends it with status 1.
 
     benches/attack.py [--full] [--seed N] [--only PART ...] [--binary target/release/formwork]
 
-Parts, with their counts by default and with --full (those of an audit of 2026-11):
+Parts, with the number of attempts by default and with --full (as in an audit of 2026-11):
     signals      SIGTERM, SIGINT or SIGKILL at a random moment, then `resume`, until the run is done; its weights and
-                 journal equal those of a run that no signal met                                          12 | 424
+                 journal equal those of an undisturbed run                                                12 | 424
     corruption   a byte flipped, a range zeroed, a file cut or emptied in a finished run, then `eval`, `resume` or
                  `generate`: an error, or the same scores and weights as before                           40 | 420
     files        experiments, texts, tables, tokenizers, configs and journals mutated, then `check`, `train --set
                  train.steps=1` or `compare`: a result or a clean error                                  150 | 3659
     folders      links, pipes, devices and folders where a run's files belong: nothing outside is written    all | all
 
-A clean error is status 1, 2 or 130 with a line that begins with `error:`, and neither `panicked` nor a signal. Every draw
-is a function of the seed. Only Python's own library is used.
+A clean error is status 1, 2 or 130 with a line that begins with `error:`, without `panicked` and without a signal. All random
+draws follow from the seed. Only Python's standard library is used.
 """
 
 import argparse
@@ -112,7 +112,7 @@ class Attack:
         return COUNTS[part][self.full]
 
     def run(self, *arguments):
-        """Status, standard output and error of a command; None for one that does not end."""
+        """Returns status, standard output and standard error of a command; the status is None if it does not end."""
         try:
             ended = subprocess.run([self.binary, *map(str, arguments)], capture_output=True, stdin=subprocess.DEVNULL,
                                    timeout=SECONDS, env=self.environment, cwd=ROOT, preexec_fn=bounded)
@@ -125,7 +125,7 @@ class Attack:
         print(f"FOUND {part}: {what}", flush=True)
 
     def clean(self, part, what, ended):
-        """Whether a command ended well; False for a clean error. Anything else is a finding."""
+        """Returns True if a command succeeded and False for a clean error; records anything else as a finding."""
         status, _, error = ended
         text = error.decode("utf-8", "replace")
         last = text.strip().splitlines()[-1:] or [""]
@@ -143,7 +143,7 @@ class Attack:
 
 
 def bounded():
-    """What reads without end shall not take the machine's memory."""
+    """Limits the memory of a command, in case it reads without end."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
@@ -152,9 +152,9 @@ def digest(path):
 
 
 def outcome(run):
-    """What two runs have alike: weights, averages, samples, and the journal without times."""
+    """Returns what must be equal in two runs: weights, averages, samples, and the journal without times."""
     latest = run / "latest"
-    # What a command passes over, a damaged journal say, is compared as it stands.
+    # Parts that a command tolerates, such as a damaged journal, are compared as raw text.
     def loaded(text):
         try:
             return json.loads(text)
@@ -186,7 +186,7 @@ def signals(attack):
         run = attack.folder / f"signalled-{run_number}"
         run_number += 1
         for attempt in range(200):
-            # After some deaths a run may end.
+            # After some kills a run may finish.
             kill = sent < attack.count("signals") and attempt < 12
             command = [attack.binary, "train", str(attack.file), "--run", str(run), "--resume", "--quiet"]
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -209,7 +209,7 @@ def signals(attack):
             if "panicked" in text:
                 attack.find("signals", f"run {run_number}: {text[:300]}")
                 break
-            # By default a signal ends a process that does not listen yet.
+            # A signal ends a process that has not installed its handler yet.
             if process.returncode not in (0, 130, -signal.SIGTERM, -signal.SIGINT, -signal.SIGKILL):
                 attack.find("signals", f"run {run_number}: status {process.returncode}: {text[:300]}")
                 break
@@ -223,12 +223,12 @@ def signals(attack):
 
 
 def values(printed):
-    """What `eval --json` prints of the model."""
+    """Returns the part of `eval --json` that depends only on the model."""
     return {key: value for key, value in json.loads(printed).items() if key != "run" and not key.endswith("_s")}
 
 
 def damage(draws, path):
-    """Changes a file; says how."""
+    """Damages a file and returns a description of the change."""
     content = bytearray(path.read_bytes())
     way = draws.choice(["flip", "zero", "cut", "empty", "swap", "grow"]) if content else "grow"
     at = draws.randrange(len(content)) if content else 0

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Chat templates of published models, as PyPI's trl ships them, against transformers: texts and ids.
+# Compares chat templates of published models, as shipped in PyPI's trl, with transformers: texts and ids.
 #
 #     benches/chat_templates.sh PYTHON [cargo test's arguments]     # a Python with transformers 5.24 and jinja2 3.1.6
 #
-# 2026-11-29, trl 1.16.0: 428 of 432 texts are the same; of the others (LFM2's, a call of a tool without content) transformers makes
-# an error of an undefined value, so that the test ends with these four.
+# 2026-11-29, trl 1.16.0: 428 of 432 texts are the same. For the other four (LFM2's, a tool call without content) transformers
+# raises an error about an undefined value, so the test ends by reporting these four.
 set -euo pipefail
 python=$1
 shift

@@ -1,6 +1,6 @@
-//! The training step of a mixture of experts beside that of one expert as a dense or gated layer: forward and backward,
-//! without and with the optimizer's step. Prints milliseconds and the quotient; 8 experts of which a token uses 2 do twice the
-//! arithmetic.
+//! Times the training step of a mixture of experts against that of a single expert as a dense or gated layer: forward and
+//! backward, without and with the optimizer's step. Prints milliseconds and their ratio; 8 experts with 2 per token do twice
+//! the arithmetic.
 //!
 //! run: cargo bench --bench experts
 //!      RAYON_NUM_THREADS=1 cargo bench --bench experts -- --cpu     # processor time, on a machine that does other work (Linux)
@@ -20,11 +20,11 @@ use formwork::nn::pass::{Draws, Pass};
 use formwork::train::optim::{OptimizerConfig, build};
 use formwork::train::parameters::name_parameters;
 
-/// As the binary has it: large buffers stay mapped.
+/// The same allocator as in the binary, which keeps large buffers mapped.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Median milliseconds of two functions in turn.
+/// Returns the median times of two functions in milliseconds, run alternately.
 fn medians(mut a: impl FnMut(), mut b: impl FnMut()) -> [f64; 2] {
     let rounds = 15;
     let mut times = [Vec::new(), Vec::new()];
@@ -50,14 +50,14 @@ fn medians(mut a: impl FnMut(), mut b: impl FnMut()) -> [f64; 2] {
     })
 }
 
-/// Milliseconds that the calling thread has had a processor.
+/// Returns the CPU time of the calling thread in milliseconds.
 fn on_cpu() -> f64 {
     let known = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     let nanoseconds = known.split_whitespace().next().unwrap();
     nanoseconds.parse::<f64>().unwrap() / 1e6
 }
 
-/// One forward and backward pass: gradients of the input and of all parameters.
+/// Runs one forward and backward pass to the input and all parameters, and returns the parameters' gradients.
 fn step<M: Module>(
     layer: &M,
     x: &Tensor<3>,
@@ -68,14 +68,14 @@ fn step<M: Module>(
     GradientsParams::from_grads((y * seed).sum().backward(), layer)
 }
 
-/// A layer by itself.
+/// Runs a layer outside a model.
 fn alone<L: Layer>(layer: &L, x: Tensor<3>) -> Tensor<3> {
     let pass = Pass::evaluation();
     let length = x.dims()[1];
     layer.forward(x, &mut LayerContext::alone(length, &pass))
 }
 
-/// A layer with its optimizer: one step.
+/// Runs one training step of a layer with its optimizer.
 fn stepped<M: Module>(
     state: &mut Option<(M, ModuleOptimizer)>,
     x: &Tensor<3>,

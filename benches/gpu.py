@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Trains on a GPU what was trained on the CPU, and holds the losses against each other.
+"""Trains small experiments on a GPU and on the CPU, and compares the losses.
 
     cargo build --release --features wgpu
     FORMWORK_DATA=FOLDER python3 benches/gpu.py [--binary target/release/formwork] [--device wgpu] [--only NAME] [--steps 20]
 
-Every file of experiments/smoke and one more of each task runs for 20 steps on the device and on flex. The losses of the journal, in
-training and in the evaluation at the end, differ by less than 1e-3 (of them, where they are above 1); then `bench train --json` counts
-how often the host reads in 20 steps: never, but for what needs numbers on the host. A second start must find what the first one tuned.
+Every file of experiments/smoke and one more experiment of each task runs for 20 steps on the device and on flex. The journals'
+losses, in training and in the final evaluation, must differ by less than 1e-3 (relative to losses above 1). `bench train --json`
+then counts the host's reads from the device in 20 steps: there must be none, except for tasks that need numbers on the host.
+A second start must find what the first one tuned.
 
-On a machine without a GPU, Mesa's software Vulkan device takes its place: `apt-get install mesa-vulkan-drivers`. It is slow,
+On a machine without a GPU, Mesa's software Vulkan device can be used: `apt-get install mesa-vulkan-drivers`. It is slow;
 most of the first minutes is autotuning.
 """
 
@@ -24,7 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# What all of them share.
+# Sections shared by all experiments.
 TRAINED = """[optimizer]
 kind = "adamw"
 lr = 1e-3
@@ -47,7 +48,7 @@ MODELS = {
     "vision": 'kind = "vision"\nstem = { kind = "patches", size = 7 }\npooling = "class"\nposition = { kind = "learned" }\n' + STACK,
 }
 
-# Networks of several parts as others name them, in small.
+# Small versions of published networks with several parts.
 HEADS = 'attention = { n_heads = 2 }\nfeed_forward = { d_ff = 64 }\n'
 TWO_TOWERS = ('preset = "clip-vit-b-32"\nd_joint = 32\n[model.image]\nn_layers = 1\nd_model = 32\nstem = { size = 7 }\n' + HEADS
               + "[model.text]\nn_layers = 1\nd_model = 32\n" + HEADS)
@@ -61,7 +62,7 @@ SUMS = 'kind = "arithmetic"\ndigits = 1\noperations = ["+"]\nvalid_items = 16\n'
 JUDGED = SUMS.replace("arithmetic", "right_and_wrong")
 DRAWN = 'kind = "captioned_shapes"\nsize = 28\ncolours = 4\nshapes = 4\nalone = 0.1\n'
 
-# One small experiment of each task that needs no download, beside experiments/smoke: the model, the data, the task.
+# One small experiment per task that needs no download, in addition to experiments/smoke: the model, the data, the task.
 TASKS = {
     "masked_lm": ("encoder", 'kind = "random_tokens"\nvocab_size = 40\ncontext = 16\n', ""),
     "replaced_token": ("encoder", 'kind = "grammar"\ndocuments = 200\nvalid_items = 10\ncontext = 16\n', "generator = { size = 0.5 }\n"),
@@ -85,12 +86,12 @@ TASKS = {
     "distillation": ("decoder", SUMS, 'teacher = "RUN"\nof = { kind = "causal_lm" }\n'),
 }
 
-# What begins from a run of the sums.
+# Tasks that begin from a run of the sums.
 BEGINS = {"preference", "grpo"}
 
 
 def experiment(name, sums):
-    """The file of a task; `sums` is a run of the language model of sums."""
+    """Returns the experiment file of a task; `sums` is the folder of a language model's run on sums."""
     model, data, task = TASKS[name]
     if not task.startswith("kind"):
         task = f'kind = "{name}"\n' + task
@@ -104,7 +105,7 @@ def experiment(name, sums):
 
 
 def write_texts(folder):
-    """Small texts with tags, numbers and questions."""
+    """Writes small texts with tags, scores and questions."""
     words = ["red", "green", "blue", "one", "two", "three"]
     texts = [[words[(i * k + k) % 6] for k in range(1, 5)] for i in range(40)]
     tags = {word: "B-COLOUR" if n < 3 else "O" for n, word in enumerate(words)}
@@ -119,7 +120,7 @@ def write_texts(folder):
     (folder / "questions.json").write_text(json.dumps({"version": "1", "data": asked}))
 
 
-# What reads on every step, and why.
+# Tasks that read from the device on every step, and why.
 READS = {
     "segments": "rows pass a state on",
     "replaced_token": "the generator's tokens are the discriminator's input",
@@ -141,7 +142,7 @@ def called(binary, *arguments, cwd=ROOT):
 
 
 def compared(binary, name, file, folder, a):
-    """One experiment on both devices: the seconds on the one that is held, and the faults."""
+    """Runs one experiment on both devices; returns the seconds on the tested device, and the faults."""
     runs, seconds = {}, {}
     for device in ("flex", a.device):
         run = folder / name.replace("/", "-") / device.replace(":", "-")
@@ -185,7 +186,7 @@ def main():
         for name in TASKS:
             files[name] = folder / f"{name}.toml"
             files[name].write_text(experiment(name, sums))
-        # What other experiments begin from.
+        # Runs that other experiments begin from.
         called(binary, "train", str(files["sums"]), "--quiet", "--run", str(sums), "--set", "train.steps=400", cwd=folder)
         called(binary, "train", str(ROOT / "experiments/smoke/tiny.toml"), "--quiet", cwd=folder)
         files = {name: file for name, file in files.items() if a.only in (None, name)}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Greedy decoding with Hugging Face `generate` and its cache, for a GPT-2 of the size of experiments/bench/lm_m.toml
+"""Measures greedy decoding with Hugging Face `generate` and its cache, for a GPT-2 of the size of experiments/bench/lm_m.toml
 (10.8 million parameters, float32): tokens per second, median of the rounds.
 
     python3 benches/hf_generate.py [--batch 1] [--prompt 16] [--tokens 128] [--rounds 3]

@@ -1,36 +1,35 @@
 #!/usr/bin/env python3
-"""What Hugging Face transformers computes with a model folder: its inputs and its outputs as one safetensors file,
-which `formwork import --reference FILE` compares with what Formwork computes.
+"""Computes a model folder with Hugging Face transformers and writes its inputs and outputs as one safetensors file, which
+`formwork import --reference FILE` compares with Formwork's own outputs.
 
     python3 hf_reference.py HF_DIR OUT.safetensors [--inputs FILE] [--text TEXT]… [--batch 2] [--length 12] [--details]
 
 `formwork import HF_DIR RUN --python PATH` runs this script with the interpreter PATH. Needs torch, transformers and
-safetensors; nothing is downloaded. The class is the one that config.json names under `architectures`. A folder of
-sentence-transformers (with modules.json) is read as its body, whatever class it names, and so is an encoder that names
-none and has not the head for masked tokens.
+safetensors; nothing is downloaded. The class is the one that config.json names under `architectures`. A sentence-transformers
+folder (with modules.json) is read as its body, whatever class it names, and so is an encoder that names no class and has no
+masked-LM head.
 
-Inputs are, in this order of preference, the tensors of `--inputs` (those of `expected.…` are left out), the texts of
-`--text` through the folder's own tokenizer, or a fixed pattern of ids, pixels or features of sound that depends on the sizes in
-config.json alone. Of the pattern, the last row of an encoder or an encoder-decoder ends in padding, but for classes without a mask.
+Inputs are, in this order of preference, the tensors of `--inputs` (except those named `expected.…`), the texts of `--text` through
+the folder's own tokenizer, or a fixed pattern of ids, pixels or audio features that depends only on the sizes in config.json.
+In the pattern, the last row of an encoder or an encoder-decoder ends in padding, except for classes without a mask.
 
 The file holds the inputs under their own names (integers as I64, pixels as F32) and, all in F32,
 
     expected.logits                     of BertForPreTraining and AlbertForPreTraining: their prediction_logits
     expected.seq_relationship_logits    of BertForPreTraining
-    expected.start_logits, expected.end_logits    of …ForQuestionAnswering, in the place of logits
+    expected.start_logits, expected.end_logits    of …ForQuestionAnswering, instead of logits
     expected.sop_logits                 of AlbertForPreTraining
-    expected.last_hidden_state          of the network under the head; of its decoder where it has an encoder
+    expected.last_hidden_state          of the network below the head; of its decoder if it has an encoder
     expected.encoder_last_hidden_state, expected.pooler_output
-    expected.sentence_embedding         of an encoder without a head: the vector of each text, pooled as the folder's files
-                                        of sentence-transformers say; without those the mean over the tokens, of length 1
+    expected.sentence_embedding         of an encoder without a head: the embedding of each text, pooled as the folder's
+                                        sentence-transformers files say; without those the mean over the tokens, of length 1
 
-    expected.image_embeds, expected.text_embeds    of CLIPModel and SiglipModel: directions of length 1, of which row n of both is a pair
+    expected.image_embeds, expected.text_embeds    of CLIPModel and SiglipModel: unit vectors, row n of both being a pair
 
-as far as the model has them (a pooler's that BigBird's heads do not read, or that no head is there to read, is left out);
-`--details` adds
-expected.hidden_states.N (of Mamba, Mamba-2 and RWKV numbered as of the others), expected.attentions.N and their forms with encoder_,
-decoder_ and cross_. The weights are cast to float32, dropout is off. Numbers at padding (attention_mask or
-decoder_attention_mask 0) mean nothing and should not be compared.
+if the model has them (a pooler output that BigBird's heads do not read, or that no head reads, is left out). `--details` adds
+expected.hidden_states.N (for Mamba, Mamba-2 and RWKV numbered as for the others), expected.attentions.N and their forms with
+encoder_, decoder_ and cross_. The weights are cast to float32 and dropout is off. Values at padding (attention_mask or
+decoder_attention_mask 0) are meaningless and should not be compared.
 """
 
 import argparse
@@ -46,33 +45,33 @@ from safetensors.torch import load_file, save_file
 
 SINGLE = ["logits", "start_logits", "end_logits", "seq_relationship_logits", "sop_logits", "last_hidden_state", "encoder_last_hidden_state", "pooler_output", "sentence_embedding", "image_embeds", "text_embeds"]
 TOKENIZERS = ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "tokenizer.model", "source.spm"]
-# Classes whose head does not read the pooler that the network under it has: Formwork has none, or another one. That of DINOv2 and DINOv3 is the
-# first vector of last_hidden_state.
+# Classes whose head does not read the pooler of the network below it: Formwork has none, or a different one. The pooler output of
+# DINOv2 and DINOv3 is the first vector of last_hidden_state.
 UNPOOLED = [
     "BigBirdForMaskedLM", "BigBirdForSequenceClassification", "BigBirdForTokenClassification", "ViTModel", "DeiTModel", "Dinov2Model",
     "Dinov2ForImageClassification", "Dinov2WithRegistersModel", "Dinov2WithRegistersForImageClassification", "DINOv3ViTModel",
     "BeitModel", "BeitForImageClassification", "FNetForMaskedLM", "FNetForTokenClassification", "FNetForQuestionAnswering",
 ]  # fmt: skip
-# Encoders of texts, which there are without a head too.
+# Text encoders, which also exist without a head.
 ENCODERS = [
     "albert", "bert", "big_bird", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "fnet", "longformer", "modernbert",
     "roberta", "roformer", "xlm-roberta", "xlnet",
 ]  # fmt: skip
-# Those whose positions count from the id of padding on.
+# Model types whose positions start after the padding id.
 FROM_PAD = ["roberta", "longformer", "xlm-roberta", "camembert"]
-# Classes without a mask, which read padding as they read text, and without attention weights.
+# Classes without attention weights and without a mask, which read padding like text.
 UNMASKED = ["fnet"]
-# Classes without attention weights, whose hidden states are numbered otherwise.
+# Classes without attention weights, whose hidden states are numbered differently.
 RECURRENT = ["mamba", "mamba2", "rwkv"]
 STATES = ["hidden_states", "encoder_hidden_states", "decoder_hidden_states"]
 ATTENTIONS = ["attentions", "encoder_attentions", "decoder_attentions", "cross_attentions"]
 
 
 def load(folder, details=False):
-    """The model of a folder, in float32, ready to evaluate.
+    """Loads the model of a folder in float32, ready to evaluate.
 
-    Attention weights are given by plain attention alone. Other outputs come from the attention that transformers
-    chooses: its plain one adds Falcon's linear biases twice (5.23).
+    Only the eager implementation gives attention weights. Other outputs come from the implementation that transformers
+    chooses, because the eager one adds Falcon's linear biases twice (5.23).
     """
     if not os.path.isfile(os.path.join(folder, "config.json")):
         sys.exit(f"error: {folder}: has no config.json")
@@ -83,14 +82,14 @@ def load(folder, details=False):
 
 
 def class_of(folder, config):
-    """The class that reads a folder."""
+    """Returns the class that reads a folder."""
     if os.path.isfile(os.path.join(folder, "modules.json")):
         return transformers.AutoModel
     names = config.architectures or []
     if names and hasattr(transformers, names[0]):
         return getattr(transformers, names[0])
     if not names and config.model_type in ENCODERS:
-        # Released weights have the head for masked tokens, or none.
+        # Released weights have the masked-LM head, or no head.
         model, report = transformers.AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
         whole = all(key.startswith(model.base_model_prefix + ".") for key in report["missing_keys"])
         return transformers.AutoModelForMaskedLM if whole else transformers.AutoModel
@@ -99,13 +98,13 @@ def class_of(folder, config):
 
 
 def is_body(model):
-    """Whether a model is an encoder without a head, or a decoder whose folder says that it gives vectors of texts."""
+    """Whether a model is an encoder without a head, or a decoder whose folder says that it gives text embeddings."""
     of_vectors = os.path.isfile(os.path.join(model.name_or_path, "modules.json"))
     return (model.config.model_type in ENCODERS or of_vectors) and model.base_model is model
 
 
 def pooling_of(folder):
-    """What stands for a text, "mean", "cls" or "lasttoken", and whether its vector has length 1: by the files of sentence-transformers."""
+    """Returns the pooling, "mean", "cls" or "lasttoken", and whether embeddings have length 1, by the sentence-transformers files."""
     path = os.path.join(folder, "modules.json")
     if not os.path.isfile(path):
         return "mean", True
@@ -117,7 +116,7 @@ def pooling_of(folder):
     path = os.path.join(folder, steps[1]["path"], "config.json")
     with open(path) as file:
         config = json.load(file)
-    # One key of today, or one of earlier versions for each way.
+    # Either today's single key, or an earlier version's key per mode.
     earlier = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "lasttoken": "pooling_mode_lasttoken"}
     found = config.get("pooling_mode") or [key for key, on in config.items() if key.startswith("pooling_mode_") and on is True]
     found = [found] if isinstance(found, str) else found or ["mean"]
@@ -128,7 +127,7 @@ def pooling_of(folder):
 
 
 def pooled(states, inputs, mode, unit):
-    """The vector of each text."""
+    """Returns the embedding of each text."""
     mask = inputs.get("attention_mask", torch.ones(states.shape[:2]))[:, :, None].to(states.dtype)
     if mode == "lasttoken":
         last = mask[:, :, 0].sum(1).long() - 1
@@ -139,8 +138,8 @@ def pooled(states, inputs, mode, unit):
 
 
 def as_configured(model):
-    """The model with what its class has and does not use: MPT's function of slopes takes `alibi_bias_max`, as MosaicML's
-    code does, and the class calls it without (5.23), that is with 8."""
+    """Returns the model with a setting that its class ignores: MPT's slope function takes `alibi_bias_max`, as in MosaicML's
+    code, but the class calls it without (5.23), that is with 8."""
     if model.config.model_type == "mpt":
         slopes, most = type(model.transformer).build_mpt_alibi_tensor, model.config.attn_config.alibi_bias_max
         model.transformer.build_mpt_alibi_tensor = lambda heads, length, device=None: slopes(
@@ -150,12 +149,12 @@ def as_configured(model):
 
 
 def special(config, name):
-    """The id of a special token, or none."""
+    """Returns the id of a special token, or None."""
     return getattr(config, name + "_token_id", None)
 
 
 def pattern_of_ids(config, batch, length):
-    """Ids that differ between rows and places, away from the special tokens."""
+    """Returns ids that differ between rows and positions and avoid the special tokens."""
     taken = set()
     for name in ["pad", "bos", "eos", "decoder_start"]:
         found = special(config, name)
@@ -167,20 +166,20 @@ def pattern_of_ids(config, batch, length):
 
 
 def first_of_decoder(config):
-    """The token that a decoder begins with."""
+    """Returns the id that a decoder begins with."""
     start = special(config, "decoder_start")
     return (special(config, "pad") or 0) if start is None else start
 
 
 def padded(ids, config, least):
-    """Ids whose last row ends in padding, and the mask that says so."""
+    """Returns ids whose last row ends in padding, and their mask."""
     mask = torch.ones_like(ids)
     mask[-1, max(least, ids.shape[1] * 2 // 3) :] = 0
     return torch.where(mask == 1, ids, special(config, "pad") or 0), mask
 
 
 def image_size(config, folder):
-    """Height and width of an image that the model takes."""
+    """Returns the height and width of the model's input images."""
     size = getattr(config, "image_size", None)
     processor = os.path.join(folder, "preprocessor_config.json")
     if size is None and os.path.isfile(processor):
@@ -194,14 +193,14 @@ def image_size(config, folder):
 
 
 def pattern_of_pixels(config, folder, batch):
-    """Images that differ between rows and places."""
+    """Returns images that differ between rows and pixels."""
     shape = (batch, config.num_channels, *image_size(config, folder))
     count = torch.arange(torch.tensor(shape).prod().item(), dtype=torch.float64)
     return {"pixel_values": torch.sin(0.7 * count + 0.013 * count % 5).float().reshape(shape)}
 
 
 def ended(config, batch, length):
-    """Texts for CLIP, whose last one ends early: with the end's id, or with the largest where the id is 2."""
+    """Returns texts for CLIP, the last of which ends early: with the end id, or with the largest id if the end id is 2."""
     ids = pattern_of_ids(config, batch, min(length, config.max_position_embeddings))
     end = config.vocab_size - 1 if config.eos_token_id == 2 else config.eos_token_id
     ids = ids.clamp(max=config.vocab_size - 2) if config.eos_token_id == 2 else ids
@@ -213,13 +212,13 @@ def ended(config, batch, length):
 
 
 def filled(config, batch):
-    """Texts for SigLIP of the one length that it reads, of which the last one ends in padding, without a mask."""
+    """Returns texts for SigLIP of the single length that it reads, the last ending in padding, without a mask."""
     ids = pattern_of_ids(config, batch, config.max_position_embeddings)
     return {"input_ids": padded(ids, config, 1)[0]}
 
 
 def spoken(config, batch, length):
-    """Features of recordings, which differ between rows and places, and the tokens that a decoder reads."""
+    """Returns features of recordings, which differ between rows and positions, and the decoder's input ids."""
     shape = (batch, config.num_mel_bins, 2 * config.max_source_positions)
     count = torch.arange(torch.tensor(shape).prod().item(), dtype=torch.float64)
     ids = pattern_of_ids(config, batch, min(length, config.max_target_positions))
@@ -228,7 +227,7 @@ def spoken(config, batch, length):
 
 
 def of_xlnet(model, batch, length):
-    """Two segments and a last token in one of its own; texts of one length where the class reads the last position, padded or not."""
+    """Returns two segments and a last token in a third; all texts have full length if the class reads the last position, padded or not."""
     ids = pattern_of_ids(model.config, batch, length)
     mask = torch.ones_like(ids)
     if type(model).__name__ != "XLNetForSequenceClassification":
@@ -239,7 +238,7 @@ def of_xlnet(model, batch, length):
 
 
 def pattern(model, folder, batch, length):
-    """Inputs that depend on the sizes in config.json alone."""
+    """Returns inputs that depend only on the sizes in config.json."""
     config = model.config
     if config.model_type == "siglip":
         return pattern_of_pixels(config.vision_config, folder, batch) | filled(config.text_config, batch)
@@ -275,8 +274,8 @@ def pattern(model, folder, batch, length):
 
 
 def from_texts(model, folder, texts):
-    """What the folder's tokenizer makes of texts."""
-    # Of a folder without one, transformers makes a tokenizer that knows no words.
+    """Tokenizes texts with the folder's tokenizer."""
+    # For a folder without one, transformers makes a tokenizer that knows no words.
     if not any(os.path.isfile(os.path.join(folder, name)) for name in TOKENIZERS):
         sys.exit(f"error: {folder}: has no tokenizer for --text (none of {', '.join(TOKENIZERS)})")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -291,10 +290,10 @@ def from_texts(model, folder, texts):
 
 
 def renumbered(config, read, given):
-    """Hidden states of Mamba, Mamba-2 and RWKV as other classes have them: `read` by the first block, then what each block gives,
-    the last of them behind the norm.
+    """Renumbers hidden states of Mamba, Mamba-2 and RWKV like those of other classes: `read` by the first block, then each block's
+    output, the last one after the norm.
 
-    Their classes leave the first out and have the last one before and behind the norm. RWKV halves the stream every
+    Their classes leave out the first and give the last one before and after the norm. RWKV halves the residual stream every
     `rescale_every` blocks.
     """
     every = getattr(config, "rescale_every", 0)
@@ -305,7 +304,7 @@ def renumbered(config, read, given):
 
 
 def compute(model, inputs, details=False):
-    """The outputs of `model` for `inputs`, by the names of the file without `expected.`."""
+    """Returns the outputs of `model` for `inputs`, named as in the file but without `expected.`."""
     captured, first = {}, []
 
     def keep(_module, _arguments, output):
@@ -321,7 +320,7 @@ def compute(model, inputs, details=False):
     asked = {}
     if details:
         asked["output_hidden_states"] = True
-        # Weights of windows lie in another arrangement.
+        # Attention weights of windowed attention have another layout.
         if model.config.model_type not in ("resnet", "swin", "swinv2", "longformer", "led", *RECURRENT, *UNMASKED):
             asked["output_attentions"] = True
     with torch.no_grad():
@@ -338,12 +337,12 @@ def compute(model, inputs, details=False):
     for name in STATES + ATTENTIONS if details else []:
         states = output.get(name) or ()
         states = renumbered(model.config, *first, states) if recurrent and states else states
-        # Weights go by the layer that has them, where some layers have no attention.
+        # If some layers have no attention, weights are numbered by their layer.
         kinds = getattr(model.config, "layer_types", None) or [] if name == "attentions" else []
         attending = [layer for layer, kind in enumerate(kinds) if kind != "linear_attention"] or range(len(states))
         for number, tensor in zip(attending, states, strict=True):
             found[f"{name}.{number}"] = tensor
-    # A copy each: the file has no tensors that share memory.
+    # Each tensor is copied, because the file format does not allow shared memory.
     return {name: tensor.float().clone().contiguous() for name, tensor in found.items()}
 
 

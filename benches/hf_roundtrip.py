@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Hugging Face folders through Formwork and back: the same logits in transformers, in Formwork, and in transformers
-again from the folder that Formwork exported.
+"""Sends Hugging Face folders through Formwork and back: the logits must be the same in transformers, in Formwork, and in
+transformers again from the folder that Formwork exported.
 
     python3 benches/hf_roundtrip.py [--formwork target/release/formwork] [--seed 0] [--tolerance 1e-4] [FOLDER…]
 
 For each folder (all of tests/fixtures/hf unless some are named):
 
     import    formwork import FOLDER RUN
-    infer     formwork infer RUN on random inputs, beside transformers with the folder: largest difference of any output
-    export    formwork export RUN EXPORTED, and from_pretrained of EXPORTED: its class and configuration, tensors that it
-              misses or has over, and the largest difference of any output between both folders in transformers; of
-              Marian's folders with tokenizers, also the same ids of sources and of targets (needs sentencepiece)
+    infer     formwork infer RUN on random inputs, compared with transformers on the folder: largest difference of any output
+    export    formwork export RUN EXPORTED, and from_pretrained of EXPORTED: its class and configuration, missing or unexpected
+              tensors, and the largest difference of any output between both folders in transformers; for Marian's
+              folders with tokenizers, also the same ids of sources and of targets (needs sentencepiece)
 
-The inputs are drawn anew for each folder from the seed: three rows of ids or pixels, for networks with an encoder with
-padding of another length in each row. Prints a table with the date and the versions; the exit status is 1 when a folder
-fails or a difference is above the tolerance. Needs torch, transformers (written for 5.23.0) and safetensors; nothing is
-downloaded. hf_reference.py says what is computed and how.
+The inputs are drawn separately for each folder from the seed: three rows of ids or pixels; networks with an encoder get padding
+of a different length in each row. Prints a table with the date and the versions; the exit status is 1 if a folder fails or a
+difference is above the tolerance. Needs torch, transformers (written for 5.23.0) and safetensors; nothing is downloaded.
+hf_reference.py describes what is computed and how.
 
 Measured 2026-11-23, commit bf1ef89, --seed 7: 98 folders, 0 failed, 1.7e-5 at most.
 """
@@ -37,9 +37,9 @@ from safetensors.torch import load_file, save_file
 HERE = os.path.dirname(os.path.abspath(__file__))
 FIXTURES = os.path.join(HERE, "..", "tests", "fixtures", "hf")
 ROWS, LENGTH = 3, 15
-# For folders with tokenizers of sources and of targets.
+# Texts for folders with separate tokenizers for sources and targets.
 TEXTS = ["The field was four hundred days high.", ">>fr<< A number of classes", "  two  blanks, ", "\u00e9t\u00e9 \u4e2d\u6587 \u2581", "x"]
-# What a configuration says beside the network: names of files and classes of an older version, how it is stored, and
+# Configuration keys that do not describe the network: file names and classes of an older version, how it is stored, and
 # keys that version 5 derives from others.
 BESIDE = {"transformers_version", "_name_or_path", "dtype", "architectures"}
 
@@ -56,8 +56,8 @@ def command(*arguments):
 
 
 def whole_windows(config, length):
-    """The most positions up to `length` that transformers' LED takes: it pads to the widest of its layers' windows, and then
-    wants whole windows of every layer."""
+    """Returns the maximum number of positions up to `length` that transformers' LED takes: it pads to the widest of its layers'
+    windows, and then requires whole windows in every layer."""
     windows = getattr(config, "attention_window", None)
     if not isinstance(windows, list):
         return None
@@ -66,14 +66,14 @@ def whole_windows(config, length):
 
 
 def draw(model, folder, seed):
-    """Inputs of the kinds that the model takes, from the seed and the folder's name."""
+    """Draws inputs of the kinds that the model takes, from the seed and the folder's name."""
     generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {os.path.basename(folder)}".encode()))
     length = whole_windows(model.config, LENGTH)
     given = {name: x[:, :length] if name.startswith(("input_ids", "attention_mask", "global_attention")) else x
              for name, x in hf_reference.pattern(model, folder, ROWS, LENGTH).items()}
     reference = os.path.join(folder, "reference.safetensors")
     if "pixel_values" in given and os.path.isfile(reference):
-        # ResNet's config.json does not say how large its images are.
+        # ResNet's config.json does not give the image size.
         size = load_file(reference)["pixel_values"].shape[-2:]
         given["pixel_values"] = torch.zeros(ROWS, given["pixel_values"].shape[1], *size)
     found = {}
@@ -81,7 +81,7 @@ def draw(model, folder, seed):
         if name == "pixel_values":
             found[name] = torch.randn(pattern.shape, generator=generator)
         elif name == "input_ids" or name == "decoder_input_ids":
-            # Another order of the pattern's own ids: the special ones stay away.
+            # A permutation of the pattern's own ids, which include no special ones.
             order = torch.randperm(pattern.shape[1] - 1, generator=generator) + 1
             shift = torch.randint(0, pattern.shape[1], (ROWS, 1), generator=generator)
             mixed = pattern[:, order].gather(1, (torch.arange(len(order))[None] + shift) % len(order))
@@ -95,7 +95,7 @@ def draw(model, folder, seed):
         mask = (torch.arange(length)[None] < lengths).long()
         pad = hf_reference.special(model.config, "pad") or 0
         ordinary = given["input_ids"][0, 0]
-        # The pattern has padding of its own.
+        # Replaces the pattern's own padding.
         ids = torch.where(found["input_ids"] == pad, ordinary, found["input_ids"])
         found["input_ids"] = torch.where(mask == 1, ids, pad)
         found["attention_mask"] = mask
@@ -105,14 +105,14 @@ def draw(model, folder, seed):
 
 
 def at_tokens(name, x, inputs):
-    """An output without its rows at padding, which mean nothing."""
+    """Returns an output without its rows at padding, which are meaningless."""
     of_decoder = "decoder_input_ids" in inputs and not name.startswith("encoder_")
     mask = inputs.get("decoder_attention_mask" if of_decoder else "attention_mask")
     return x[mask == 1] if mask is not None and x.shape[: mask.dim()] == mask.shape else x
 
 
 def far(ours, theirs, inputs):
-    """The largest difference of any output, and its name."""
+    """Returns the largest difference of any output, and the output's name."""
     lacking = [name for name in theirs if name not in ours]
     if lacking:
         raise Failed(f"no output {', '.join(lacking)}")
@@ -128,7 +128,7 @@ def far(ours, theirs, inputs):
 
 
 def configurations(folder, exported):
-    """Keys of the network whose values differ between two folders, as transformers reads them."""
+    """Returns the network's keys whose values differ between two folders, as transformers reads them."""
     one, other = (transformers.AutoConfig.from_pretrained(f).to_dict() for f in (folder, exported))
     dead = {"use_cache", "is_decoder", "id2label", "label2id"}
     keys = sorted((set(one) & set(other)) - BESIDE - dead)
@@ -136,14 +136,14 @@ def configurations(folder, exported):
 
 
 def unread(name, key):
-    """Whether a class has a parameter that it never reads: these of BigBird's have a pooler, and bodies (BigBirdModel, RobertaModel,
-    AlbertModel and the like) one that no vector of a text is made by. Exported folders lack it, and transformers draws it."""
+    """Whether a class has a parameter that it never reads: these BigBird classes have an unused pooler, and so have bodies (BigBirdModel,
+    RobertaModel, AlbertModel and the like). Exported folders lack it, and transformers initialises it randomly."""
     of_bird = ("BigBirdForMaskedLM", "BigBirdForSequenceClassification", "BigBirdForTokenClassification")
     return name in of_bird and key.startswith("bert.pooler.") or name.endswith("Model") and key.startswith("pooler.")
 
 
 def round_trip(folder, formwork, seed, work):
-    """Differences of both ways and what is to be said about a folder."""
+    """Returns the differences of `infer` and `export`, and the keys that differ."""
     run, exported = os.path.join(work, "run"), os.path.join(work, "exported")
     inputs_file, outputs_file = os.path.join(work, "in.safetensors"), os.path.join(work, "out.safetensors")
     model = hf_reference.load(folder)
@@ -169,7 +169,7 @@ def round_trip(folder, formwork, seed, work):
 
 
 def same_pairs_of_ids(folder, exported):
-    """That the tokenizers of sources and targets of both folders give the same ids."""
+    """Checks that the source and target tokenizers of both folders give the same ids."""
     one, other = (transformers.AutoTokenizer.from_pretrained(f) for f in (folder, exported))
     if type(one) is not type(other):
         raise Failed(f"the exported folder's tokenizer is a {type(other).__name__}, not a {type(one).__name__}")

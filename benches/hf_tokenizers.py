@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Holds the tokenizers of exported folders against those of their runs, by transformers' own classes.
+"""Compares the tokenizers of exported folders with those of their runs, using transformers' own classes.
 
     hf_tokenizers.py FORMWORK TEXT RUN…        (transformers 5.23.0, tokenizers 0.23.3; 2026-11-23)
 
-Each run is exported with `FORMWORK export`; then the ids of every line of TEXT and of some awkward ones, with and
-without special tokens, are compared: the run's tokenizer.json by the tokenizers library, the folder by AutoTokenizer
-and by PreTrainedTokenizerFast. Exit status 1 when one differs.
+Each run is exported with `FORMWORK export`. Then the ids of every line of TEXT and of some awkward texts, with and without special
+tokens, are compared: the run's tokenizer.json read by the tokenizers library, and the folder read by AutoTokenizer and by
+PreTrainedTokenizerFast. The exit status is 1 if any differ.
 
-AutoTokenizer makes its own rules around the vocabulary for `model_type` qwen2, whatever class a folder names: a tokenizer
-that is not Qwen2's differs there, and is right by PreTrainedTokenizerFast.
+For `model_type` qwen2, AutoTokenizer applies its own rules around the vocabulary, whatever class a folder names. A tokenizer
+that is not Qwen2's therefore differs there, and is right with PreTrainedTokenizerFast.
 """
 import pathlib
 import subprocess

@@ -1,5 +1,5 @@
-//! How long the fused operations take beside their composed bodies: forward, and forward with backward.
-//! Prints a table.
+//! Times the fused kernels and their composed reference implementations: forward, and forward with backward. Prints a
+//! table in milliseconds.
 //!
 //! run: cargo bench --bench kernels
 
@@ -14,7 +14,7 @@ use formwork::kernel::{
 };
 use formwork::rng::{Purpose, Stream};
 
-/// As the binary has it: large buffers stay mapped.
+/// The same allocator as in the binary, which keeps large buffers mapped.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -26,7 +26,7 @@ fn random<const D: usize>(dims: [usize; D]) -> Tensor<D> {
     Tensor::random(dims, Distribution::Normal(0.0, 1.0), &device())
 }
 
-/// Median milliseconds.
+/// Returns the median time in milliseconds.
 fn median(mut f: impl FnMut()) -> f64 {
     f();
     let rounds = 15;
@@ -41,7 +41,7 @@ fn median(mut f: impl FnMut()) -> f64 {
     times[rounds / 2]
 }
 
-/// Times `[fused, composed]`: inference, then forward with backward.
+/// Times the fused and then the composed function, each first forward without gradients and then forward with backward.
 fn row<const D: usize, const E: usize, const N: usize>(
     name: &str,
     leaves: [Tensor<D>; N],
@@ -221,7 +221,8 @@ fn main() {
     optimizer();
 }
 
-/// Attention of 128 queries behind 128 earlier keys: without distances, and in the forms of Transformer-XL, Shaw and DeBERTa.
+/// Times attention of 128 queries after 128 earlier keys: without relative distances, and in the forms of Transformer-XL, Shaw
+/// and DeBERTa.
 fn distances() {
     let (queries, keys, heads, d) = (128, 256, 4, 64);
     let offset = keys - queries;

@@ -1,25 +1,25 @@
 #!/usr/bin/env bash
-# Holds what runs on GPUs against the CPU, on Mesa's software Vulkan device: every kernel with its gradients, twenty steps of
-# training, then every small experiment and its reads. 2026-11-30.
+# Compares the GPU backend with the CPU on Mesa's software Vulkan device: every kernel with its gradients, twenty steps of
+# training, then every small experiment and its host reads. 2026-11-30.
 #
 #   apt-get install mesa-vulkan-drivers
 #   benches/lavapipe.sh [arguments of benches/gpu.py]
-#   benches/lavapipe.sh --quick      kernels, a task of each kind and twenty steps, from a tree that is built for this with few optimizations
+#   benches/lavapipe.sh --quick      only kernels, a task of each kind and twenty steps, from a separate build with few optimizations
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export XDG_RUNTIME_DIR=${XDG_RUNTIME_DIR:-/tmp} # Mesa complains without one.
-# Burn measures which of its products are the fastest: the fewest that it can.
+# Burn's autotuning measures as few variants of matrix products as it can.
 export CUBECL_AUTOTUNE_LEVEL=${CUBECL_AUTOTUNE_LEVEL:-minimal}
 if [ "${1:-}" = --quick ]; then
-  # A GPU's features change nearly every crate, so the tree of the CPU's tests is of no use here.
+  # The GPU features change nearly every crate, so the build folder of the CPU's tests cannot be reused.
   export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/lavapipe CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off
   config=()
   for crate in burn-flex turso_core pliron parquet arrow-cast arrow-select arrow-ord; do
     config+=(--config "profile.release.package.$crate.opt-level=0")
   done
   cargo test --release --features wgpu "${config[@]}" --bins --test it --no-run
-  # Two processes side by side, since one waits for its device most of the time; each keeps what it tuned to itself. A test that hangs is a
-  # fault.
+  # Two processes side by side, because each waits for its device most of the time; each keeps its tuning results separately. A
+  # test that hangs is a failure.
   caches=$(mktemp -d)
   held() {
     local status=0

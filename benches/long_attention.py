@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Every kind of attention by the length of the text, on one set of shapes: `formwork bench attention` for each, dense
-attention and PyTorch's scaled_dot_product_attention beside them, in turn.
+"""Measures every kind of attention by text length on one set of shapes: `formwork bench attention` for each kind, alternating
+with dense attention and PyTorch's scaled_dot_product_attention.
 
     python3 benches/long_attention.py [--bin target/release/formwork] [--turns 3] [--kinds linear,lsh] [--out target/long_attention]
 
-Shapes: one row, 8 heads of 64, bidirectional where a kind can read both ways; windows of 512 keys, BigBird's blocks of 64
-(3 of the window, 2 global, 3 random), k = 256 of Linformer, 256 features of Performer, 4 rounds of chunks of 64 of LSH, strides
-of sqrt T. Exponents of time (forward plus backward) and of memory are fitted from T 4,096 to 32,768; ratios to dense
-attention of the same direction are those of one turn at 8,192, and medians over turns are shown.
+Shapes: one row, 8 heads of 64, bidirectional if a kind can read both ways; windows of 512 keys, BigBird with blocks of 64
+(3 in the window, 2 global, 3 random), Linformer with k = 256, Performer with 256 features, LSH with 4 rounds of chunks of 64,
+strides of sqrt T. Exponents of time (forward plus backward) and of memory are fitted from T = 4,096 to 32,768. Ratios to dense
+attention of the same direction are taken within each turn at 8,192; medians over turns are shown.
 
-Writes OUT.json (all measures), OUT.md (the tables) and OUT.svg (the figure), and exits with 1 when a bound is missed. A kind
-that the program has not is left out with a line. The comparison with PyTorch needs torch (measured with 2.15.0).
+Writes OUT.json (all measures), OUT.md (the tables) and OUT.svg (the figure), and exits with 1 if a bound is missed. A kind
+that the program lacks is left out with a message. The comparison with PyTorch needs torch (measured with 2.15.0).
 """
 import argparse
 import json
@@ -30,7 +30,7 @@ def stride(length):
     return f"stride={math.isqrt(length)}"
 
 
-# Name, kind, keys (some of the length), causal, bounds: exponent of time, of memory, times as fast as dense attention.
+# Name, kind, keys (some depend on the length), causal, and bounds: exponent of time, exponent of memory, speed relative to dense.
 CASES = [
     ("dense", "multi_head", [], False, None, None, None),
     ("dense, causal", "multi_head", [], True, None, None, None),
@@ -47,7 +47,7 @@ CASES = [
     ("memory-compressed", "memory_compressed", [], False, None, 1.15, 2.0),
     ("adaptive span", "adaptive_span", ["max_span=512"], True, 1.15, 1.15, 4.0),
 ]
-# Two curves are drawn dark: what the others are held against.
+# The two baselines, which the other curves are compared with, are drawn dark.
 COLOURS = "#111111 #777777 #1f77b4 #ff7f0e #2ca02c #d62728 #9467bd #c5b0d5 #8c564b #e377c2 #bcbd22 #17becf #005f5f #a05f00".split()
 
 
@@ -57,7 +57,7 @@ def kinds_of(binary):
 
 
 def measured(binary, case, length, rounds):
-    """One process of `bench attention`: milliseconds forward and with the backward pass, and MB at the peak."""
+    """Runs one process of `bench attention`; returns milliseconds forward and with the backward pass, and the peak in MB."""
     _, kind, keys, causal, *_ = case
     command = [binary, "bench", "attention", "--json", "--kind", kind, "--context", str(length), "--rounds", str(rounds)]
     for key in keys:
@@ -85,7 +85,7 @@ def torch_measured(length, rounds, threads):
 
 
 def exponent(points):
-    """The slope of the line through the logarithms, by least squares."""
+    """Returns the slope of the least-squares line through the logarithms."""
     points = [(math.log(x), math.log(y)) for x, y in points if y > 0]
     if len(points) < 2:
         return math.nan
@@ -98,7 +98,7 @@ def median(turns, name, length, what):
 
 
 def crossover(turns, name, dense):
-    """The length from which a kind is faster than dense attention, between two measured ones by their logarithms."""
+    """Returns the length from which a kind is faster than dense attention, interpolated by logarithms between measured lengths."""
     lengths = [length for length in turns[0][name] if length in turns[0][dense]]
     before = None
     for length in lengths:
@@ -167,13 +167,13 @@ def markdown(rows, turns, beside, settings):
 
 
 def scale(values, low, high):
-    """From numbers to places, by their logarithms."""
+    """Returns a function that maps numbers to positions on a logarithmic scale."""
     least, most = math.log(min(values)), math.log(max(values))
     return lambda x: low + (math.log(x) - least) / max(most - least, 1e-9) * (high - low)
 
 
 def panel(left, title, unit, curves):
-    """One log-log picture: curves are (name, colour, [(length, value)])."""
+    """Draws one log-log panel; curves are (name, colour, [(length, value)])."""
     width, top, bottom = 400, 40, 400
     lengths = sorted({x for _, _, points in curves for x, _ in points})
     values = [y for _, _, points in curves for _, y in points]
@@ -195,7 +195,7 @@ def panel(left, title, unit, curves):
         out.append(f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="{wide}"/>')
         out += [f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="2.5" fill="{colour}"/>' for a, b in points]
         labels.append((y(points[-1][1]), name, colour))
-    # Names at the right, pushed apart where they would lie on each other.
+    # Names at the right, pushed apart so that they do not overlap.
     at = top - 14
     for place, name, colour in sorted(labels):
         at = max(place, at + 14)

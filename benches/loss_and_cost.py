@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""One figure of the ablation of attentions for long inputs: the loss of each kind at 2,048 positions against dense attention's,
-and its time and memory at every measured length.
+"""Draws one figure of the ablation of attentions for long inputs: each kind's loss at 2,048 positions relative to dense
+attention, and its time and memory at every measured length.
 
     python3 benches/loss_and_cost.py [--out docs/loss_and_cost.svg]
 
 The numbers are those of the tables in docs/results.md ("Attention for long inputs": `formwork sweep
 experiments/ablations/long_attention.toml` and `long_attention_encoder.toml`) and docs/performance.md ("Attention by length":
-benches/long_attention.py); a kind without a row in both is left out with a line.
+benches/long_attention.py). A kind that is not in both is left out with a message.
 """
 import argparse
 import math
@@ -15,7 +15,7 @@ import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# The first words of a row in the results, and the name of its row among the costs.
+# First word of a row in the results, and the name of the matching row in the costs.
 KINDS = {
     "dense": "dense",
     "window": "window",
@@ -30,14 +30,14 @@ KINDS = {
     "memory-compressed": "memory-compressed",
     "adaptive": "adaptive span",
 }
-# Of kinds whose costs were measured in both directions, the causal row beside a decoder's loss.
+# Kinds with costs for both directions: the causal row is shown beside a decoder's loss.
 CAUSAL = {"dense": "dense, causal", "Performer": "Performer, causal"}
 COLOURS = {"decoder": "#1f77b4", "encoder": "#d62728"}
 ROW, TOP = 24, 66
 
 
 def tables(path, heading):
-    """The tables below a heading up to the next one of its depth, each a list of rows of cells."""
+    """Returns the tables below a heading, up to the next heading of its level, each as a list of rows of cells."""
     with open(os.path.join(HERE, "..", path)) as file:
         text = file.read()
     part = text.split(f"\n{heading}\n", 1)[1]
@@ -57,7 +57,7 @@ def number(text):
 
 
 def losses():
-    """By network: kind, difference from dense attention and its interval."""
+    """Returns the difference from dense attention and its interval, by network and kind."""
     found = {}
     for network, (_, *rows) in zip(["decoder", "encoder"], tables("docs/results.md", "### Attention for long inputs")):
         for name, _, difference, *_ in rows:
@@ -73,7 +73,7 @@ def losses():
 
 
 def costs():
-    """By row: length, milliseconds and megabytes."""
+    """Returns (length, milliseconds, megabytes) for each row."""
     for header, *rows in tables("docs/performance.md", "## Attention by length"):
         if header[:2] == ["attention", "1,024"]:
             break
@@ -119,7 +119,7 @@ def drawn(found, cost):
     for place, length in enumerate(lengths):
         out.append(f'<circle cx="{526 + 62 * place}" cy="42" r="4" fill="{shade(length)}"/>')
         out.append(f'<text x="{534 + 62 * place}" y="46">{length:,}</text>')
-    # Intervals beyond this are cut with an arrow's head in their colour.
+    # Intervals are cut at these values, with an arrowhead in their colour.
     low, high = -0.25, 0.35
     x = axis([low, high], 150, 320, False)
     for tick in (-0.2, -0.1, 0.0, 0.1, 0.2, 0.3):

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Training steps of two recurrent layers, 512 units, batch 32, 128 positions: `cargo bench --bench recurrent` beside
-PyTorch's nn.RNN, nn.GRU and nn.LSTM (forward, backward of the mean square of the outputs, AdamW), in turn.
+"""Times training steps of two recurrent layers, 512 units, batch 32, 128 positions: `cargo bench --bench recurrent` against
+PyTorch's nn.RNN, nn.GRU and nn.LSTM (forward, backward of the mean square of the outputs, AdamW), alternating.
 
     python3 benches/lstm_versus_torch.py [--rounds 3] [--threads N]
 
 Needs torch (measured with 2.15.0). Prints medians in milliseconds and the ratio of PyTorch's time to ours.
 
-Measured 2026-11-23, two threads of an otherwise idle AMD EPYC with AVX-512, in turn, commit 9f3644d: elman 163, 199 and 167 ms
-beside 282 and 282, gru 536, 466 and 537 beside 724 and 876, lstm 617, 674 and 644 beside 847 and 884: 1.34 times PyTorch's
-speed for the LSTM by the medians.
+Measured 2026-11-23, two threads of an otherwise idle AMD EPYC with AVX-512, alternating, commit 9f3644d: elman 163, 199 and 167 ms
+(PyTorch: 282 and 282), gru 536, 466 and 537 (724 and 876), lstm 617, 674 and 644 (847 and 884). By the medians, the LSTM runs at
+1.34 times PyTorch's speed.
 """
 import argparse
 import json

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Training steps of Mamba, Mamba-2 and RWKV: `formwork bench train experiments/bench/{mamba,mamba2,rwkv}.toml` beside the same models of
-transformers on PyTorch (forward, loss, backward, AdamW), in turn.
+"""Times training steps of Mamba, Mamba-2 and RWKV: `formwork bench train experiments/bench/{mamba,mamba2,rwkv}.toml` against the same
+models of transformers on PyTorch (forward, loss, backward, AdamW), alternating.
 
     python3 benches/mixers_versus_torch.py [mamba mamba2 rwkv] [--rounds 3] [--threads N] [--bin target/release/formwork]
 
 Needs torch and transformers (measured with 2.15.0 and 5.23.0). Without CUDA the classes of Mamba and RWKV loop over positions in
-Python (Mamba by its associative scan where torch compiles it; here as it stands); that of Mamba-2 multiplies matrices in chunks. Prints medians in milliseconds and the ratio
-of PyTorch's time to ours.
+Python (Mamba would use its associative scan under torch.compile, which is not used here); the class of Mamba-2 multiplies
+matrices in chunks. Prints medians in milliseconds and the ratio of PyTorch's time to ours.
 
-Measured, 2 cores of an AMD EPYC with AVX-512, 2026-11-27, commit 7e52fae, one step of PyTorch after one that does not
-count: Mamba 197 ms beside 44.7 s, of which most goes into memory; RWKV 288 ms beside 1,037 ms. Without its kernels for CUDA the class of
-Mamba has all states in memory: the ratio says what a CPU can do today, not what the model costs. Three rounds of four steps took more than 7 minutes.
-Mamba-2, 2 cores of a shared Intel Xeon beside builds, 2026-11-28, three rounds of three steps: 373 ms beside 3,690 ms.
+Measured on 2 cores of an AMD EPYC with AVX-512, 2026-11-27, commit 7e52fae, one step of PyTorch after one warmup step: Mamba
+197 ms against 44.7 s, most of it spent on memory; RWKV 288 ms against 1,037 ms. Without its CUDA kernels the class of Mamba keeps
+all states in memory: the ratio shows what a CPU can do today, not the cost of the model. Three rounds of four steps took more than
+7 minutes. Mamba-2 on 2 cores of a shared Intel Xeon beside builds, 2026-11-28, three rounds of three steps: 373 ms against 3,690 ms.
 """
 import argparse
 import json

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Runs of several processes under mpirun: the same bits for 1, 2 and 4 ranks, signals and kills, other numbers on resume.
+"""Tests runs of several processes under mpirun: the same bits for 1, 2 and 4 ranks, signals and kills, other rank counts on resume.
 
     cargo build --release --features mpi
     python3 benches/mpi.py [--binary target/release/formwork] [--kills 50] [--speed] [--exchange mpi|nccl]
 
-Needs an MPI library and nothing else: the data is generated. Result of 2026-11-25 (commit bb22a1b), Open MPI 4.1.4, 2 cores of an AMD EPYC
-beside a build: equal sums of weights, moments, averages, carried states and journals for 1, 2 and 4 ranks in all six cases; each of ten
-requests to stop is saved and told once and ends with its status; 4 ranks go on to the same bits; 51 signals and kills over 32 runs lost
-nothing. Speed (quiet, in turn, four times): 2 ranks of 1 thread 0.92 to 1.06 times 1 rank of 2 threads, 3 to 4 % of the time moving
-bytes and 2 to 4 % waiting. mpirun that is sent SIGTERM or SIGINT ends with status 1, and waits for the whole time that it gives its ranks
-before it hands SIGTERM on. A rank that is signalled in its first moments ends with 143, and nothing is to be saved;
-one of the 51 ended with 1 and told no interruption, and its run ended with the wanted bytes.
+Needs only an MPI library: the data is generated. Result of 2026-11-25 (commit bb22a1b), Open MPI 4.1.4, 2 cores of an AMD EPYC beside
+a build: equal hashes of weights, moments, averages, carried states and journals for 1, 2 and 4 ranks in all six cases. Each of ten
+requests to stop was saved and reported once and ended with its status; 4 ranks continued to the same bits. 51 signals and kills over
+32 runs lost nothing. Speed (quiet, alternating, four times): 2 ranks of 1 thread ran at 0.92 to 1.06 times the speed of 1 rank of 2
+threads, with 3 to 4 % of the time moving bytes and 2 to 4 % waiting. mpirun ends with status 1 if it is sent SIGTERM or SIGINT, and
+waits for the whole time that it gives its ranks before it passes SIGTERM on. A rank that is signalled in its first moments ends with
+143, and there is nothing to save. One of the 51 ended with 1 and reported no interruption; its run still ended with the right bytes.
 """
 
 import argparse
@@ -161,7 +161,7 @@ TIMING = ["items_per_s", "elapsed_s", "memory_mb"]
 
 
 def data(folder):
-    """Files that every case may read."""
+    """Writes the data files and experiments of all cases."""
     draw = random.Random(1)
     words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
     (folder / "text.txt").write_text(" ".join(draw.choice(words) for _ in range(6000)))
@@ -174,7 +174,7 @@ def data(folder):
 
 
 def launch(ranks, arguments, before=()):
-    """A process group of its own, with what it says."""
+    """Starts a command on `ranks` ranks in a new session and captures its output."""
     command = [BINARY, *map(str, arguments)]
     if ranks > 1:
         command = [*before, *MPIRUN, "-np", str(ranks), *command, "--exchange", EXCHANGE]
@@ -188,7 +188,7 @@ def run(ranks, arguments):
 
 
 def content(folder):
-    """Sums of weights, moments, average and carried state, and the journals without times."""
+    """Returns hashes of weights, moments, average and carried state, and of the journals without times."""
     newest = sorted(p for p in (folder / "steps").iterdir() if p.name.isdigit())[-1]
     found = {"step": newest.name}
     for name in WEIGHTS:
@@ -225,7 +225,7 @@ def equal_bits(folder):
 
 
 def pids(process, ranks):
-    """The processes of the ranks, by rank."""
+    """Returns the process ids by rank; empty unless all ranks are found."""
     found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -244,7 +244,7 @@ def pids(process, ranks):
 
 
 def kills(folder, whole, count):
-    """Signals at random moments to random processes; every run is resumed by another number of ranks until it ends."""
+    """Sends signals at random moments to random processes; every run is resumed by a random number of ranks until it ends."""
     draw = random.Random(7)
     done, ended, statuses = 0, 0, {}
     while done < count:
@@ -291,7 +291,7 @@ def kills(folder, whole, count):
             if which == "SIGKILL to a rank" and process.returncode != 0:
                 require(f"rank {rank} with PID" in said, "the killed rank is not named", said)
             if which == "SIGKILL to mpirun":
-                # The ranks notice a moment later that their launcher is gone.
+                # The ranks notice with a delay that their launcher is gone.
                 wait_for_ranks(each)
         found = content(out)
         require(found == whole[name], f"{name} after kills: {found} and not {whole[name]}")
@@ -307,7 +307,7 @@ def wait_for_ranks(each):
         time.sleep(0.1)
 
 
-# A job script that hands requests to stop on as the signal that mpirun neither ends by nor ends its ranks by.
+# A job script that passes requests to stop on as SIGUSR1, which ends neither mpirun nor its ranks.
 HANDING_ON = """setsid "$@" & run=$!
 trap 'kill -USR1 $run; again=1' INT TERM
 again=1
@@ -317,7 +317,7 @@ exit $status
 
 
 def asked_to_stop(folder, whole):
-    """One signal saves once and ends all ranks with 130, whoever gets it; another number of ranks goes on. mpirun itself ends
+    """One signal, to any process, saves once and ends all ranks with 130; another number of ranks continues the run. mpirun itself ends
     with 130, unless it is sent SIGTERM or SIGINT: Open MPI settles on status 1 before any rank hears of it."""
     asked = [
         (signal.SIGTERM, "rank 0", 130),
@@ -331,7 +331,7 @@ def asked_to_stop(folder, whole):
         (signal.SIGTERM, "job script", 130),
         (signal.SIGINT, "job script", 130),
     ]
-    # mpirun waits for odls_base_sigkill_timeout before it hands SIGTERM on: the run must be there yet.
+    # mpirun waits for odls_base_sigkill_timeout before it passes SIGTERM on: the run must still be going then.
     (folder / "long.toml").write_text(XL.replace("steps = 50", "steps = 400"))
     status, said = run(2, ["train", folder / "long.toml", "--quiet", "--run", folder / "long"])
     require(status == 0, f"the long run: {status}", said)
@@ -361,7 +361,7 @@ def asked_to_stop(folder, whole):
 
 
 def refused(folder):
-    """Ranks that differ, or cannot share a step."""
+    """Starts must be refused if ranks have different experiments or cannot share a step."""
     out = folder / "refused"
     both = []
     for steps in [60, 61]:
@@ -378,7 +378,7 @@ def refused(folder):
 
 
 def speed(folder):
-    """Seconds of 2 ranks with 1 thread each beside 1 rank with 2 threads."""
+    """Measures the throughput of 2 ranks with 1 thread each against 1 rank with 2 threads."""
     toml = LM.replace("d_model = 64", "d_model = 256").replace("n_layers = 2", "n_layers = 4")
     toml = toml.replace('kind = "reverse"\nlength = 6\nsymbols = 8', 'kind = "random_tokens"\nvocab_size = 512\ncontext = 128')
     toml = toml.replace("valid_items = 100\n", "").replace("eval_every = 20\neval_batches = 3\n", "")

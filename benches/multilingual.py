@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Models that translate between languages through Formwork and back: the exported folder in transformers.
+"""Sends multilingual translation models through Formwork and back: checks the exported folder in transformers.
 
     python3 benches/multilingual.py [--formwork target/release/formwork] [FOLDER…]
 
-For each folder of tests/fixtures/multilingual (which tests/goldens/make_multilingual.py makes), or those that are named: `formwork import`
-and `formwork export`, then transformers with the exported folder. Held against the folder itself: the ids of each text of expected.json
-in each language (in the folder's own language alone where the exported tokenizer is of the general class, which has one), logits, and
-what `generate` writes into each language. Prints a table with the date and the versions; the exit status is 1 when anything differs.
+For each folder of tests/fixtures/multilingual (made by tests/goldens/make_multilingual.py), or those that are named: `formwork
+import` and `formwork export`, then transformers with the exported folder. Compared with the original folder: the ids of each text of
+expected.json in each language (only in the folder's own language if the exported tokenizer is of the general class, which has one
+language), the logits, and what `generate` writes in each language. Prints a table with the date and the versions; the exit status is
+1 if anything differs.
 
 Needs torch, transformers (written for 5.24.0) and sentencepiece; nothing is downloaded. Not run yet.
 """
@@ -35,12 +36,12 @@ def opened(folder):
 
 
 def code(name, token):
-    """What a class calls the language of a token."""
+    """Returns a tokenizer class's name for the language of a token."""
     return token.strip("_") if name == "M2M100Tokenizer" else token
 
 
 def compared(folder, exported):
-    """Texts, the largest difference of logits, and what differs."""
+    """Returns the number of texts, the largest difference of logits, the tokenizer class, and the differences."""
     (one, before), (other, after) = opened(folder), opened(exported)
     with open(os.path.join(folder, "expected.json")) as file:
         sources = json.load(file)["sources"]

@@ -1,16 +1,16 @@
 #!/bin/bash
-# 2026-11-23: the exchange through NCCL, on a machine without a GPU.
+# 2026-11-23: tests the exchange through NCCL on a machine without a GPU.
 #
 #     cargo build --release --features nccl
 #     benches/nccl.sh [BINARY]
 #
-# BINARY is target/release/formwork when absent. Stand-ins for libcuda and libnccl (benches/nccl), built with mpicc, take the
-# place of NVIDIA's: memory of a GPU is the host's, and bytes go by MPI. So what runs is formwork's side: each rank's GPU, the id,
-# which bytes go where, grouped sends and receives, their ends. NCCL itself does not run here. The model computes on the CPU.
-#   missing   without the libraries, one clear error with status 2
-#   gpus      two ranks on a machine with one GPU, and four with three, are refused with status 2, told once
+# BINARY defaults to target/release/formwork. Stand-ins for libcuda and libnccl (benches/nccl), built with mpicc, replace
+# NVIDIA's: GPU memory is host memory, and bytes go by MPI. So only Formwork's side is tested: each rank's GPU, the id, which
+# bytes go where, grouped sends and receives, and their completion. NCCL itself does not run here. The model computes on the CPU.
+#   missing   without the libraries, there is one clear error with status 2
+#   gpus      two ranks on a machine with one GPU, and four with three, are refused with status 2 and a single error
 #   bits      benches/mpi.py with --exchange nccl: weights, moments and journals of 1, 2 and 4 ranks, and a few kills
-# A finding ends it with status 1.
+# Any failure ends the script with status 1.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 binary=$(realpath "${1:-target/release/formwork}")
@@ -24,7 +24,7 @@ mkdir "$at/lib"
 cc -shared -fPIC -O1 -o "$at/lib/libcuda.so.1" benches/nccl/cuda.c || exit 2
 mpicc -shared -fPIC -O1 -o "$at/lib/libnccl.so" benches/nccl/nccl.c || exit 2
 
-# refused RANKS WORDS: a start on so many ranks ends with status 2 and one error that has these words.
+# refused RANKS WORDS: a start on RANKS ranks must end with status 2 and a single error that contains WORDS.
 refused() {
     mpirun --allow-run-as-root --oversubscribe -np "$1" "$binary" train experiments/smoke/ranks.toml --run "$at/refused" \
         --exchange nccl > "$at/log" 2>&1

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What only a GPU can show, in the order of its worth, each part for at most its own time, 16 minutes together at most.
+# Runs the checks and measurements that need a GPU, the most valuable first, each part with its own time limit, 16 minutes in all.
 #
 #   cargo build --release --features cuda --bins --tests
 #   FORMWORK_DATA=FOLDER benches/on_gpu.sh RESULTS [DEVICE]
 #
-# RESULTS gets a file a part; DEVICE is cuda unless named. The binary and the tests are those of target/release, or FORMWORK_BINARY and
-# FORMWORK_TESTS. A part that fails or takes too long is told, and the others go on. The comparison needs PyTorch.
-# FORMWORK_PERCENT shortens every part. Its parts ran on an NVIDIA H200 on 2026-11-27, one by one; the script as a whole has not. Most of a
-# first start is NVRTC's: XDG_CACHE_HOME on a folder that is kept has the kernels of the time before.
+# RESULTS receives one file per part; DEVICE defaults to cuda. The binary and the tests are those in target/release, or
+# FORMWORK_BINARY and FORMWORK_TESTS. A part that fails or takes too long is reported, and the others go on. The comparison needs
+# PyTorch. FORMWORK_PERCENT scales the time limit of every part. The parts ran on an NVIDIA H200 on 2026-11-27, one by one; the
+# script as a whole has not run. Most of a first start is NVRTC's compilation; a persistent XDG_CACHE_HOME keeps the kernels.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 fail() {
@@ -24,11 +24,11 @@ percent=${FORMWORK_PERCENT:-100} # of each part's time
 [ -x "$tests" ] || fail "there is no target/release/deps/it-*: cargo build --release --features cuda --bins --tests"
 mkdir -p "$out" || exit 2
 
-# part NAME SECONDS COMMAND...
+# part NAME SECONDS COMMAND...: runs a command with a time limit and reports its status
 part() {
   local name=$1 limit=$(($2 * percent / 100 + 1)) status=0 began=$SECONDS
   shift 2
-  # A run that is asked to end finishes its step first.
+  # A run that receives SIGTERM finishes its step first.
   timeout -k 20 "$limit" "$@" > "$out/$name.txt" 2>&1 || status=$?
   echo "$name: status $status after $((SECONDS - began)) s$([ "$status" = 124 ] && echo ', out of time'): $(tail -n 1 "$out/$name.txt" | cut -c1-160)"
 }

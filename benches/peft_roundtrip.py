@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Adapters of LoRA through Formwork and `peft`, both ways: the same logits in both.
+"""Sends LoRA adapters through Formwork and `peft`, both ways: the logits must be the same in both.
 
     python3 benches/peft_roundtrip.py [--formwork target/release/formwork] [--seed 0] [--tolerance 1e-4] [FOLDER…]
 
@@ -8,12 +8,12 @@ For each folder of a Hugging Face model (some of tests/fixtures/hf unless some a
     import    `peft` puts adapters with random factors on the model and saves them; formwork import FOLDER RUN --adapter
               reads them, and formwork infer RUN gives the logits of `peft`
     export    formwork export RUN BASE --base and formwork export RUN ADAPTER --adapter; PeftModel.from_pretrained puts
-              ADAPTER on the model in BASE: the logits of both before
-    merged    formwork export RUN MERGED: the logits of that folder in transformers alone
-    trained   of models that continue texts: a few steps of Formwork on random tokens with [lora] and [init] from the
-              imported model; formwork infer beside PeftModel.from_pretrained of the exported adapter on FOLDER itself
+              ADAPTER on the model in BASE, which gives the same logits as before
+    merged    formwork export RUN MERGED: transformers without peft gives the same logits for that folder
+    trained   for causal language models: a few steps of Formwork on random tokens with [lora] and [init] from the imported
+              model; formwork infer is compared with PeftModel.from_pretrained of the exported adapter on FOLDER itself
 
-The largest differences from what `peft` computes; the exit status is 1 when a folder fails or one is above the
+Prints the largest differences from peft's logits; the exit status is 1 if a folder fails or a difference is above the
 tolerance. Needs torch, transformers (written for 5.23.0), peft (0.21.2) and safetensors; nothing is downloaded.
 
 Measured 2026-11-23, commit bf1ef89, --seed 7: 10 folders, 0 failed, 1.4e-5 at most.
@@ -65,7 +65,7 @@ batch_size = 4
 
 
 def linear_modules(model):
-    """Matrices inside of blocks, whatever the family calls them."""
+    """Returns the names of the weight matrices inside the blocks of any model family."""
     kinds = (torch.nn.Linear, transformers.pytorch_utils.Conv1D)
     return [name for name, x in model.named_modules() if isinstance(x, kinds) and any(p.isdigit() for p in name.split("."))]
 
@@ -84,7 +84,7 @@ def with_adapter(folder, adapter):
 
 
 def model_tables(run):
-    """The tables of a run's model, to train it further."""
+    """Returns the [model] tables of a run, to train its model further."""
     with open(os.path.join(run, "resolved.toml")) as file:
         text = file.read()
     kept, keep = [], False
@@ -101,7 +101,7 @@ def trained(folder, formwork, work, inputs, inputs_file, outputs_file):
     command(formwork, "import", folder, base)
     experiment = os.path.join(work, "experiment.toml")
     config = transformers.AutoConfig.from_pretrained(folder)
-    # A table of positions is as long as the context.
+    # A learned position table must be as long as the context.
     context = getattr(config, "n_positions", 12)
     with open(experiment, "w") as file:
         file.write(EXPERIMENT.format(model=model_tables(base), base=base, vocab=config.vocab_size, context=context))

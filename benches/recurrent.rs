@@ -1,5 +1,5 @@
-//! Training steps of two recurrent layers (forward, backward, AdamW), as `lstm_versus_torch.py` has them in PyTorch.
-//! Prints one JSON object a cell.
+//! Times training steps of two recurrent layers (forward, backward, AdamW), the same as `lstm_versus_torch.py` runs in
+//! PyTorch. Prints one JSON object per cell kind.
 //!
 //! run: cargo bench --bench recurrent [-- --profile]
 
@@ -15,7 +15,7 @@ use formwork::nn::init::{Init, InitConfig, XavierInitConfig};
 use formwork::nn::recurrent::{Recurrent, RecurrentConfig, Sequences};
 use formwork::train::optim::{self, OptimizerConfig};
 
-/// As the binary has it: large buffers stay mapped.
+/// The same allocator as in the binary, which keeps large buffers mapped.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Memory of a training step by depth: a stack whose activations are stored, one that keeps the input of each block
-(`[train] recompute`), and a reversible one (`[model] reversible`). One process of `formwork bench train` for each measure.
+"""Measures the memory of a training step by depth: a stack whose activations are stored, one that keeps only each block's input
+(`[train] recompute`), and a reversible one (`[model] reversible`). Each measure is one process of `formwork bench train`.
 
     python3 benches/reversible_memory.py [--bin target/release/formwork] [--depths 6,12,24] [--out target/reversible_memory]
 
 The model is a decoder of width 128 with 4 heads and RoPE over 2 texts of 2,047 tokens, which are generated
-(experiments/bench/depth.toml): no download. What is shown is the peak of the process without the memory that grows with
-the parameters themselves: weights, gradients and both moments of AdamW, 16 bytes a parameter, which every way takes alike.
+(experiments/bench/depth.toml): no download. The shown value is the peak of the process without the memory of the parameters
+themselves: weights, gradients and both moments of AdamW, 16 bytes per parameter, which is the same for all three.
 
-Writes OUT.json (all measures), OUT.md (the table) and OUT.svg (the figure), and exits with 1 when the reversible stack's
-activations at the greatest depth are more than 1.1 times those at the least.
+Writes OUT.json (all measures), OUT.md (the table) and OUT.svg (the figure), and exits with 1 if the reversible stack's
+activations at the largest depth are more than 1.1 times those at the smallest.
 """
 import argparse
 import json

@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Folders of sentence-transformers through Formwork and back: the same vectors of the same texts.
+"""Sends sentence-transformers folders through Formwork and back: the same texts must get the same embeddings.
 
     python3 benches/sentence_embeddings.py [--bin target/release/formwork] [--work FOLDER] [--seed 0] [--tolerance 1e-5]
 
-Small models with random weights and their tokenizers are made here: BERT with WordPiece, RoBERTa with byte-level BPE,
-DistilBERT; pooling mean or cls, with and without Normalize; one cuts texts to fewer tokens than it has positions, one has
-the files that sentence-transformers 2.2 wrote. Of each:
+Small models with random weights and their tokenizers are made here: BERT with WordPiece, RoBERTa with byte-level BPE, and
+DistilBERT; pooling by mean or cls, with and without Normalize. One truncates texts to fewer tokens than it has positions, and one
+has the files that sentence-transformers 2.2 wrote. For each:
 
-    library   SentenceTransformer of the folder, beside transformers' model with pooling and length 1 written here
-    encode    formwork import FOLDER RUN and formwork encode RUN TEXTS, beside the library's vectors
-    export    formwork export RUN OUT: SentenceTransformer of OUT beside that of FOLDER, with the same mode of pooling,
-              Normalize in both or in neither, and texts cut to the same length
+    library   SentenceTransformer of the folder, compared with transformers' model plus the pooling and normalisation written here
+    encode    formwork import FOLDER RUN and formwork encode RUN TEXTS, compared with the library's embeddings
+    export    formwork export RUN OUT: SentenceTransformer of OUT compared with that of FOLDER, with the same pooling mode,
+              Normalize in both or in neither, and texts truncated to the same length
 
-One line for each check with the largest difference; the exit status is 1 when one fails. --library makes the first alone,
+Prints one line per check with the largest difference; the exit status is 1 if one fails. --library runs only the first check,
 without Formwork. Needs torch, transformers (written for 5.23.0) and sentence-transformers (6.2.0); nothing is downloaded.
 
-Measured 2026-11-27, the library alone, --seed 0 and --seed 7: 5 folders, 0 failed, 1.1e-6 at most.
+Measured 2026-11-27, only the library check, --seed 0 and --seed 7: 5 folders, 0 failed, 1.1e-6 at most.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def bert(work):
 def roberta(work):
     tokenizer = byte_pairs(work)
     blocks = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
-    # Positions count from the id of padding on.
+    # Positions start after the padding id.
     sizes = SIZES | {"max_position_embeddings": POSITIONS + 2, "type_vocab_size": 1}
     special = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
     config = transformers.RobertaConfig(vocab_size=len(tokenizer), **blocks, **sizes, **special)
@@ -93,7 +93,7 @@ def distilbert(work):
 
 
 def older(folder):
-    """Writes the files beside the network as sentence-transformers 2.2 did."""
+    """Rewrites the files beside the network as sentence-transformers 2.2 wrote them."""
     kinds = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
     modes = ["cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens"]
     files = {
@@ -111,18 +111,18 @@ def older(folder):
     for name, value in files.items():
         with open(os.path.join(folder, name), "w") as file:
             json.dump(value, file, indent=2)
-    # The tokenizer's own length was that of the network.
+    # The tokenizer's own maximum length was that of the network.
     path = os.path.join(folder, "tokenizer_config.json")
     with open(path, encoding="utf-8") as file:
         config = json.load(file)
     with open(path, "w", encoding="utf-8") as file:
         json.dump(config | {"model_max_length": POSITIONS}, file, indent=2)
-    # The folder of Normalize was empty, and git has no empty folders.
+    # The folder of Normalize was empty, and git does not keep empty folders.
     os.remove(os.path.join(folder, "2_Normalize", "config.json"))
     os.rmdir(os.path.join(folder, "2_Normalize"))
 
 
-# Network, mode of pooling, whether vectors have length 1, tokens of the longest text, and what changes the saved folder.
+# Network, pooling mode, whether embeddings have length 1, maximum number of tokens, and a function that changes the saved folder.
 CASES = {
     "bert_mean_normalized": (bert, "mean", True, POSITIONS, None),
     "bert_cls": (bert, "cls", False, 24, None),
@@ -151,7 +151,7 @@ def vectors(folder):
 
 
 def defined(case, folder):
-    """The vectors by transformers alone, a text at a time."""
+    """Returns the embeddings as computed with transformers only, one text at a time."""
     _, mode, unit, longest, _ = case
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     network = transformers.AutoModel.from_pretrained(folder).eval()
@@ -174,14 +174,14 @@ def far(ours, theirs):
 
 
 def modules(folder):
-    """What a folder says of pooling: mode, Normalize, tokens of the longest text."""
+    """Returns a folder's pooling modes, whether it has Normalize, and its maximum number of tokens."""
     model = SentenceTransformer(folder, device="cpu")
     pooling = [module.pooling_mode for module in model if isinstance(module, Pooling)]
     return pooling, any(isinstance(module, Normalize) for module in model), model.max_seq_length
 
 
 def checks(case, formwork, work):
-    """The name of each check and its largest difference."""
+    """Yields the name of each check and its largest difference."""
     at = lambda name: os.path.join(work, name)
     folder = at("folder")
     make(case, folder, work)

@@ -1,18 +1,18 @@
 #!/bin/bash
-# 2026-11-25: a run as a job of a real Slurm (munge, slurmctld, two slurmd) on this machine; a finding ends it with status 1.
+# 2026-11-25: tests runs as jobs of a real Slurm (munge, slurmctld, two slurmd) on this machine; any failure ends it with status 1.
 #
 #     benches/slurm.sh [--install] [BINARY]
 #
-# BINARY is target/release/formwork when absent. --install gets the programs first (Debian: slurm-wlm munge; as root).
-# What it does, each with `formwork submit`:
+# BINARY defaults to target/release/formwork. --install installs the programs first (Debian: slurm-wlm munge; as root).
+# Tests, each with `formwork submit`:
 #   whole     one task trains the smoke experiment; the same run made here without Slurm has the same weights
-#   ranks     two nodes with one task each, and one node with two, train it with the same weights (BINARY with MPI alone;
-#             without it, that two tasks are refused)
+#   ranks     two nodes with one task each, and one node with two, train it to the same weights (only if BINARY has MPI;
+#             otherwise two tasks must be refused)
 #   requeue   a run is sent SIGTERM in the middle, as Slurm does before a job's time is up: it saves, its job goes back
-#             into the queue, is started again and ends with the same weights as the run that no signal met
-#   killed    one task is killed: the job ends, with an error (BINARY with MPI alone)
-#   limit     with FULL=1: a job of five minutes meets the end of its time, saves, and is resumed; scancel ends it for good
-# Everything lies in a temporary folder, and every daemon ends with the script.
+#             into the queue, is started again and ends with the same weights as an undisturbed run
+#   killed    one task is killed: the job ends with an error (only if BINARY has MPI)
+#   limit     with FULL=1: a job of five minutes reaches its time limit, saves, and is resumed; scancel ends it for good
+# All files are in a temporary folder, and every daemon ends with the script.
 set -u
 if [ "${1:-}" = --install ]; then
     shift
@@ -35,7 +35,7 @@ finish() {
 trap finish EXIT
 fail() { echo "FAILED: $*"; tail -n 30 "$at"/*.log; exit 1; }
 
-# The smallest cluster that has two nodes: daemons tell each other apart by their ports.
+# The smallest cluster with two nodes; the daemons differ by their ports.
 mkdir -m 0755 "$at/state" "$at/n1" "$at/n2" "$at/munge"
 chmod 0755 "$at"
 head -c 1024 /dev/urandom > "$at/munge/key"; chmod 0600 "$at/munge/key"
@@ -85,13 +85,13 @@ done
 [ "$(sinfo -h -N -o %t 2> /dev/null | grep -c idle)" = 2 ] || fail "two nodes are not idle after a minute"
 echo "cluster: $(slurmctld -V), munge $(munged --version | grep -o '[0-9.]*' | head -1), nodes n1 n2"
 
-# The sum of a run's last weights.
+# Prints the hash of a run's last weights.
 weights() { sha256sum "$1/latest/model.safetensors" 2>&1 | cut -c1-64 | grep -xE '[0-9a-f]{64}' || echo "no weights in $1"; }
-# Ends when no job is left; seconds to wait.
+# drained SECONDS: waits until no job is left
 drained() {
     local empty=0
     for _ in $(seq $(($1 * 5))); do
-        # Between two of its states a job may be missing for a moment, and squeue may not get an answer.
+        # Between two states a job may be missing for a moment, and squeue may get no answer.
         if squeue -h 2> /dev/null | grep -q .; then
             empty=0
         else
@@ -102,14 +102,14 @@ drained() {
     done
     fail "a job is still there after $1 s: $(squeue)"
 }
-# submit NAME FLAGS…: the number of the job, in $job
+# submit NAME FLAGS…: submits a run and sets $job to the job's number
 submit() {
     local name=$1 said; shift
     said=$("$binary" submit "$file" --run "$at/$name" "$@" 2> "$at/$name.told") || fail "submit: $(cat "$at/$name.told")"
     job=${said##* }
     echo "  $said ($name)"
 }
-# ended NAME: whether the run of that name is done, with the same weights as the one without Slurm
+# ended NAME: checks that the run is done, with the same weights as the run without Slurm
 ended() {
     local log; log=$(ls "$at/$1".slurm-*.log) || fail "$1 left no log"
     grep -q '^done after' "$log" || fail "$1 is not done: $(cat "$log")"
@@ -133,7 +133,7 @@ else
     submit tasks --tasks-per-node 2 --cpus-per-task 1 --time 10 "${sets[@]}"; drained 180; ended tasks
 fi
 
-# Long enough to meet a signal.
+# Long enough to be signalled before the end.
 sets=(--set train.steps=4000 --set train.eval_every=1000 --set train.checkpoint_every=1000 --set train.log_every=50)
 RAYON_NUM_THREADS=1 "$binary" train "$file" --run "$at/calm" --quiet "${sets[@]}" > "$at/calm.log" || fail "train"
 wanted=$(weights "$at/calm")
@@ -151,8 +151,8 @@ for _ in $(seq 100); do
 done
 [[ $state == PENDING* ]] || fail "the job did not go back into the queue: $state"
 echo "requeue: $(grep -o 'interrupted at step [0-9]*' "$at"/requeue.slurm-*.log | head -1), then $state"
-# Slurm holds a requeued job back for a while; an administrator's release ends that. Not at once: a start within the same second
-# meets "Job credential revoked", since nodes tell credentials of before and after the requeue apart by their seconds.
+# Slurm holds a requeued job back for a while; an administrator can release it, but not at once: a start within the same second
+# fails with "Job credential revoked", because nodes tell credentials from before and after the requeue apart by their seconds.
 sleep 3
 scontrol update jobid="$job" starttime=now 2> /dev/null
 drained 300; ended requeue

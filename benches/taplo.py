@@ -1,9 +1,9 @@
-"""Taplo, the TOML tool behind editors, over every shipped experiment by the schema that `formwork schema` prints.
+"""Runs Taplo, the TOML tool behind editors, over every shipped experiment with the schema that `formwork schema` prints.
 
 pip install taplo==0.9.3; python benches/taplo.py target/release/formwork [--taplo taplo]
 
-Each experiment is copied beside the schema with `#:schema ./formwork.schema.json` as its first line, as a person would
-write it, and `taplo lint` must pass. A few wrong files must not.
+Each experiment is copied beside the schema with `#:schema ./formwork.schema.json` as its first line, as a user would
+write it. `taplo lint` must accept it, and must reject a few wrong files.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).parent.parent
 BASE = (ROOT / "experiments/smoke/tiny.toml").read_text()
 
-# What is wrong, as (line of the smoke test's experiment, line in its place).
+# Errors to be found, as (line of the smoke test's experiment, wrong line in its place).
 WRONG = [
     ('seed = 3', 'sead = 3'),
     ('seed = 3', 'seed = "three"'),
@@ -43,7 +43,7 @@ def main():
         (folder / "formwork.schema.json").write_text(schema)
 
         def lint(texts):
-            """Whether each file is valid, by its name, and what Taplo says."""
+            """Lints the files, given as texts by name; returns Taplo's status and messages."""
             for name, text in texts.items():
                 (folder / name).write_text("#:schema ./formwork.schema.json\n" + text)
             run = subprocess.run(

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The live view in a real terminal: pictures at two sizes, the question behind `q`, Ctrl-C, Ctrl-Z, `&`, lines that stay.
+"""Tests the live view in a real terminal: screens at two sizes, the question after `q`, Ctrl-C, Ctrl-Z, `&`, lines that stay.
 
     cargo build --release
     pip install pyte
@@ -54,7 +54,7 @@ sample = { prompt = "one ", tokens = 20 }
 
 
 class Terminal:
-    """A program in a terminal of so many columns and lines, under a shell where jobs are wanted."""
+    """A program, or a shell that runs it, in a terminal with the given numbers of columns and lines."""
 
     def __init__(self, command, columns, lines, folder):
         self.screen = pyte.HistoryScreen(columns, lines, history=10_000)
@@ -91,7 +91,7 @@ class Terminal:
         raise SystemExit(f"{text!r} is not on the screen:\n{self.text()}")
 
     def text(self):
-        """The screen; pyte has no second one, so what the first one shows after it is read from the bytes."""
+        """Returns the screen. pyte has no alternate screen, so the main screen's content after it is taken from the bytes."""
         if self.raw.rfind(b"\x1b[?1049l") > self.raw.rfind(b"\x1b[?1049h"):
             return left_behind(self)
         return "\n".join(self.screen.display)
@@ -107,7 +107,7 @@ class Terminal:
 
 
 def left_behind(terminal):
-    """What the terminal's first screen holds in the end: the text after the second screen was left."""
+    """Returns what stays on the terminal's main screen: the text after the alternate screen was left."""
     return terminal.raw.split(b"\x1b[?1049l")[-1].decode(errors="replace")
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""PyTorch's scaled_dot_product_attention on the shapes of `formwork bench attention`: forward, and forward with
-backward, medians in milliseconds. Formwork's figures hold the small projections of a layer too.
+"""Times PyTorch's scaled_dot_product_attention on the shapes of `formwork bench attention`: forward, and forward with
+backward, medians in milliseconds. Formwork's figures also include the small projections of a layer.
 
     python3 benches/torch_attention.py [--context 1024,2048,4096] [--batch 1] [--heads 8] [--head-width 64] [--rounds 5]
         [--threads 2] [--flash]
 
-With `--flash` its tiled kernel alone may compute, never the formula with all scores in memory.
+With `--flash` only PyTorch's tiled kernel is allowed, not the formula with all scores in memory.
 
 Needs torch (measured with 2.15.0).
 """

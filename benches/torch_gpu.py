@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PyTorch's training step beside ours on one GPU, in turn: a character model, GPT-2 of 124M, BERT-base and ViT-B/16.
+"""Times PyTorch's training step against ours on one GPU, alternating: a character model, GPT-2 of 124M, BERT-base and ViT-B/16.
 
     cargo build --release --features cuda
     python3 benches/torch_gpu.py --device cuda [--case gpt2] [--mode eager] [--dtype bf16] [--rounds 3] [--steps 20]
@@ -9,13 +9,14 @@ For each case, mode and number format it alternates
     formwork bench train experiments/bench/CASE.toml --device cuda --json
     the same model in PyTorch: forward, backward, clipping at 1, AdamW (fused)
 
-and prints the mean of a step of both (medians over rounds), the ratio of speeds (above 1 is faster than PyTorch) and the peak of
-PyTorch's memory on the device. Modes: `eager` (attention as PyTorch chooses it), `compile` (torch.compile), `flash` (the flash kernel or nothing; bf16 alone).
-In f32 both multiply with TF32 where they may (`--no-tf32` forbids it, but for our convolutions). Counts of parameters must be equal: status 1 if not.
-`--replay` replays our steps, `--torch-only` leaves them out; `--device cpu --batch 1 --steps 1` is a check of the script on a machine without a GPU.
+and prints the mean step time of both (medians over rounds), the ratio of speeds (above 1 is faster than PyTorch) and the peak of
+PyTorch's device memory. Modes: `eager` (attention as PyTorch chooses it), `compile` (torch.compile), `flash` (only the flash
+kernel; bf16 only). In f32 both use TF32 where allowed (`--no-tf32` forbids it, except for our convolutions). Parameter counts must
+be equal, or the exit status is 1. `--replay` replays our steps, `--torch-only` leaves them out; `--device cpu --batch 1 --steps 1`
+checks the script on a machine without a GPU.
 
-On 2026-11-27 it ran on an NVIDIA H200 in parts (docs/gpus.md has the figures). On 2026-11-25 the counts of all four cases were equal to those
-of `formwork plan` on a CPU (torch 2.15.0).
+On 2026-11-27 it ran on an NVIDIA H200 in parts (docs/gpus.md has the figures). On 2026-11-25 the counts of all four cases equalled
+those of `formwork plan` on a CPU (torch 2.15.0).
 """
 
 import argparse
@@ -37,7 +38,7 @@ MASK = 0.15
 
 
 class Shape:
-    """The sizes of a case, as its experiment file has them."""
+    """The sizes of a case, as in its experiment file."""
 
     def __init__(self, kind, layers, d, heads, context, outputs, batch, dropout=0.0, tied=False, post=False, head=False):
         self.kind, self.layers, self.d, self.heads, self.context = kind, layers, d, heads, context
@@ -95,7 +96,7 @@ class Model(nn.Module):
             self.transform, self.head_norm = nn.Linear(s.d, s.d), nn.LayerNorm(s.d)
             self.head_bias = nn.Parameter(torch.zeros(s.outputs))
         self.blocks = nn.ModuleList(Block(s) for _ in range(s.layers))
-        # Post-norm stacks have a norm on the embeddings in place of one at the end.
+        # Post-norm stacks have a norm on the embeddings instead of one at the end.
         self.norm = nn.LayerNorm(s.d)
         if not s.tied:
             self.head = nn.Linear(s.d, s.outputs, bias=s.kind == "vision")
@@ -137,7 +138,7 @@ def batch_of(s, rows, device):
 
 
 def theirs(s, a, mode, dtype):
-    """Mean milliseconds of a step, parameters, and the peak of the device's memory in MB."""
+    """Returns the mean step time in milliseconds, the parameter count, and the peak of the device's memory in MB."""
     device = torch.device(a.device)
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("highest" if a.no_tf32 else "high")
@@ -147,7 +148,7 @@ def theirs(s, a, mode, dtype):
     run = torch.compile(model) if mode == "compile" else model
 
     def settings():
-        """Each serves one step."""
+        """Returns the context managers for one step."""
         kernels = sdpa_kernel([SDPBackend.FLASH_ATTENTION]) if mode == "flash" else contextlib.nullcontext()
         mixed = torch.autocast(device.type, torch.bfloat16) if dtype == "bf16" else contextlib.nullcontext()
         return kernels, mixed
@@ -156,7 +157,7 @@ def theirs(s, a, mode, dtype):
         if device.type == "cuda":
             torch.cuda.synchronize()
 
-    # As ours: the time of all steps, with one wait for the device at their end.
+    # As in our measurement: the time of all steps together, with one synchronisation at the end.
     batches = [batch_of(s, a.batch or s.batch, device) for _ in range(2)]
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The recipe of experiments/causal_lm/shakespeare_char_cpu.toml in plain PyTorch, to set the times side by side.
+"""The recipe of experiments/causal_lm/shakespeare_char_cpu.toml in plain PyTorch, to compare training times.
 
     python3 -m venv .venv-bench && .venv-bench/bin/pip install torch==2.15.0 numpy
     .venv-bench/bin/python benches/torch_shakespeare_char_cpu.py FORMWORK_DATA/tinyshakespeare/input.txt
 
-Same model (0.8M parameters, tied, no biases), batches of 12 windows of 64 characters, AdamW with decay on matrices,
+Same model (0.8M parameters, tied, no biases), batches of 12 windows of 64 characters, AdamW with weight decay on matrices,
 cosine schedule, clipping at 1, the same evaluations. Prints the loss over the whole validation split and the
-seconds of the training loop, evaluations included. Eager float32, fused attention and AdamW, all cores.
+seconds of the training loop, including evaluations. Eager float32, fused attention and AdamW, all cores.
 """
 import json, math, os, sys, time
 

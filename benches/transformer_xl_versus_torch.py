@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""A training step of a small Transformer-XL: `formwork bench train experiments/bench/transformer_xl.toml` beside the same
-model in PyTorch, in turn.
+"""Times a training step of a small Transformer-XL: `formwork bench train experiments/bench/transformer_xl.toml` against the
+same model in PyTorch, alternating.
 
     python3 benches/transformer_xl_versus_torch.py [--rounds 5] [--steps 12] [--threads 2] [--bin target/release/formwork]
 
 Needs torch (measured with 2.15.0). The model: d 256, 4 layers, 4 heads, d_ff 1024, post-norm, relu, segment 128, memory 128,
 batch 16, vocabulary 256, tied embeddings, dropout 0.1 on embeddings, distances, attention weights, inside the feed-forward
-layer and on each layer's result (Dai et al. 2019, section 3). A step is forward, backward, clipping at norm 1, AdamW. PyTorch
-is timed in two forms: `plain`, all scores by matmul with the relative shift, and `sdpa`, in which the share of distances goes
-into PyTorch's fused attention as a float mask. The ratio that is printed is to the faster of both.
+layer and on each layer's output (Dai et al. 2019, section 3). A step is forward, backward, clipping at norm 1, AdamW. PyTorch
+is timed in two forms: `plain`, all scores by matmul with the relative shift, and `sdpa`, where the position term of the scores
+goes into PyTorch's fused attention as a float mask. The printed ratio is to the faster of both.
 """
 import argparse
 import json
@@ -34,7 +34,7 @@ def torch_steps(form, steps, warmup, threads):
     width = D // HEADS
 
     def shift(x):
-        # [b, h, q, k] with column r for the distance k - 1 - r of the last query: each row moves one further to the left.
+        # x is [b, h, q, k]; column r holds the distance k - 1 - r of the last query. Each earlier row is shifted one further to the left.
         b, h, q, k = x.shape
         return F.pad(x, (1, 0)).view(b, h, k + 1, q)[:, :, 1:].reshape(b, h, q, k)
 

@@ -1,20 +1,20 @@
 #!/bin/bash
-# 2026-11-25: one run on two machines that this script makes: network namespaces joined by a virtual cable; as root.
+# 2026-11-25: tests one run on two virtual machines: network namespaces joined by a virtual cable. Needs root.
 #
 #     benches/two_machines.sh [--install] [BINARY]
 #
-# BINARY is target/release/formwork when absent, built with `--features mpi`. --install gets mpirun (Debian: openmpi-bin).
-# Each machine has a name, an address, processes and shared memory of its own; the only way between them is the cable, and
-# MPI is told to use TCP. mpirun starts its agent on the other machine with `ip netns exec` in the place of ssh. Both see one
-# disk, as machines with NFS do.
+# BINARY defaults to target/release/formwork and must be built with `--features mpi`. --install installs mpirun (Debian: openmpi-bin).
+# Each machine has its own name, address, processes and shared memory. The cable is the only connection between them, and MPI is
+# told to use TCP. mpirun starts its agent on the other machine with `ip netns exec` instead of ssh. Both see the same disk, as
+# machines with NFS do.
 #   hosts     the two ranks of a job have the names and addresses of two machines, and do not see each other's processes
-#   one run   a rank on each machine trains the smoke experiment; the weights are those of one process here. Bytes on the cable
-#             are held against `formwork plan --ranks 2`
-#   signal    SIGTERM and SIGUSR1 to mpirun in the middle: saved once (mpirun itself ends with 1 and 130); the run is resumed on both
-#             machines, to the same weights
+#   one run   a rank on each machine trains the smoke experiment; the weights are those of one process here. The bytes on the
+#             cable are compared with `formwork plan --ranks 2`
+#   signal    SIGTERM and SIGUSR1 to mpirun in the middle: the run is saved once (mpirun itself ends with 1 and 130) and resumed
+#             on both machines, to the same weights
 #   cable     the cable is cut in the middle: no step is taken without the other machine, and after a resume the weights
 #             are the same
-# A finding ends it with status 1. Namespaces, the cable and all processes end with the script.
+# Any failure ends it with status 1. Namespaces, the cable and all processes end with the script.
 set -u
 if [ "${1:-}" = --install ]; then
     shift
@@ -47,13 +47,13 @@ ip netns add $a && ip netns add $b || fail "no network namespaces here"
 ip link add $ca netns $a type veth peer name $cb netns $b || fail "no virtual cable here"
 ip -n $a addr add 10.77.0.1/24 dev $ca; ip -n $b addr add 10.77.0.2/24 dev $cb
 for space in $a $b; do
-    # What `ip netns exec` puts in the place of /etc/hosts.
+    # `ip netns exec` mounts this over /etc/hosts.
     mkdir -p "/etc/netns/$space"
     printf '127.0.0.1 localhost\n10.77.0.1 %s\n10.77.0.2 %s\n' $a $b > "/etc/netns/$space/hosts"
     ip -n $space link set lo up
 done
 ip -n $a link set $ca up; ip -n $b link set $cb up
-# on MACHINE COMMAND…: a command there, with names, processes and shared memory that are that machine's.
+# on MACHINE COMMAND…: runs a command there, with that machine's name, processes and shared memory.
 cat > "$at/on" <<'ON'
 #!/bin/bash
 machine=$1; shift
@@ -76,14 +76,14 @@ both() {
 }
 weights() { sha256sum "$1/latest/model.safetensors" 2>&1 | cut -c1-64 | grep -xE '[0-9a-f]{64}' || echo "no weights in $1"; }
 carried() { ip netns exec $a cat "/sys/class/net/$ca/statistics/tx_bytes"; }
-# Waits until a run has this many lines with steps in its journal.
+# begun RUN LINES: waits until a run has this many lines with steps in its journal.
 begun() {
     for _ in $(seq 600); do
         [ "$(cat "$at/$1/metrics.jsonl" 2> /dev/null | grep -c '"step":')" -ge "$2" ] && return; sleep 0.1
     done
     fail "$1 has no $2 lines of steps after a minute: $(tail -n 5 "$at/$1.log")"
 }
-# The process of mpirun on the first machine.
+# Prints the process id of mpirun on the first machine.
 mpirun_pid() { ip netns pids $a | while read -r pid; do [ "$(cat "/proc/$pid/comm")" = mpirun ] && echo "$pid"; done | head -1; }
 
 hosts=$(both sh -c 'echo $(hostname) $(ip -4 -o addr show | grep -o "10.77.0.[0-9]*/" ) $(ls /dev/shm | grep -c .)' 2> "$at/hosts.log")
@@ -106,8 +106,8 @@ echo "  the first machine sent $bytes bytes, $((bytes / 400)) a step with all he
 sets=(--set train.steps=12000 --set train.eval_every=4000 --set train.checkpoint_every=1000 --set train.log_every=50)
 "$binary" train "$file" --run "$at/calm" --quiet "${sets[@]}" > "$at/calm.log" || fail "train: $(cat "$at/calm.log")"
 wanted=$(weights "$at/calm")
-# Open MPI 4.1 hands SIGTERM to the ranks after odls_base_sigkill_timeout seconds, and ends with a status of its own; SIGUSR1 it
-# hands on at once, and ends with the status of the ranks.
+# Open MPI 4.1 passes SIGTERM to the ranks after odls_base_sigkill_timeout seconds, and ends with its own status. It passes SIGUSR1
+# on at once, and ends with the status of the ranks.
 for asked in TERM:1 USR1:130; do
     name=signal-${asked%:*}
     both "$binary" train "$file" --run "$at/$name" --plain "${sets[@]}" > "$at/$name.log" 2>&1 & job=$!

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""`formwork watch` in headless Chromium, with a training run underneath: live update, phone, dark, keyboard, errors, requests;
-and 1,000 runs.
+"""Tests `formwork watch` in headless Chromium, with a training run underneath: live update, phone, dark mode, keyboard, errors,
+requests; and with 1,000 runs.
 
     cargo build --release
     python3 benches/watch.py [--binary target/release/formwork] [--chromium /usr/bin/chromium] [--pictures FOLDER]
 
-Needs Python and Chromium alone: the browser is spoken to over its pipe.
+Needs only Python and Chromium, which is controlled over its pipe.
 
-Result of 2026-11-25 (commit bb22a1b), Chromium, 2 cores of an AMD EPYC with nothing else to do: all 36 checks hold. 1,000 runs are listed
-0.30 s after the start (0.44 s of the processor, both cores) and are on the page after 0.55 s; beside ten to twenty other busy processes an
-earlier build took 0.87 to 3.18 s.
+Result of 2026-11-25 (commit bb22a1b), Chromium, 2 cores of an otherwise idle AMD EPYC: all 36 checks hold. 1,000 runs are listed
+0.30 s after the start (0.44 s of CPU time, both cores) and are on the page after 0.55 s; beside ten to twenty other busy processes
+an earlier build took 0.87 to 3.18 s.
 """
 
 import argparse
@@ -61,7 +61,7 @@ EVIL = "<img src=x onerror=alert(1)>\"'&"
 
 
 def written(folder, name, seed, steps, done, floor):
-    """A run folder as training leaves it, without weights."""
+    """Writes a run folder as training leaves it, without weights."""
     run = Path(folder) / name
     run.mkdir(parents=True)
     run.joinpath("resolved.toml").write_text(
@@ -92,7 +92,7 @@ def sweep(folder):
 
 
 class Browser:
-    """Chromium's own protocol over its pipe: messages end with a zero byte."""
+    """Speaks Chromium's DevTools protocol over its pipe: messages end with a zero byte."""
 
     def __init__(self, binary):
         ours_in, self.out = os.pipe()
@@ -102,7 +102,7 @@ class Browser:
                  "--disable-background-networking", f"--user-data-dir={self.profile.name}", "about:blank"]
 
         def inherited():
-            # Away from 3 and 4 first: a number that is duplicated onto itself would be closed at the start of the browser.
+            # First moved away from 3 and 4: a descriptor that is duplicated onto itself would be closed when the browser starts.
             ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (ours_in, ours_out)]
             os.dup2(ends[0], 3), os.dup2(ends[1], 4)
 
@@ -207,7 +207,7 @@ def serve(binary, folder):
 
 
 def processor_s(process):
-    """Seconds of the processor that it has used."""
+    """Returns the CPU time of a process in seconds."""
     told = Path(f"/proc/{process.pid}/stat").read_text().split()
     return (int(told[13]) + int(told[14])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The wheel from nothing to a table: built, looked at, installed into an empty environment, the quickstart, the Python calls.
+"""Tests the wheel: builds, inspects and installs it into an empty environment, then runs the quickstart and the Python calls.
 
     python3 benches/wheel.py [--zig | --wheel FILE]    # needs Rust, as a build does, and the network for maturin and pandas
 
 With --zig the wheel is linked against glibc 2.28, and `auditwheel show` must say manylinux_2_28 or an older tag.
 
 Results of 2026-11-25 (glibc 2.36): 20.6 MiB; manylinux_2_28 with --zig (commit 61ad661, 17 min 50 s from an empty build folder on 2
-cores beside other work), manylinux_2_35 without (commit 69fc973); it installs into an empty environment, trains the quickstart, and all
-calls and errors are as wanted (Python 3.11).
+cores beside other work), manylinux_2_35 without (commit 69fc973). It installs into an empty environment, trains the quickstart, and
+all calls and errors are as expected (Python 3.11).
 """
 
 import argparse

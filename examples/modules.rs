@@ -1,5 +1,5 @@
-//! Formwork's modules in a program of your own: decoders that learn to turn a row of digits round, under Burn's optimizer and a loop
-//! that you see whole. Norm placement, positions and attention are the keys of an experiment's `[model]`.
+//! Uses Formwork's modules in a separate program: trains decoders to reverse a row of digits, with Burn's optimizer and an
+//! explicit training loop. Norm placement, positions and attention are the keys of an experiment's `[model]`.
 //!
 //! ```text
 //! cargo run --release --example modules
@@ -17,11 +17,11 @@ use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
 use formwork::nn::pass::{Draws, Pass};
 use formwork::rng::{Purpose, Stream};
 
-/// Ten digits and the mark between a row and its reverse.
+/// Vocabulary size: ten digits, and the mark between a row and its reverse.
 const VOCAB: usize = 11;
 const MARK: i32 = 10;
 const DIGITS: usize = 6;
-/// Digits, mark, digits; the last one is only written.
+/// Input length in tokens: digits, mark, reversed digits without the last, which is only a target.
 const LENGTH: usize = 2 * DIGITS;
 const ROWS: usize = 32;
 
@@ -34,7 +34,7 @@ attention = { kind = "multi_head", n_heads = 4, n_kv_heads = 2 }
 feed_forward = { kind = "gated", activation = "silu" }
 "#;
 
-/// Rows of text `[ROWS, LENGTH + 1]`, drawn from a stream of their own for each step.
+/// Returns token rows `[ROWS, LENGTH + 1]`, drawn from a separate random stream for each step.
 fn texts(step: u64) -> Vec<i32> {
     let mut stream = Stream::new(7, Purpose::Synthetic, (step, 0, 0));
     let mut text = Vec::new();
@@ -47,7 +47,7 @@ fn texts(step: u64) -> Vec<i32> {
     text
 }
 
-/// The tokens that a decoder reads `[ROWS, LENGTH]`, and the next one of each.
+/// Returns the decoder's input tokens and their next-token targets, both `[ROWS, LENGTH]`.
 fn inputs_and_targets(step: u64, device: &Device) -> [Tensor<2, Int>; 2] {
     let text = texts(step);
     let part = |first: usize| {
@@ -60,7 +60,7 @@ fn inputs_and_targets(step: u64, device: &Device) -> [Tensor<2, Int>; 2] {
     [part(0), part(1)]
 }
 
-/// Scores of the digits behind the mark `[ROWS·DIGITS, VOCAB]`, and the right ones.
+/// Returns the logits of the digits after the mark `[ROWS·DIGITS, VOCAB]`, and their targets `[ROWS·DIGITS]`.
 fn scored(model: &Decoder, step: u64, pass: &Pass) -> (Tensor<2>, Tensor<1, Int>) {
     let [ids, targets] = inputs_and_targets(step, &model.device());
     let hidden = model.forward(DecoderInput::new(ids), None, pass);
@@ -72,14 +72,14 @@ fn scored(model: &Decoder, step: u64, pass: &Pass) -> (Tensor<2>, Tensor<1, Int>
     )
 }
 
-/// The share of digits that are right in rows of another step.
+/// Returns the fraction of correct digits on rows that training does not use.
 fn accuracy(model: &Decoder) -> f32 {
     let (logits, targets) = scored(model, u64::MAX, &Pass::evaluation());
     let right = logits.argmax(1).squeeze_dim::<1>(1).equal(targets);
     right.float().mean().into_scalar::<f32>()
 }
 
-/// A decoder with this norm placement, trained for so many steps.
+/// Trains a decoder with the given norm placement for `steps` steps.
 fn trained(placement: &str, steps: u64) -> Result<Decoder, Box<dyn Error>> {
     let model = format!("norm_placement = \"{placement}\"\n{MODEL}");
     let config: DecoderConfig = toml::from_str(&model)?;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds and runs the checks of the stand-in for CUDA.
+# Builds and runs the checks of the CUDA stand-ins.
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
 build=${CUDA_ON_CPU_BUILD:-$here/../../target/cuda_on_cpu}

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What NVIDIA's assembler makes of the kernels that a run compiled: registers and spilled bytes.
+"""Assembles the kernels that a run compiled with NVIDIA's assembler and prints their registers and spilled bytes.
 
     pip install nvidia-cuda-nvcc nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl
     CUDA_ON_CPU_NVRTC=…/libnvrtc.so.13 CUDA_ON_CPU_HEADERS=…/include:…/include/cccl run.sh PROGRAM ARGUMENTS
     ptxas.py --ptxas …/bin/ptxas FOLDER [--sm 90a] [--all]
 
-FOLDER is CUDA_ON_CPU_CACHE, in which run.sh has left each kernel's PTX. Kernels of one name are one line: the most of each over their
-forms. Burn's and CubeCL's own, which say their number formats in their names, are left out without --all, but for the counts. Status 1 if a
-kernel does not assemble.
+FOLDER is CUDA_ON_CPU_CACHE, in which run.sh has left each kernel's PTX. Kernels of the same name share one line with the maximum
+over their forms. Burn's and CubeCL's own kernels, recognised by the number formats in their names, are counted but only listed with
+--all. The exit status is 1 if a kernel does not assemble.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from pathlib import Path
 
 
 class Kernel:
-    """One kernel as the assembler took it."""
+    """One assembled kernel."""
 
     def __init__(self, path, arguments):
         command = [arguments.ptxas, "-v", f"-arch=sm_{arguments.sm}", path, "-o", os.devnull]

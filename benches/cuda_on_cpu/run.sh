@@ -1,18 +1,18 @@
 #!/bin/sh
-# Builds the stand-in for CUDA where it has changed, and runs a command with it:
+# Builds the CUDA stand-ins if they have changed, and runs a command with them:
 #
 #     run.sh COMMAND ARGUMENTS...
 #
-# CUDA_ON_CPU_SM       the compute capability, 70 when unset
-# CUDA_ON_CPU_CACHE    where compiled kernels are kept, `kernels` beside the stand-ins when unset
-# CUDA_ON_CPU_THREADS  how many of the host's threads run blocks, all when unset
-# CUDA_ON_CPU_STRICT   "late backward poison" or some of it: streams do what they are told only when something
-#                      waits for it; blocks, warps and lanes run from the last to the first; new memory and shared
-#                      memory are full of ones (not-a-numbers)
-# CUDA_ON_CPU_TRACE    when set, compilations and launches are told on stderr
-# CUDA_ON_CPU_NVRTC    NVIDIA's libnvrtc.so: it must compile each kernel too, and its PTX is kept beside
-#                      the compiled kernel; CUDA_ON_CPU_HEADERS are its headers, folders with ":" between
-#                      them, and CUDA_ON_CPU_NVRTC_SM the capabilities, "80 90a" when unset
+# CUDA_ON_CPU_SM       the compute capability (default 70)
+# CUDA_ON_CPU_CACHE    the folder of compiled kernels (default: `kernels` beside the stand-ins)
+# CUDA_ON_CPU_THREADS  the number of host threads that run blocks (default: all)
+# CUDA_ON_CPU_STRICT   any of "late backward poison". late: streams do their work only when something waits for it;
+#                      backward: blocks, warps and lanes run from the last to the first; poison: new memory and
+#                      shared memory are filled with ones (NaN)
+# CUDA_ON_CPU_TRACE    when set, compilations and launches are logged on stderr
+# CUDA_ON_CPU_NVRTC    NVIDIA's libnvrtc.so: it must also compile each kernel, and its PTX is kept beside
+#                      the compiled kernel; CUDA_ON_CPU_HEADERS lists its header folders, separated by ":", and
+#                      CUDA_ON_CPU_NVRTC_SM the capabilities (default "80 90a")
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
 build=${CUDA_ON_CPU_BUILD:-$here/../../target/cuda_on_cpu}
@@ -34,7 +34,7 @@ if [ "$(cat "$build/stamp" 2>/dev/null)" != "$stamp" ]; then
         g++ $own "$here"/src/nvrtc.cpp "$here"/src/source.cpp \
             "$here"/src/nvidia.cpp -o libnvrtc.so -ldl
         ln -sf libcuda.so.1 libcuda.so
-        # Compiled ahead for all kernels.
+        # Precompiled header for all kernels.
         g++ $(cat flags) -x c++-header include/prelude.h -o include/prelude.h.gch
     )
     echo "$stamp" > "$build/stamp"

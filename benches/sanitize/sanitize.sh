@@ -1,11 +1,11 @@
 #!/bin/bash
-# 2026-11-23: fuzzes the kernels' unsafe code, matrix products and the team of threads, under AddressSanitizer and
+# 2026-11-23: fuzzes the kernels' unsafe code, matrix products and the thread team, under AddressSanitizer and
 # ThreadSanitizer.
-#   benches/sanitize/sanitize.sh [PRODUCTS [ROUNDS [SEED]]]      474867 products are what an audit of 2026-11 made
-# Needs a compiler that takes -Z: a nightly toolchain, or RUSTC_BOOTSTRAP=1 with the stable one, which this script sets.
-# Standard library: as it is distributed, so uninstrumented. AddressSanitizer still sees every allocation and every access of
-# ours. ThreadSanitizer sees what is inlined into our code, atomics among it, and the C library's locks, not those that
-# std makes of futexes: reports whose both sides lie in std are left out (suppressions below).
+#   benches/sanitize/sanitize.sh [PRODUCTS [ROUNDS [SEED]]]      an audit of 2026-11 ran 474867 products
+# Needs a compiler that accepts -Z: a nightly toolchain, or the stable one with RUSTC_BOOTSTRAP=1, which this script sets.
+# The standard library is the distributed one, so it is not instrumented. AddressSanitizer still sees every allocation and every
+# access in our code. ThreadSanitizer sees code inlined into ours, including atomics, and the C library's locks, but not std's
+# futex locks: reports with both sides in std are suppressed (below).
 set -eu
 cd "$(dirname "$0")"
 products=${1:-20000} rounds=${2:-20000} seed=${3:-1}

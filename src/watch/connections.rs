@@ -1,6 +1,6 @@
-//! A listener with at most so many connections at a time: further ones wait. A page that is open has one that stays, to
-//! which the stream of changes sends a sign of life. A connection to which nothing is sent for a while is closed, whether
-//! its request is not whole or it waits for none: held places would keep all others from the page.
+//! A listener with a maximum number of simultaneous connections; further ones wait. An open page keeps one connection, to
+//! which the event stream sends keep-alive messages. A connection to which nothing is sent for a while is closed, whether
+//! its request is incomplete or missing. Otherwise, held connections could lock out everyone else.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,14 +15,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Connections at a time.
+/// Maximum number of simultaneous connections.
 const MOST: usize = 128;
-/// After a failure to accept, such as no file descriptor that is free.
+/// Pause after a failure to accept, such as no free file descriptor.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long nothing may be sent to a connection: four signs of life of the stream of changes.
+/// How long a connection may go without anything sent to it: four keep-alive intervals of the event stream.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// The listener.
+/// The limiting listener.
 pub struct Connections {
     listener: TcpListener,
     free: Arc<Semaphore>,
@@ -30,7 +30,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Over a listener.
+    /// Wraps a listener with the default limits.
     pub fn new(listener: TcpListener) -> Self {
         Self::with(listener, MOST, SILENCE)
     }
@@ -50,7 +50,7 @@ impl Listener for Connections {
 
     async fn accept(&mut self) -> (Connection, SocketAddr) {
         loop {
-            // The semaphore is never closed; without a place the connection would not count.
+            // The semaphore is never closed; without a permit the connection would not be counted.
             let Ok(place) = Arc::clone(&self.free).acquire_owned().await else {
                 continue;
             };
@@ -74,17 +74,17 @@ impl Listener for Connections {
     }
 }
 
-/// A connection and its place among the many.
+/// A connection, which holds its permit until it is dropped.
 pub struct Connection {
     stream: TcpStream,
     silence: Duration,
-    /// When it is closed, unless something is sent before.
+    /// Timer that closes the connection unless something is sent before.
     end: Pin<Box<Sleep>>,
     _place: OwnedSemaphorePermit,
 }
 
 impl Connection {
-    /// What waits for the other side fails once nothing was sent for too long.
+    /// Fails a pending operation with `TimedOut` once nothing was sent for too long.
     fn waiting<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -146,7 +146,7 @@ mod tests {
 
     const MOMENT: Duration = Duration::from_secs(1);
 
-    /// Four parts, each a third of the silence after the one before.
+    /// Returns a body of four parts, each a third of the silence limit after the previous one.
     async fn parts() -> Body {
         Body::from_stream(unfold(0, |part| async move {
             sleep(MOMENT / 3).await;
@@ -155,7 +155,7 @@ mod tests {
         }))
     }
 
-    /// The address of a server with one place.
+    /// Starts a server that allows one connection, and returns its address.
     fn served() -> SocketAddr {
         let bound = Bound::bind("127.0.0.1:0").unwrap();
         bound.set_nonblocking(true).unwrap();
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_request_that_never_ends_keeps_no_place() {
         let address = served();
-        // One that is not whole, and one that is not even begun.
+        // An incomplete request, and a connection without a request.
         let _held = [
             asked(address, "GET / HTTP/1.1\r\nHost: lo"),
             asked(address, ""),
@@ -195,7 +195,7 @@ mod tests {
         );
         let mut answer = String::new();
         whole.read_to_string(&mut answer).unwrap();
-        // An answer may take longer than the silence, as long as parts of it are sent.
+        // An answer may take longer than the silence limit, as long as parts of it are sent.
         assert_eq!(answer.matches("part ").count(), 4, "{answer}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the page of one run shows beside its curves, read from its folder for each request, up to limits.
+//! Data for the page of one run beside its curves, read from the run folder on each request, up to size limits.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,18 +17,18 @@ use crate::train::run_dir::{
     DIAGNOSTICS, EXPERIMENT, MACHINE, RESOLVED, SAMPLES, SCORES, steps_of,
 };
 
-/// Bytes of a text at most.
+/// Maximum size of a text file in bytes.
 const TEXT: u64 = 256 << 10;
-/// Bytes of the end of a log.
+/// Number of bytes shown from the end of a log.
 const LOG: u64 = 16 << 10;
-/// Checkpoints at most, the newest.
+/// Maximum number of checkpoints; the newest are shown.
 const CHECKPOINTS: usize = 200;
-/// Steps and parts of diagnostics at most.
+/// Maximum number of steps and of parts of diagnostics.
 const DIAGNOSED: (usize, usize) = (160, 128);
-/// Bytes of diagnostics at most: the newest lines.
+/// Maximum number of bytes read from the end of the diagnostics.
 const DIAGNOSTICS_END: u64 = 32 << 20;
 
-/// What a run is: its experiment as it was written and resolved, keys that changed, the machine.
+/// Returns the settings of a run: its experiment as written and as resolved, the keys that changed, and the machine.
 pub fn settings(run: &Path) -> Value {
     let resolved = text(&run.join(RESOLVED));
     let table = resolved
@@ -50,7 +50,7 @@ pub fn settings(run: &Path) -> Value {
     })
 }
 
-/// What a run left so far: checkpoints, scores, samples, the end of its log.
+/// Returns the outputs of a run so far: checkpoints, scores, samples, and the end of its log.
 pub fn detail(run: &Path) -> Value {
     let newest = files::read_end(&run.join(SAMPLES), samples::SAMPLES_TAIL).unwrap_or_default();
     json!({
@@ -62,17 +62,17 @@ pub fn detail(run: &Path) -> Value {
     })
 }
 
-/// Whether its checkpoints lie in the folder itself.
+/// Whether the run's checkpoints are in a real folder below it, not behind a link.
 fn has_steps(run: &Path) -> bool {
     steps_of(run)
         .symlink_metadata()
         .is_ok_and(|steps| steps.is_dir())
 }
 
-/// `{quantity:{"parts","steps","values"}}`, thinned; empty without diagnostics.
+/// Returns the thinned diagnostics as `{quantity:{"parts","steps","values"}}`; empty without diagnostics.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// If the file cannot be read.
 pub fn diagnosed(run: &Path) -> Result<Value> {
     let path = run.join(DIAGNOSTICS);
     let text = match files::read_end(&path, DIAGNOSTICS_END) {
@@ -103,7 +103,7 @@ fn text(path: &Path) -> Option<String> {
     files::read_plain(path, TEXT).ok().map(|(text, _)| text)
 }
 
-/// A text whose lines have no character that a screen obeys.
+/// Returns a text without control characters in its lines.
 fn lines(text: &str) -> String {
     let lines: Vec<String> = text
         .lines()
@@ -112,7 +112,7 @@ fn lines(text: &str) -> String {
     lines.join("\n")
 }
 
-/// The JSON object of a file; empty without one.
+/// Returns the JSON object in a file; empty if there is none.
 fn object(path: &Path) -> Value {
     let found = text(path).and_then(|text| serde_json::from_str(&text).ok());
     let found: Option<Map<String, Value>> = found;
@@ -154,7 +154,7 @@ fn checkpoints(run: &Path) -> Vec<Value> {
     shown.collect()
 }
 
-/// The end of what the run's process said: a cell's log beside its folder, or the newest of a Slurm job.
+/// Returns the end of the run's log: a cell's log beside its folder, or the newest log of its Slurm jobs.
 fn log(run: &Path) -> Value {
     let Some(path) = log_of(run) else {
         return Value::Null;

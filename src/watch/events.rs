@@ -1,7 +1,7 @@
-//! What changed, as it changes: a stream of server-sent events.
+//! The stream of changes, as server-sent events.
 //!
-//! An event `rows` has the body of `/api/runs?since=…` and the version as its id: a browser that lost its connection sends
-//! the id, and gets what it missed.
+//! An event `rows` has the body of `/api/runs?since=…` and the version as its id. A browser that reconnects sends the last
+//! id and receives what it missed.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use tokio::sync::watch::Receiver;
 
 use super::Shared;
 
-/// Between two events at least.
+/// Minimum time between two events.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Between two signs of life.
+/// Time between keep-alive messages.
 const ALIVE: Duration = Duration::from_secs(15);
 
 struct Reader {
@@ -25,10 +25,10 @@ struct Reader {
     versions: Receiver<u64>,
 }
 
-/// The stream for a reader that has a version already.
+/// Returns the stream for a reader that already has version `has`, if any.
 pub fn stream(shared: Arc<Shared>, has: Option<String>) -> Response {
     let mut versions = shared.index.versions();
-    // What the reader lacks now is sent at once.
+    // Sends at once what the reader lacks now.
     versions.mark_changed();
     let reader = Reader {
         shared,
@@ -37,7 +37,7 @@ pub fn stream(shared: Arc<Shared>, has: Option<String>) -> Response {
     };
     let events = unfold(reader, |mut reader| async move {
         reader.versions.changed().await.ok()?;
-        // Changes that come together are told together.
+        // Changes in quick succession are sent together.
         if reader.has.is_some() {
             tokio::time::sleep(PAUSE).await;
         }

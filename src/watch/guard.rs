@@ -1,8 +1,8 @@
-//! Who is answered: reading methods alone, a host that is this machine (a page from elsewhere whose name was made to lead
-//! here is told apart by it), and the token where there is one.
+//! Access control: only reading methods are allowed. A request must have the token or, if the server has none, name this
+//! machine as its host (which stops pages of other sites whose name was made to resolve here).
 //!
-//! The token is drawn from the system's random bytes at the start. A browser shows it once in the address, gets it as a
-//! cookie that no script reads, and is sent to the address without it; scripts send `Authorization: Bearer TOKEN`.
+//! The token is drawn from the system's random bytes at the start. A browser sends it once in the address, receives it as a
+//! cookie that scripts cannot read, and is redirected to the address without it. Scripts send `Authorization: Bearer TOKEN`.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use super::routes::told;
 use crate::digest;
 use crate::error::{Error, Result};
 
-/// The parameter of the address that has the token.
+/// Query parameter that holds the token.
 pub const TOKEN: &str = "token";
 
-/// Sent with every answer: the page takes nothing from elsewhere, stands in no frame, and is kept nowhere.
+/// Returns the headers of every response: the page loads nothing from other hosts, cannot be framed, and is not cached.
 fn headers() -> [(HeaderName, &'static str); 7] {
     [
         (
@@ -45,16 +45,16 @@ fn headers() -> [(HeaderName, &'static str); 7] {
     ]
 }
 
-/// What is asked of a request.
+/// The requirements on a request.
 #[derive(Debug)]
 pub struct Guard {
     token: Option<String>,
-    /// The cookie's name: a browser sends the cookies of all ports of a host.
+    /// Name of the cookie, which contains the port because browsers send cookies to all ports of a host.
     cookie: String,
 }
 
 impl Guard {
-    /// With or without a token.
+    /// Creates a guard with or without a token.
     pub fn new(token: Option<String>, port: u16) -> Self {
         Self {
             token,
@@ -83,7 +83,7 @@ impl Guard {
         bearer.chain(cookies).any(|given| self.is_token(given))
     }
 
-    /// The answer instead of the page's, if there is one.
+    /// Returns the response that replaces the requested one, if the request must not be answered normally.
     fn refusal(&self, request: &Request) -> Option<Response> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut response = told(
@@ -114,7 +114,7 @@ impl Guard {
         }
     }
 
-    /// To the page without the token in its address, which a history or a picture of the screen would keep.
+    /// Redirects to the page without the token in its address, which a browser history or a screenshot would keep.
     fn welcome(&self, token: &str) -> Response {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::SEE_OTHER;
@@ -128,7 +128,7 @@ impl Guard {
     }
 }
 
-/// Asks, answers or hands on, and adds the headers of every answer.
+/// Middleware that refuses a request or passes it on, and adds the common headers to every response.
 pub async fn guarded(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let mut response = match shared.guard.refusal(&request) {
         Some(refusal) => refusal,
@@ -142,10 +142,10 @@ pub async fn guarded(State(shared): State<Arc<Shared>>, request: Request, next: 
     response
 }
 
-/// A token: 32 random bytes in hexadecimal digits.
+/// Draws a token: 32 random bytes as hexadecimal digits.
 ///
 /// # Errors
-/// A system without random bytes.
+/// If the system provides no random bytes.
 pub fn new_token() -> Result<String> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)
@@ -153,7 +153,7 @@ pub fn new_token() -> Result<String> {
     Ok(digest::hex(&bytes))
 }
 
-/// Whether a `Host` is a loopback name or address. The port may be another one: tunnels have their own.
+/// Whether a `Host` header is a loopback name or address. Any port is accepted, because tunnels use their own.
 fn is_loopback(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
@@ -166,7 +166,7 @@ fn is_loopback(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// A parameter of an address; the values that are asked for have no characters that are written otherwise.
+/// Returns a query parameter as it is; the expected values contain no characters that need percent-encoding.
 pub fn parameter<'q>(query: Option<&'q str>, name: &str) -> Option<&'q str> {
     let mut pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
     pairs.find(|(key, _)| *key == name).map(|(_, value)| value)

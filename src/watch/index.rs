@@ -1,4 +1,5 @@
-//! What was found, as rows with the version that changed them: a reader asks for what is newer than what it has.
+//! Runs and sweeps found so far, as rows with the version that last changed them. A reader asks for the rows newer than
+//! its own version.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -13,15 +14,15 @@ use super::row::seconds;
 use crate::error::Result;
 use crate::report::render::terminal::plain;
 
-/// Rows that went away and are remembered; a reader that is further behind gets all rows.
+/// Maximum number of removed rows that are remembered; a reader that is further behind gets all rows.
 const REMEMBERED: usize = 4096;
 
 /// The rows of runs and sweeps.
 #[derive(Debug)]
 pub struct Index {
-    /// The folder as it was named.
+    /// Watched folder, as the user named it.
     folder: String,
-    /// Told with each version: rows of an earlier start of the program are not these.
+    /// Prefix of every version, which tells this server process from earlier ones.
     instance: String,
     kept: Mutex<Kept>,
     version: watch::Sender<u64>,
@@ -32,9 +33,9 @@ struct Kept {
     runs: BTreeMap<String, Entry>,
     sweeps: BTreeMap<String, Entry>,
     gone: VecDeque<(u64, String)>,
-    /// The oldest version from which on all that went away is remembered.
+    /// Oldest version since which all removed rows are remembered.
     remembers: u64,
-    /// Runs read, and runs found, at the first look.
+    /// Number of runs read, and of runs found.
     progress: (usize, usize),
     version: u64,
 }
@@ -46,20 +47,20 @@ struct Entry {
     row: Value,
 }
 
-/// What a reader lacks.
+/// The changes that a reader lacks.
 #[derive(Debug)]
 pub struct News {
-    /// The version that it has then: `INSTANCE-NUMBER`.
+    /// Version that the reader has after these changes: `INSTANCE-NUMBER`.
     pub id: String,
-    /// `{"reset","runs","sweeps","gone","progress"}`.
+    /// `{"folder","version","now","reset","read","found","runs","sweeps","gone"}`.
     pub body: Value,
 }
 
 impl Index {
-    /// An empty one.
+    /// Creates an empty index.
     ///
     /// # Errors
-    /// A system without random bytes.
+    /// If the system provides no random bytes.
     pub fn new(folder: &Path) -> Result<Self> {
         let mut instance = guard::new_token()?;
         instance.truncate(12);
@@ -71,7 +72,7 @@ impl Index {
         })
     }
 
-    /// Changes the rows; readers are told when anything changed.
+    /// Changes rows, and notifies readers if anything changed.
     pub fn change(&self, change: impl FnOnce(&mut Change<'_>)) {
         let mut kept = self.kept();
         let version = kept.version + 1;
@@ -87,22 +88,22 @@ impl Index {
         }
     }
 
-    /// Told of each new version.
+    /// Returns a receiver that is notified of each new version.
     pub fn versions(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
 
-    /// The folder of a run that was found, by its name.
+    /// Returns the folder of a run by its name.
     pub fn path_of(&self, run: &str) -> Option<PathBuf> {
         Some(self.kept().runs.get(run)?.path.clone())
     }
 
-    /// The row of a run.
+    /// Returns the row of a run by its name.
     pub fn row_of(&self, run: &str) -> Option<Value> {
         Some(self.kept().runs.get(run)?.row.clone())
     }
 
-    /// What changed after a version, `INSTANCE-NUMBER`; everything without one, or with one of long ago.
+    /// Returns the changes after a version, `INSTANCE-NUMBER`; everything if there is none, or if it is unknown or too old.
     pub fn since(&self, id: Option<&str>) -> News {
         let kept = self.kept();
         let known = id
@@ -144,7 +145,7 @@ impl Index {
     }
 }
 
-/// A change of rows.
+/// A change of rows in progress.
 pub struct Change<'k> {
     kept: &'k mut Kept,
     version: u64,
@@ -152,24 +153,24 @@ pub struct Change<'k> {
 }
 
 impl Change<'_> {
-    /// A run's row as it is now.
+    /// Sets the current row of a run.
     pub fn run(&mut self, name: &str, path: &Path, row: Value) {
         self.any |= put(&mut self.kept.runs, self.version, name, path, row);
     }
 
-    /// A sweep's row as it is now.
+    /// Sets the current row of a sweep.
     pub fn sweep(&mut self, name: &str, path: &Path, row: Value) {
         self.any |= put(&mut self.kept.sweeps, self.version, name, path, row);
     }
 
-    /// A run is there no more.
+    /// Removes a run that no longer exists.
     pub fn gone(&mut self, name: &str) {
         if self.kept.runs.remove(name).is_some() {
             self.forget(format!("run:{name}"));
         }
     }
 
-    /// The sweeps that are there; all others are no more.
+    /// Removes all sweeps for which `there` is false.
     pub fn sweeps_are(&mut self, there: impl Fn(&str) -> bool) {
         let names = self.kept.sweeps.keys().filter(|name| !there(name));
         for name in names.cloned().collect::<Vec<_>>() {
@@ -178,7 +179,7 @@ impl Change<'_> {
         }
     }
 
-    /// How many of the runs that were found were read.
+    /// Sets how many of the found runs were read.
     pub fn progress(&mut self, read: usize, found: usize) {
         self.any |= self.kept.progress != (read, found);
         self.kept.progress = (read, found);
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(second["runs"], json!([{ "id": "b", "step": 2 }]));
         assert_eq!(second["gone"], json!(["run:a"]));
         assert_eq!(second["reset"], false);
-        // A version of another start, of the future, of no form.
+        // Versions of another process, of the future, and malformed ones.
         let future = format!("{}-99", index.instance);
         for id in ["other-1", future.as_str(), "", "x"] {
             assert_eq!(index.since(Some(id)).body["reset"], true, "{id}");

@@ -1,11 +1,11 @@
-//! `formwork watch`: a page and a plain JSON API over the runs of a folder, as they are at the moment.
+//! `formwork watch`: serves a live page and a JSON API over the runs of a folder.
 //!
-//! A thread looks at the folder (`scanner`) and keeps what it found as rows with versions (`index`); a request is answered
-//! from there, or by reading files of one run (`viewed`, `detail`). Nothing is ever written, no path of a request reaches
-//! the file system: a run is found by its name among those that the thread found. `guard` refuses methods, hosts and
-//! requests without the token; `routes` are the addresses, and `events` the stream of what changed.
+//! A thread scans the folder (`scanner`) and keeps the runs it finds as rows with versions (`index`). A request is answered
+//! from these rows, or by reading files of one run (`viewed`, `detail`). Nothing is ever written, and no path of a request
+//! reaches the file system: a run is looked up by name among those that the thread found. `guard` refuses other methods,
+//! foreign hosts and requests without the token; `routes` defines the addresses, and `events` the stream of changes.
 //!
-//! Files of a run are opened without following links, and read up to limits: a folder may come from elsewhere.
+//! Files of a run are opened without following links, and read up to size limits, because a folder may be untrusted.
 
 mod connections;
 mod detail;
@@ -31,23 +31,23 @@ use guard::Guard;
 use index::Index;
 use viewed::Views;
 
-/// Between two looks at the request to end.
+/// Time between two checks of the stop flag.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// What is watched, and where it is shown.
+/// The folder to watch, and where to serve the page.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The folder of runs and sweeps.
+    /// Folder of runs and sweeps.
     pub folder: PathBuf,
-    /// The name or address to listen at.
+    /// Host name or address to listen at.
     pub host: String,
-    /// The port; 0 for any that is free.
+    /// Port to listen at; 0 for any free one.
     pub port: u16,
-    /// Whether a token is asked for at a loopback address, too.
+    /// Whether a token is required even at a loopback address.
     pub token: bool,
 }
 
-/// A server that has its port.
+/// A server that is bound to its port.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -56,7 +56,7 @@ pub struct Server {
     options: Options,
 }
 
-/// What all requests share.
+/// State shared by all requests.
 #[derive(Debug)]
 struct Shared {
     index: Index,
@@ -65,10 +65,10 @@ struct Shared {
 }
 
 impl Server {
-    /// Takes the port.
+    /// Binds the port.
     ///
     /// # Errors
-    /// No such folder or host; a port that is in use or not to be had.
+    /// If the folder or host does not exist, or the port is in use or not available.
     pub fn bind(options: Options) -> Result<Self> {
         if !options.folder.is_dir() {
             return Err(Error::usage(format!(
@@ -94,7 +94,7 @@ impl Server {
         })
     }
 
-    /// The address of the page, with the token where one is asked for.
+    /// Returns the address of the page, with the token if one is required.
     pub fn url(&self) -> String {
         let host = match self.options.host.parse::<IpAddr>() {
             Ok(IpAddr::V6(_)) => format!("[{}]", self.options.host),
@@ -105,15 +105,15 @@ impl Server {
         format!("http://{host}:{}/{token}", self.address.port())
     }
 
-    /// Whether others than this machine can reach it.
+    /// Whether other machines can reach the server.
     pub fn is_open(&self) -> bool {
         !self.address.ip().is_loopback()
     }
 
-    /// Answers requests until the flag is raised.
+    /// Answers requests until the stop flag is raised.
     ///
     /// # Errors
-    /// The system's.
+    /// If the runtime or the listener cannot be set up, or if the scanning thread ends early.
     pub fn run(self, stop: &Stop) -> Result<()> {
         let failed = |e| Error::run(format!("cannot serve the page: {e}"));
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -139,7 +139,7 @@ impl Server {
                 tokio::time::sleep(MOMENT).await;
             }
         });
-        // Streams of events have no end of their own.
+        // Event streams never end by themselves.
         runtime.shutdown_background();
         match stop.is_raised() {
             true => Ok(()),

@@ -1,4 +1,4 @@
-//! The addresses. `/api/…` is JSON that scripts may rely on (docs/watching.md), everything else the page.
+//! Routes of the server. `/api/…` is JSON that scripts may rely on (docs/watching.md); all other addresses belong to the page.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::report::render::html::watch;
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// Every address of the server.
+/// Returns the router with every address of the server.
 pub fn routes(shared: Arc<Shared>) -> Router {
     let page = |kind: &'static str, text: &'static str| {
         get(move || async move { answer(StatusCode::OK, kind, text) })
@@ -50,7 +50,7 @@ pub fn routes(shared: Arc<Shared>) -> Router {
 
 type Known = State<Arc<Shared>>;
 
-/// The `id` of a run behind the percent signs of an address.
+/// The percent-decoded `id` of a run in an address.
 type Named = Result<Path<String>, PathRejection>;
 
 async fn runs(State(shared): Known, RawQuery(query): RawQuery) -> Response {
@@ -59,7 +59,7 @@ async fn runs(State(shared): Known, RawQuery(query): RawQuery) -> Response {
 }
 
 async fn changes(State(shared): Known, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
-    // A browser that comes back says what it got last.
+    // A browser that reconnects sends the last id it received.
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let since = last
         .or(guard::parameter(query.as_deref(), "since"))
@@ -109,7 +109,7 @@ async fn diagnostics(State(shared): Known, run: Named) -> Response {
     of_run(shared, run, |_, _, folder| detail::diagnosed(folder)).await
 }
 
-/// Answers about a run that was found in the folder; its files are read on another thread.
+/// Answers a request about a run found in the folder; its files are read on another thread.
 async fn of_run(
     shared: Arc<Shared>,
     run: Named,
@@ -138,7 +138,7 @@ fn json(value: &Value) -> Response {
     answer(StatusCode::OK, JSON, value.to_string())
 }
 
-/// `{"error":…}`.
+/// Returns an error response `{"error":…}`.
 pub fn told(status: StatusCode, why: &str) -> Response {
     answer(status, JSON, json!({ "error": why }).to_string())
 }

@@ -1,4 +1,4 @@
-//! A run as a row: what the list shows of it.
+//! The row of a run, as the list shows it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,10 +8,10 @@ use crate::report::read::listed::Listed;
 use crate::report::render::terminal::plain;
 use crate::train::metrics::higher_is_better;
 
-/// Characters of a name or an error at most.
+/// Maximum number of characters of a name or an error.
 const LONGEST: usize = 400;
 
-/// The row of a run.
+/// Returns the row of a run.
 pub fn row(id: &str, run: &Listed) -> Value {
     let written = run.written.map(seconds);
     let heading = match &run.heading {
@@ -62,13 +62,13 @@ fn metric(run: &Listed, name: &str) -> Value {
     })
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970, rounded to tenths.
 pub fn seconds(time: SystemTime) -> f64 {
     let since = time.duration_since(UNIX_EPOCH);
     since.map_or(0.0, |since| (since.as_secs_f64() * 10.0).round() / 10.0)
 }
 
-/// A text of a file in a line of some length.
+/// Returns a text without control characters, cut to a maximum length.
 pub fn short(text: &str) -> String {
     let text = plain(text);
     match text.char_indices().nth(LONGEST) {

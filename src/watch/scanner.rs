@@ -1,5 +1,5 @@
-//! The thread that looks at the folder. A run that changed lately is looked at each second, a quiet one seldom; where a
-//! look takes long (a network's disk), the pauses grow with it, so that looking never takes more than a tenth of the time.
+//! The thread that scans the folder. Runs that changed lately are refreshed every second, quiet ones less often. If a scan takes
+//! long (on a network disk), the pauses grow with it, so that scanning never takes more than a tenth of the time.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -15,17 +15,17 @@ use crate::report::read::sweep::PLAN;
 use crate::report::render::terminal::plain;
 use crate::stop::Stop;
 
-/// Runs that are shown at most; the ones that were written last.
+/// Maximum number of runs shown; the ones written last are kept.
 const MOST: usize = 20_000;
-/// Between two looks at runs that change.
+/// Minimum time between two refreshes of runs that change.
 const BRISK: Duration = Duration::from_millis(1000);
-/// Between two looks at quiet runs and for new folders.
+/// Minimum time between two refreshes of quiet runs and searches for new folders.
 const CALM: Duration = Duration::from_secs(4);
-/// A run is quiet when its journal has not grown for so long and no process trains in it.
+/// Time without journal writes after which a run counts as quiet, unless a process trains in it.
 const QUIET: Duration = Duration::from_secs(60);
-/// Runs of the first look that are shown together.
+/// Number of newly found runs that are read before their rows are published.
 const TOGETHER: usize = 64;
-/// Between two looks at the request to end.
+/// Time between two checks of the stop flag.
 const MOMENT: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
@@ -35,7 +35,7 @@ struct Scanner {
     sweeps: Vec<PathBuf>,
 }
 
-/// Looks at the folder until the flag is raised.
+/// Scans the folder until the stop flag is raised.
 pub fn run(folder: &Path, index: &Index, stop: &Stop) {
     let mut scanner = Scanner::default();
     let mut next_calm = Instant::now();
@@ -67,7 +67,7 @@ fn is_lively(run: &Listed) -> bool {
     run.training || since.is_some_and(|since| since.is_ok_and(|since| since < QUIET))
 }
 
-/// A folder's name below the one that is watched.
+/// Returns a folder's name relative to the watched folder.
 fn name_of(folder: &Path, path: &Path) -> String {
     let below = path.strip_prefix(folder).unwrap_or(path);
     let name = match below.as_os_str().is_empty() {
@@ -81,10 +81,10 @@ fn name_of(folder: &Path, path: &Path) -> String {
 }
 
 impl Scanner {
-    /// Finds folders that are new and those that went away; reads the new ones, the last written first.
+    /// Finds new and removed folders, and reads the new ones, the last written first.
     fn look_for_runs(&mut self, folder: &Path, index: &Index, stop: &Stop) {
         let Found { runs, sweeps } = listed::find(folder);
-        // A plan behind a link may be any file of the reader.
+        // A plan that is a link could point to any file that this user can read.
         let is_plain = |path: &PathBuf| {
             path.join(PLAN)
                 .symlink_metadata()
@@ -135,7 +135,7 @@ impl Scanner {
         index.change(|change| change.progress(self.runs.len(), found));
     }
 
-    /// Names are told apart although two folders' may be the same once characters that no screen shows are replaced.
+    /// Returns a unique name for a run. Names of two folders could be the same once unprintable characters are replaced.
     fn new_name(&self, folder: &Path, path: &Path) -> String {
         let name = name_of(folder, path);
         let taken = |name: &String| self.names.values().any(|other| other == name);
@@ -154,7 +154,7 @@ impl Scanner {
         }
     }
 
-    /// Looks again at some runs.
+    /// Refreshes the runs for which `which` is true.
     fn look(&mut self, index: &Index, which: impl Fn(&Listed) -> bool + Sync) {
         let mut again: Vec<&mut Listed> = self.runs.values_mut().filter(|run| which(run)).collect();
         again.par_iter_mut().for_each(|run| run.refresh());

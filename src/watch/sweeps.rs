@@ -1,4 +1,4 @@
-//! A sweep as a row: its arms and cells, each cell with its run where it was begun.
+//! The row of a sweep: its arms and cells, each cell with its run if it was started.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use crate::report::read::listed::Listed;
 use crate::report::read::sweep::{EndState, SweepFolder};
 use crate::train::metrics::higher_is_better;
 
-/// Cells of a sweep that are shown at most.
+/// Maximum number of cells shown per sweep.
 const MOST: usize = 5000;
 
-/// The row of the sweep in a folder; `names` are the names of runs by their folders.
+/// Returns the row of the sweep in a folder; `names` are the names of runs by their folders.
 pub fn row(
     id: &str,
     folder: &Path,

@@ -1,8 +1,8 @@
-//! Runs whose curves are looked at: their journals in memory, read on from where the last request ended.
+//! Journals of the runs whose curves are viewed. They are kept in memory, and reading continues where the last request ended.
 //!
-//! A curve is thinned to a number of points, each the mean of so many neighbours with the least and the greatest of them,
-//! so that a spike stays. The number of neighbours is a power of two and counted from the first point: a curve that grows
-//! keeps its points, and a reader is sent the new ones alone.
+//! A curve is thinned to a maximum number of points. Each is the mean of several neighbours, with their minimum and maximum,
+//! so that a spike stays visible. The number of neighbours is a power of two, counted from the first point: a growing
+//! curve keeps its points, and a reader is sent only the new ones.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,16 +18,16 @@ use crate::report::read::tail::{Lines, Tail};
 use crate::report::render::html::rounded;
 use crate::train::run_dir::METRICS;
 
-/// Journals in memory.
+/// Maximum number of journals in memory.
 const KEPT: usize = 48;
-/// Points of a curve, unless a request asks for fewer.
+/// Default maximum number of points of a curve; a request may ask for at most four times as many.
 pub const POINTS: usize = 600;
-/// Curves of a run at most.
+/// Maximum number of curves per split of a run.
 const CURVES: usize = 96;
-/// Notes that are kept of a run, the newest.
+/// Maximum number of notes kept per run; the newest are kept.
 const NOTES: usize = 200;
 
-/// Journals that are looked at.
+/// The journals being viewed, the most recently requested last.
 #[derive(Debug, Default)]
 pub struct Views {
     kept: Mutex<Vec<(PathBuf, Arc<Mutex<Viewed>>)>>,
@@ -45,7 +45,7 @@ struct Viewed {
 struct Read {
     journal: Journal,
     notes: Vec<(u64, &'static str, String)>,
-    /// Distinguishes journals that were begun anew.
+    /// Number that distinguishes successive contents of the journal after it was replaced or truncated.
     generation: u64,
     anew: bool,
 }
@@ -63,7 +63,7 @@ impl Lines for Read {
             self.journal.unreadable += 1;
             return;
         };
-        // A resumed run tells of its steps again.
+        // A resumed run may report some steps again.
         let notes = match (&line.note, line.diverged, line.skipped) {
             (Some(note), ..) => Some(("note", short(note))),
             (None, true, _) => Some(("warning", "the loss is no number: the run ended".into())),
@@ -79,23 +79,24 @@ impl Lines for Read {
     }
 }
 
-/// What a reader has of a run's curves.
+/// The part of a run's curves that a reader already has.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Has<'q> {
-    /// The key that came with it.
+    /// Key of the previous answer.
     pub key: Option<&'q str>,
-    /// Its largest step.
+    /// Largest step of the previous answer.
     pub after: u64,
-    /// Points of a curve that it asks for at most.
+    /// Maximum number of points per curve that the reader asks for.
     pub points: usize,
 }
 
 impl Views {
-    /// The curves of a run, or what they grew by: `{"key","whole","last_step","splits":{split:{metric:{"from","points"}}}}`;
-    /// `from` is the number of the first point that is sent, those before it stay.
+    /// Returns the curves of a run, or only their new points, as
+    /// `{"key","whole","last_step","splits":{split:{metric:{"from","points"}}}}`. `from` is the index of the first point
+    /// sent; the reader keeps the points before it.
     ///
     /// # Errors
-    /// A journal that cannot be read.
+    /// If the journal cannot be read.
     pub fn curves(&self, run: &Path, has: Has<'_>) -> Result<Value> {
         self.with(run, |read| {
             let journal = &read.journal;
@@ -127,10 +128,10 @@ impl Views {
         })
     }
 
-    /// What the journal says in words, the newest last.
+    /// Returns the notes and warnings of the journal, the newest last.
     ///
     /// # Errors
-    /// A journal that cannot be read.
+    /// If the journal cannot be read.
     pub fn notes(&self, run: &Path) -> Result<Value> {
         self.with(run, |read| {
             let notes = read.notes.iter();
@@ -152,7 +153,7 @@ impl Views {
         Ok(use_it(read))
     }
 
-    /// The run's journal; the one that was not asked for the longest makes room.
+    /// Returns the run's journal; the least recently requested one is dropped to make room.
     fn viewed(&self, run: &Path) -> Arc<Mutex<Viewed>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let found = kept.iter().position(|(path, _)| path == run);
@@ -168,7 +169,7 @@ impl Views {
     }
 }
 
-/// Neighbours that make a point of a split's curves.
+/// Returns the number of neighbours that make one point of a split's curves.
 fn share(journal: &Journal, split: &str, points: usize) -> usize {
     let longest = journal
         .metrics(split)
@@ -181,7 +182,8 @@ fn share(journal: &Journal, split: &str, points: usize) -> usize {
         .next_power_of_two()
 }
 
-/// The points that end at or behind a step; a point is `[step, mean]`, or `[step, mean, least, greatest]` of several.
+/// Returns the points that end at or after a step; a point is `[step, mean]`, or `[step, mean, min, max]` of several
+/// neighbours.
 fn curve(series: &[Point], share: usize, after: u64) -> Value {
     let bins: Vec<&[Point]> = series.chunks(share).collect();
     let from = bins.partition_point(|bin| bin.last().is_some_and(|point| point.step < after));
@@ -231,7 +233,7 @@ mod tests {
         }
     }
 
-    /// What a page does with an answer.
+    /// Applies an answer as the page does.
     fn taken(points: &mut Vec<Value>, answer: &Value) {
         let curve = &answer["splits"]["train"]["loss"];
         let from = usize::try_from(curve["from"].as_u64().unwrap()).unwrap();
@@ -276,10 +278,10 @@ mod tests {
             taken(&mut all, &fresh.unwrap());
             assert_eq!(points, all, "to step {last}");
         }
-        // At the start, and when neighbours are joined: beyond 32 points by two, beyond 128 by eight.
+        // Whole curves are sent at the start and when more neighbours are joined: by two beyond 32 points, by eight beyond 128.
         assert_eq!(wholes, 3);
         assert_eq!(points[0], json!([8, 5.0, 1.5, 8.5]));
-        // A journal that was replaced is another one.
+        // A replaced journal is sent as a whole.
         fs::remove_file(folder.path().join(METRICS)).unwrap();
         grow(folder.path(), 1..=3);
         let answer = views

@@ -1,4 +1,4 @@
-"""The folders that make_hf_folders.py makes: class and configuration of each, and what is odd about the folder."""
+"""The folders that make_hf_folders.py makes: class and configuration of each, and what is unusual about the folder."""
 
 import json
 import os
@@ -181,10 +181,10 @@ MODELS = {
     "MptForSequenceClassification": "MptConfig",
 }
 
-# The tags of a class that reads them.
+# Tag names, for a class that reads them.
 TAGS = {"id2label": {0: "O", 1: "B-X", 2: "I-X", 3: "B-Y"}, "label2id": {"O": 0, "B-X": 1, "I-X": 2, "B-Y": 3}}
 
-# What version 4 wrote into config.json and version 5 does not.
+# Keys that version 4 wrote into config.json and version 5 does not.
 OLD = {
     "dtype": None,
     "torch_dtype": "float32",
@@ -240,7 +240,7 @@ def gpts():
 
 
 def reformers():
-    """One chunk holds the inputs of layers that hash: rotations of longer ones are torch's."""
+    """Inputs of hashing layers fit in one chunk, since torch draws the rotations of longer ones."""
     shape = dict(
         vocab_size=37, hidden_size=16, num_attention_heads=2, attention_head_size=6, feed_forward_size=24, is_decoder=True,
         max_position_embeddings=32, axial_pos_shape=[4, 8], axial_pos_embds_dim=[6, 10], attn_layers=["local", "lsh"],
@@ -257,11 +257,11 @@ def reformers():
 
 
 def without_bias(tensors):
-    """Version 5 of the library does not add the head's bias, as those before it did."""
+    """Version 5 of the library does not add the head's bias, unlike earlier versions."""
     tensors["lm_head.bias"] = torch.zeros_like(tensors["lm_head.bias"])
 
 
-# As released files have them; layers follow from `attention_types` where a file has no list of them.
+# As in released files; without a list of layers, their kinds follow from `attention_types`.
 NEO_OLD = {
     "attention_layers": None, "tie_word_embeddings": None, "summary_type": "cls_index", "summary_use_proj": True,
     "summary_activation": None, "summary_proj_to_labels": True, "summary_first_dropout": 0.1, "gradient_checkpointing": False,
@@ -330,7 +330,7 @@ def llamas():
     }
 
 
-# As version 4 of transformers has it: two bases beside each other, every third layer without a window.
+# As in version 4 of transformers: two rotary bases, and every third layer without a window.
 GEMMA3_OLD = {
     "rope_parameters": None, "rope_theta": 1000000.0, "rope_local_base_freq": 100.0, "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
     "layer_types": None, "sliding_window_pattern": 3, "cache_implementation": "hybrid",
@@ -338,13 +338,13 @@ GEMMA3_OLD = {
 
 
 def kin_of_llama():
-    """OLMo 1 and 2, DiffLlama, SmolLM3 and the Gemmas: norms elsewhere, layers that differ."""
+    """OLMo 1 and 2, DiffLlama, SmolLM3 and the Gemmas: other norm placements, layers of several kinds."""
     shape = dict(
         vocab_size=37, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
         intermediate_size=20, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2,
     )  # fmt: skip
     three = dict(shape, num_hidden_layers=3, attention_bias=True)
-    # A head is not the width of the stream over their number, and queries are scaled by another one.
+    # The head width is not d_model / n_heads, and queries are scaled by another number.
     gemma = dict(shape, head_dim=6)
     gemma2 = dict(gemma, query_pre_attn_scalar=11, sliding_window=4, num_hidden_layers=3)
     full, near = "full_attention", "sliding_attention"
@@ -558,7 +558,7 @@ def xlnets():
     }  # fmt: skip
 
 
-# As released files have them: layers by a number, two bases beside each other, keys that the class passes over.
+# As in released files: layer kinds given by a period, two rotary bases, keys that the class ignores.
 MODERNBERT_OLD = {
     "layer_types": None, "rope_parameters": None, "global_attn_every_n_layers": 2, "global_rope_theta": 2000.0,
     "local_rope_theta": 50.0, "layer_norm_eps": 1e-5, "position_embedding_type": "absolute", "reference_compile": True,
@@ -567,7 +567,7 @@ MODERNBERT_OLD = {
 
 
 def modernberts():
-    """ModernBERT: windows of two or three neighbours on either side in texts of many more."""
+    """ModernBERT: windows of two or three neighbours on either side, in much longer texts."""
     shape = dict(
         vocab_size=37, hidden_size=16, num_hidden_layers=3, num_attention_heads=2, intermediate_size=20, max_position_embeddings=40,
         local_attention=6, pad_token_id=0, bos_token_id=1, cls_token_id=1, eos_token_id=2, sep_token_id=2,
@@ -605,7 +605,7 @@ def modernberts():
 
 
 def sparse():
-    """BigBird: texts of up to 5 + 2·random blocks, which its class reads whole."""
+    """BigBird: texts of up to 5 + 2·random blocks, to which its class applies full attention."""
     shape = dict(
         vocab_size=37, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24,
         max_position_embeddings=20, block_size=2, num_random_blocks=3,
@@ -622,7 +622,7 @@ def sparse():
 
 
 def old_albert(tensors):
-    """As the files of the first ALBERTs: a buffer, copies of what is tied, heads that the class has not."""
+    """As in the files of the first ALBERTs: a buffer, copies of tied tensors, heads that the class lacks."""
     tensors["albert.embeddings.position_ids"] = torch.arange(20)[None].contiguous()
     tensors["predictions.decoder.weight"] = tensors["albert.embeddings.word_embeddings.weight"].clone()
     tensors["predictions.decoder.bias"] = tensors["predictions.bias"].clone()
@@ -637,7 +637,7 @@ def disentangled():
         max_position_embeddings=20, relative_attention=True, position_biased_input=False, pos_att_type=["c2p", "p2c"],
     )  # fmt: skip
     labels = dict(id2label={0: "good", 1: "bad", 2: "neither"}, label2id={"good": 0, "bad": 1, "neither": 2})
-    # As released files write them: terms between bars, the longest input for the furthest distance.
+    # As in released files: terms separated by bars, the maximum input length in place of the maximum distance.
     hub = OLD | {"pos_att_type": "c2p|p2c", "max_relative_positions": -1, "legacy": None}
     second = dict(shape, share_att_key=True, position_buckets=4, max_relative_positions=8, norm_rel_ebd="layer_norm")
     return {
@@ -669,7 +669,7 @@ def disentangled():
 
 
 def old_bert(tensors):
-    """As the first BERT's files: other names of norms, a buffer, copies of what is tied."""
+    """As in the first BERT's files: other names of norms, a buffer, copies of tied tensors."""
     for name in list(tensors):
         if "LayerNorm" in name:
             new = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
@@ -708,7 +708,7 @@ def encoder_decoders():
     }  # fmt: skip
     scaled, untied = dict(bart, scale_embedding=True, decoder_layers=1), dict(bart, tie_word_embeddings=False)
     m2m = dict(bart, encoder_layerdrop=0.05, decoder_layerdrop=0.0)
-    # As NLLB's files have them: version 4, with the name of a tokenizer and keys of generation.
+    # As in NLLB's files: version 4, with the name of a tokenizer and generation settings.
     hub_m2m = OLD | {"tokenizer_class": "NllbTokenizer", "max_length": 200, "num_beams": 5, "early_stopping": True, "num_hidden_layers": 2}
     m2m_2 = dict(m2m, encoder_layers=2, decoder_layers=1, scale_embedding=False, activation_function="gelu", pad_token_id=5)
     two_tables = dict(bart, pad_token_id=36, decoder_start_token_id=36, share_encoder_decoder_embeddings=False, decoder_vocab_size=41)
@@ -783,7 +783,7 @@ def images():
     }  # fmt: skip
     vit_processor = dict(processor, image_processor_type="ViTImageProcessor", size={"height": 15, "width": 15}, resample=2)
     del vit_processor["crop_pct"]
-    # As released files have it: sides as numbers.
+    # As in released files: side lengths as single numbers.
     deit_processor = dict(processor, feature_extractor_type="DeiTFeatureExtractor", size=18, crop_size=15, do_center_crop=True)
     for key in ("image_processor_type", "crop_pct"):
         del deit_processor[key]
@@ -824,7 +824,7 @@ def images():
 
 
 def opts_and_phis():
-    """OPT: norms before or behind the layers, with and without a last one. Phi and Phi-3: a part of each head is rotated."""
+    """OPT: pre-norm or post-norm, with and without a final norm. Phi and Phi-3: a fraction of each head is rotated."""
     opt = dict(vocab_size=37, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, ffn_dim=20, max_position_embeddings=20)
     behind = dict(opt, num_hidden_layers=3, do_layer_norm_before=False, enable_bias=False, activation_function="gelu", tie_word_embeddings=False)
     bare = dict(opt, _remove_final_layer_norm=True, layer_norm_elementwise_affine=False)
@@ -861,7 +861,7 @@ def opts_and_phis():
     }
 
 
-# As released files have them, whose tensors may lack the name of the body; some have a copy of the tied table.
+# As in released files, whose tensors may lack the body's prefix; some have a copy of the tied embedding table.
 OPT_OLD = {
     "activation_dropout": 0.0, "prefix": "</s>", "enable_bias": None, "layer_norm_elementwise_affine": None, "tie_word_embeddings": None,
     "_remove_final_layer_norm": None,
@@ -898,7 +898,7 @@ def experts():
 
 
 def sinks():
-    """gpt-oss: windows in every other layer or none, positions stretched without rounding or as they are, branches that are clamped."""
+    """gpt-oss: windows in every second layer or none, positions stretched (YaRN without truncation) or not, clamped branches."""
     stretched = dict(rope_type="yarn", factor=4.0, beta_fast=4.0, beta_slow=1.0, truncate=False, original_max_position_embeddings=128, rope_theta=20.0)
     shape = dict(
         vocab_size=37, hidden_size=16, intermediate_size=12, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -924,7 +924,7 @@ def sinks():
 
 
 def deltas():
-    """Qwen3-Next: three layers without attention to one with it or another order, experts in all layers or beside dense ones."""
+    """Qwen3-Next: one attention layer after three gated delta layers or in another order, experts in all layers or also dense layers."""
     shape = dict(
         vocab_size=37, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, head_dim=8,
         linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=3, linear_value_head_dim=4, linear_conv_kernel_dim=3,
@@ -953,7 +953,7 @@ def deltas():
 
 
 def latents():
-    """DeepSeek-V2 and V3: a dense layer at the bottom or none, experts in groups or not, values narrower and wider than keys."""
+    """DeepSeek-V2 and V3: a dense first layer or none, experts in groups or not, values narrower and wider than keys."""
     shape = dict(
         vocab_size=37, hidden_size=16, intermediate_size=20, moe_intermediate_size=4, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=4, n_routed_experts=6, num_experts_per_tok=3, n_shared_experts=2, n_group=3, topk_group=2,
@@ -979,8 +979,8 @@ def latents():
     }  # fmt: skip
     hub = dict(shape, rope_parameters=dict(stretched, mscale=1.0, mscale_all_dim=1.0))
     name = "DeepseekV3ForCausalLM"
-    # DeepSeek-V2: groups by their best expert, or none; queries without a narrow vector.
-    # The class turns pairs of elements of a vector whose parts are even.
+    # DeepSeek-V2: groups ranked by their best expert, or none; queries without a latent.
+    # The class rotates pairs of neighbouring elements, so both parts of a head have even widths.
     second = {key: value for key, value in shape.items() if key not in ("n_group", "topk_group")} | {"qk_nope_head_dim": 2}
     grouped = dict(second, topk_method="group_limited_greedy", n_group=3, topk_group=2, routed_scaling_factor=1.5, attention_bias=True)
     greedy = dict(second, q_lora_rank=None, first_k_dense_replace=0, n_shared_experts=1, v_head_dim=9, rms_norm_eps=1e-3, rope_parameters=dict(stretched, mscale=1.0, mscale_all_dim=1.0))
@@ -1002,7 +1002,7 @@ def latents():
 
 
 def windows():
-    """Windows that differ between layers and do not divide the length; several global tokens, the one of a class, or none."""
+    """Windows that differ between layers and do not divide the length; several global tokens, only the class token, or none."""
     longformer = dict(
         vocab_size=37, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24, type_vocab_size=1,
         max_position_embeddings=40, attention_window=[4, 8],
@@ -1032,7 +1032,7 @@ def windows():
 
 
 def states():
-    """Mamba, Mamba-2 and RWKV. RWKV's class keeps states in tables as wide as the stream: of another width it runs without."""
+    """Mamba, Mamba-2 and RWKV. RWKV's class keeps states in tensors as wide as the stream; with another width it runs without states."""
     mamba = dict(vocab_size=37, hidden_size=16, num_hidden_layers=3, state_size=5, time_step_rank=3)
     odd = dict(
         mamba, num_hidden_layers=2, expand=3, conv_kernel=3, time_step_rank="auto", use_bias=True, use_conv_bias=False,
@@ -1060,14 +1060,14 @@ def states():
     }
 
 
-# As the first converted files have them: also the keys of the original, and none of later versions.
+# As in the first converted files: also the original's keys, and none of later versions.
 MAMBA_OLD = {
     "d_model": 16, "d_inner": 32, "n_layer": 3, "ssm_cfg": {}, "rms_norm": True, "fused_add_norm": True, "pad_vocab_size_multiple": 8,
     "tie_word_embeddings": None, "use_mambapy": None, "use_associative_scan": None,
 }  # fmt: skip
 
 
-# As version 4 of transformers and the authors' own file have it: a number that JSON does not know.
+# As in version 4 of transformers and in the authors' own file: infinity, which JSON does not have.
 MAMBA2_OLD = {"time_step_limit": [0.0, float("inf")], "norm_before_gate": True, "rms_norm": True}
 
 
@@ -1089,7 +1089,7 @@ def roberta_by_other_names():
     }
 
 
-# Classes with a pooler by themselves.
+# Classes that have a pooler by default.
 UNPOOLED = {"add_pooling_layer": False}
 
 
@@ -1166,7 +1166,7 @@ SENTENCES = {
 
 
 def deciders():
-    """Decoders that tell classes or a number of a text from its last token, and two that give vectors."""
+    """Decoders that predict classes or a number from a text's last token, and two that give embeddings."""
     named = dict(id2label={0: "good", 1: "bad", 2: "neither"}, label2id={"good": 0, "bad": 1, "neither": 2}, pad_token_id=2)
     gpt = dict(vocab_size=37, n_embd=16, n_layer=2, n_head=2, n_positions=20, bos_token_id=0, eos_token_id=0)
     llama = dict(
@@ -1237,7 +1237,7 @@ def clip_tokenizer():
 
 
 def compared():
-    """CLIP: the end of a text by its id, by the largest id as files of the first versions have it, and their older keys."""
+    """CLIP: the end of a text found by its id, or by the largest id as in files of the first versions, which also have older keys."""
     files, vocab = clip_tokenizer()
     text = dict(
         vocab_size=vocab, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=2, max_position_embeddings=12,
@@ -1262,7 +1262,7 @@ def compared():
 
 
 def paired():
-    """SigLIP: texts of one length in which padding counts; of the second one the towers have other widths, layers, norms and ids."""
+    """SigLIP: texts of one length, in which padding is read; the second model's towers have other widths, layers, norms and ids."""
     shape = dict(hidden_size=12, intermediate_size=20, num_hidden_layers=2, num_attention_heads=3)
     text = dict(shape, vocab_size=37, max_position_embeddings=9, bos_token_id=0, eos_token_id=1)
     odd = dict(
@@ -1282,12 +1282,12 @@ def paired():
     }
 
 
-# What stands behind the pieces in a WhisperTokenizer's vocabulary.
+# Tokens after the pieces in a WhisperTokenizer's vocabulary.
 WHISPER_TOKENS = ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|de|>", "<|translate|>", "<|transcribe|>", "<|notimestamps|>"]
 
 
 def whisper_tokenizer():
-    """The files of a WhisperTokenizer of bytes, a few merges, two languages and two times, as released files have them."""
+    """The files of a WhisperTokenizer of bytes, a few merges, two languages and two time stamps, as in released files."""
     printed = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in printed]
     letters = [chr(byte) for byte in printed] + [chr(256 + number) for number in range(len(others))]
@@ -1306,8 +1306,8 @@ def whisper_tokenizer():
 
 
 def spoken():
-    """Whisper: plain, with sides of other heads, widths and depths and a head of its own, and with the files of a model of two
-    languages, whose generation settings leave the language open."""
+    """Whisper: plain; with different heads, widths and depths in encoder and decoder and an untied LM head; and with the files of
+    a model of two languages, whose generation settings leave the language open."""
     files, ids, vocab = whisper_tokenizer()
     end, start = ids["<|endoftext|>"], ids["<|startoftranscript|>"]
     shape = dict(
@@ -1344,7 +1344,7 @@ def spoken():
 
 CASES = cases()
 
-# Folders with the gradients of the loss of labels.
+# Folders that also have the gradients of the loss.
 WITH_GRADIENTS = [
     "roformer_4", "distilbert_1", "distilbert_2", "electra_1", "electra_2", "electra_3", "t5_1", "t5_2", "mt5_1", "mt5_2", "bart_1",
     "gpt_neo_1", "longformer_1", "led_1", "big_bird_2", "bert_5", "bert_6", "roberta_3", "roberta_4", "roformer_7", "albert_5", "albert_6",

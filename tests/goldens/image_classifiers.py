@@ -1,4 +1,4 @@
-"""What make_beit.py, make_dinov2.py, make_dinov3.py, make_swin.py and make_swinv2.py share: classes of two images, under formwork's paths."""
+"""What make_beit.py, make_dinov2.py, make_dinov3.py, make_swin.py and make_swinv2.py share: image classification of two images, with tensors under formwork's paths."""
 
 import torch
 import transformers as hf
@@ -13,7 +13,7 @@ def start():
 
 
 def renamed(name, pairs):
-    """A path of formwork's: parts by other names, weights and biases of norms as gamma and beta."""
+    """Formwork's path: parts renamed, weights and biases of norms as gamma and beta."""
     for old, new in pairs:
         name = name.replace(old, new)
     module, kind = name.rsplit(".", 1)
@@ -23,12 +23,12 @@ def renamed(name, pairs):
 
 
 def states_and_logits(model):
-    """What a class of images of transformers' gives: its hidden states, and its logits from a pass of their own."""
+    """Hidden states of an image model of transformers, and its logits from a separate pass."""
     return lambda pixels: (model.base_model(pixels).last_hidden_state, model(pixels).logits)
 
 
 def learned(case, model, pixels, read, ours):
-    """The tensors of a case: images and classes, results and loss, and what `ours` makes of parameters and their gradients."""
+    """The tensors of a case: images and classes, outputs and loss, and parameters and gradients converted by `ours`."""
     pixels.requires_grad_()
     labels = torch.tensor([3, 0])
     hidden, logits = read(pixels)

@@ -6,23 +6,23 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     python make_adaptive.py
 
 adaptive.safetensors: 30 tokens in the clusters 0..6, 6..15, 15..30. The metadata has, under each case's name, the keys of
-`[model] vocabulary` with `d_model` and `tied` (the tables of the scores are those of the way in).
+`[model] vocabulary` with `d_model` and `tied` (the output tables are the input tables).
 
-`torch_1` and `torch_2`: torch's nn.AdaptiveLogSoftmaxWithLoss, div_value 2, without and with a bias of the head, over
-`<case>.hidden` [14, 16]. Its matrices have the names of a vocabulary whose first projection is the identity, and whose
-biases of tails are zero: `<case>.weight.<path>`. `<case>.log_probabilities` [14, 30], `<case>.loss` (the sum over
-`<case>.targets`), `<case>.grad.<path>` of what torch has, `<case>.grad.hidden`.
+`torch_1` and `torch_2`: torch's nn.AdaptiveLogSoftmaxWithLoss, div_value 2, without and with a bias in the head, over
+`<case>.hidden` [14, 16]. Its matrices are named as in a vocabulary whose first projection is the identity and whose
+tail biases are zero: `<case>.weight.<path>`. `<case>.log_probabilities` [14, 30], `<case>.loss` (the sum over
+`<case>.targets`), `<case>.grad.<path>` of the parameters that torch has, `<case>.grad.hidden`.
 
-The other cases: Transformer-XL's AdaptiveEmbedding and ProjectedAdaptiveLogSoftmax (Dai et al. 2019, released code), written
-anew from their definition. With ids [2, 7]:
+The other cases: Transformer-XL's AdaptiveEmbedding and ProjectedAdaptiveLogSoftmax (Dai et al. 2019, released code), rewritten
+from their definition. With ids [2, 7]:
 
     vectors = sqrt(d_model) * P_i E_i[id]                      x = tanh(vectors)
     head    = [E_0; C] P_0' x + [b_0; c]                       log p = log softmax(head)[w], w in the first cluster
     tail i  = E_i P_i' x + b_i                                 log p = log softmax(head)[6 + i - 1] + log softmax(tail i)[w]
 
-(P' is the projection of the scores, P itself where it is tied. The released code finds the score of tail i at -i, the i-th
-of the last; here tails stand in order, which is the same up to the order of the rows of C.) The loss is
--sum(log p(target)) over all positions but two, whose target is -100. In `unread` no id and no target is of the last
+(P' is the output projection, or P itself if it is tied. The released code finds the score of tail i at -i, the i-th
+from the end; here tails are in order, which is the same up to the order of the rows of C.) The loss is
+-sum(log p(target)) over all positions except two, whose target is -100. In `unread`, no id and no target belongs to the last
 cluster. `<case>.weight.<path>`, `<case>.vectors` [2, 7, d_model], `<case>.log_probabilities` [14, 30], `<case>.loss`,
 `<case>.grad.<path>`.
 """
@@ -41,7 +41,7 @@ SIZES = [high - low for low, high in zip(BOUNDS, BOUNDS[1:])]
 
 
 def weights(generator, d_model, d_embed, div_val, tied, tie_projs, bias):
-    """The parameters by their paths."""
+    """Parameters by path."""
     draw = lambda *shape: (torch.randn(*shape, generator=generator) * 1.2 * shape[-1] ** -0.5).requires_grad_()
     widths = [d_embed // div_val**i for i in range(len(SIZES))]
     found = {f"embedding.tables.{i}": draw(size, width) for i, (size, width) in enumerate(zip(SIZES, widths))}
@@ -76,7 +76,7 @@ def embed(w, ids, d_model):
 
 
 def log_probabilities(w, hidden):
-    """[n, VOCAB] of hidden states [n, d_model]."""
+    """Log-probabilities [n, VOCAB] of hidden states [n, d_model]."""
 
     def scores(i):
         table = w.get(f"head.tables.{i}", w[f"embedding.tables.{i}"])
@@ -102,7 +102,7 @@ def rebuilt(name, config, highest=VOCAB):
     keys = ("d_model", "d_embed", "div_val", "tied", "tie_projs", "bias")
     w = weights(generator, *(config[key] for key in keys))
     ids, targets = (torch.randint(highest, (BATCH, SEQ), generator=generator) for _ in range(2))
-    # Every cluster that is read is read and scored.
+    # Every cluster except an unread one occurs among ids and targets.
     for tokens in (ids, targets):
         tokens[0, 1:5] = torch.tensor([0, 6, 14, min(highest - 1, 15)])
     targets[0, 0] = targets[1, 3] = -100

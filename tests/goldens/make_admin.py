@@ -1,4 +1,4 @@
-"""Oracle of Admin: a decoder and an encoder-decoder with norms behind sums, whose skips are admin-torch's.
+"""Oracle of Admin: a decoder and an encoder-decoder with post-norm layers, whose residual connections are admin-torch's.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
@@ -6,14 +6,14 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     python make_admin.py
 
 admin.safetensors has two cases, `decoder` (learned positions, causal) and `encoder_decoder` (no positions): 3 blocks of width 8, 2 heads,
-feed-forward layers of 16 with GELU, 11 tokens, the head is the embeddings' table. All is computed in float64.
+feed-forward layers of 16 with GELU, 11 tokens, the head is the embedding table. All is computed in float64.
 
 * `<case>.ids` [3, 6], and `encoder_decoder.source` [3, 7]: rows of tokens.
-* `<case>.weight.<name>`: weights under our names, but for the scales of skips.
-* `<case>.omegas.<stack>`: these at the start, connection by connection (F64): 1, then the root of the variance of the embeddings plus
-  those of all results before, measured with scales of 1 (Liu et al. 2020, section 4.3). `<stack>` is `encoder` or `decoder`.
-* `<case>.logits` with these scales, and `<case>.grad.<name>` by all parameters, scales included, of sum(logits * weights) with
-  `<case>.weights`.
+* `<case>.weight.<name>`: weights under formwork's names, except the residual scales.
+* `<case>.omegas.<stack>`: the initial scales, connection by connection (F64): 1, then the root of the sum of the variances of the
+  embeddings and of all earlier outputs, measured with scales of 1 (Liu et al. 2020, section 4.3). `<stack>` is `encoder` or `decoder`.
+* `<case>.logits` with these scales, and `<case>.grad.<name>`, the gradients of sum(logits * weights) for all parameters including the
+  scales, with `<case>.weights`.
 """
 
 import admin_torch
@@ -25,7 +25,7 @@ VOCAB, ROWS, LENGTH, SOURCE, WIDTH, INNER, HEADS, BLOCKS = 11, 3, 6, 7, 8, 16, 2
 
 
 class Connection(nn.Module):
-    """LN(omega * x + f(x)), whose result's variance is kept."""
+    """LN(omega * x + f(x)); records the variance of its output."""
 
     def __init__(self, count):
         super().__init__()
@@ -86,7 +86,7 @@ class Stack(nn.Module):
         return [connection for block in self.blocks for connection in block.connections()]
 
     def begin(self):
-        """Scales from what the last pass measured."""
+        """Sets scales from the variances measured in the last pass."""
         total, omegas = self.entered, []
         for connection in self.connections():
             omegas.append(total**0.5 if omegas else 1.0)
@@ -115,7 +115,7 @@ class EncoderDecoder(nn.Module):
 
 
 def ours(name):
-    """Our name of a parameter."""
+    """Formwork's name of a parameter."""
     if not (found := name.split("blocks.")) or len(found) == 1:
         return {"tokens.weight": "embedding.weight", "places.weight": "position.table"}[name]
     stack, rest = found[0].rstrip("."), found[1]

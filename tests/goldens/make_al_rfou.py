@@ -1,4 +1,4 @@
-"""Oracle for tests/it/auxiliary_losses.rs: the loss of Al-Rfou et al. 2019 at three moments of training, rebuilt from the paper.
+"""Oracle for tests/it/auxiliary_losses.rs: the loss of Al-Rfou et al. 2019 at three stages of training, computed as in the paper.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
@@ -8,13 +8,13 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 "Character-level language modeling with deeper self-attention", section 3.1: a prediction is made at every position of a
 window ("multiple positions"); every intermediate layer predicts too, and layer l of n stops contributing after l/2n of
 training ("intermediate layer losses"); every prediction is also made of the character two steps ahead, its loss halved
-("multiple targets"). Each layer and each target has a logistic regression of its own over the vocabulary. The network is a
-stack of causal post-norm layers with a learned table of positions added before each.
+("multiple targets"). Each layer and each target has a separate linear map to the vocabulary. The network is a
+stack of causal post-norm layers with a learned position table added before each.
 
 al_rfou.safetensors: parameters `weight.<path>` under formwork's paths; `window` [3, 10], of which positions 0 to 7 are
 read; for each case `<case>.loss` and `<case>.grad.<path>` of the parameters that have a gradient. Cases: `start`, `middle`
-and `end` are steps 0, 25 and 90 of 100 with all losses; at 25 layer 2 of 4 has just stopped. `half` is the middle with the
-second half of the positions alone, `last` the middle with the last position alone.
+and `end` are steps 0, 25 and 90 of 100 with all losses; at 25 layer 2 of 4 has just stopped. `half` is the middle with only
+the second half of the positions, `last` the middle with only the last position.
 """
 
 import torch
@@ -61,7 +61,7 @@ class CharacterTransformer(nn.Module):
         self.heads = nn.ModuleList([nn.ModuleList([nn.Linear(D, VOCAB) for _ in range(2)]) for _ in range(DEPTH)])
 
     def forward(self, ids):
-        """The states of each layer."""
+        """Hidden states of each layer."""
         x, states = self.embedding(ids), []
         for layer, positions in zip(self.layers, self.positions):
             x = layer(x + positions)

@@ -5,16 +5,16 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 transformers==5.23.0 safetensors
     python make_albert.py
 
-Conventions (names, padding, configuration) are those of shared.py; shapes and masks those of make_encoders.py, but
-`embedding_size` is 16 of `hidden_size` 24.
+Conventions (names, padding, configuration) are those of shared.py; shapes and masks those of make_encoders.py, except
+that `embedding_size` is 16 and `hidden_size` 24.
 
 albert.safetensors and albert_groups.safetensors, `AlbertForPreTraining`: `input_ids`, `token_type_ids`,
 `attention_mask`, `labels` [3, 14] (rows of 14, 11 and 8 tokens: [CLS] = 1, first segment, [SEP] = 2, second segment,
-[SEP], padding = 0; [MASK] = 3; labels are -100 where nothing is scored) and `next_sentence_label` [3] (HF's
-`sentence_order_label`, 0: in order, 1: swapped); `last_hidden_state` [3, 14, 24], `hidden_states.N` of every layer, the
-first one what the first layer reads, `pooler_output` [3, 24], `logits` [3, 14, 47] (`prediction_logits` of HF),
+[SEP], padding = 0; [MASK] = 3; labels are -100 at positions that are not scored) and `next_sentence_label` [3] (HF's
+`sentence_order_label`, 0: in order, 1: swapped); `last_hidden_state` [3, 14, 24], `hidden_states.N` of every layer, of which the
+first is the first layer's input, `pooler_output` [3, 24], `logits` [3, 14, 47] (`prediction_logits` of HF),
 `seq_relationship_logits` [3, 2] (`sop_logits` of HF); `loss_mlm` is the mean over the scored tokens, `loss_nsp` the mean
-over the rows, `loss` their sum. The gradient of a shared parameter is the sum over the layers that have it.
+over the rows, `loss` their sum. The gradient of a shared parameter is the sum over the layers that share it.
 
 albert has 3 layers with the parameters of one; albert_groups 4 steps in 2 groups of 2 inner layers, 8 layers with the
 parameters of 4.

@@ -1,4 +1,4 @@
-"""Oracle of attention kernels whose visibility is structure: torch's softmax over explicit masks, with gradients.
+"""Oracle of attention kernels with structured visibility: torch's softmax over explicit masks, with gradients.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
@@ -6,7 +6,7 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     python make_attention.py
 
 attention_windows.safetensors: `query` [1, 4, 150, 8], `key` and `value` [1, 2, 150, 8] (query heads 0 and 1 read key
-head 0), `bias` [4, 299], added to the score of query i and key j from place j - i + 149 (ALiBi and T5 in one vector a
+head 0), `bias` [4, 299], whose element j - i + 149 is added to the score of query i and key j (ALiBi and T5 as one vector per
 head), `weight` [1, 4, 150, 8]. A head sees key j from query i when |i - j| is a multiple of its dilation (1, 2, 1, 3),
 at most 19 times it, and, in `causal`, j <= i. Scores are q.k / sqrt(8) + bias. For each of `causal` and `both`:
 `<case>.out` and the gradients of the sum of out times weight, `<case>.grad.query`, `.key`, `.value`, `.bias`. All in

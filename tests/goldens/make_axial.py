@@ -6,13 +6,13 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     python make_axial.py
 
 axial.safetensors: `query` [2, 3, 13, 8], a class token before a grid of 3 rows and 4 columns; `rotated` is the same with
-the patches turned by timm's `RotaryEmbeddingCat` as RoPE-ViT's models have it (in_pixels False, temperature 100,
+the patches rotated by timm's `RotaryEmbeddingCat` as in RoPE-ViT's models (in_pixels False, temperature 100,
 grid_indexing "xy"). `beit.table` [38, 3] and `beit.bias` [3, 13, 13]: HF's `BeitRelativePositionBias`' index of that grid (not its forward pass, which
 reshapes tables of grids that are not square by the wrong sides);
-`swin.table` [35, 3] and `swin.bias` [3, 12, 12]: timm's index of it without a class token.
+`swin.table` [35, 3] and `swin.bias` [3, 12, 12]: timm's index of the grid without a class token.
 
 hybrid.safetensors: timm's `ResNetV2(preact=False, stem_type="same", conv_layer=StdConv2dSame with eps 1e-8)` with group
-norm, as `vit_small_r26_s32_224` has it, 8 planes wide with stages of 1 and 2 blocks, in a `VisionTransformer` of one block
+norm, as in `vit_small_r26_s32_224`, 8 channels wide with stages of 1 and 2 blocks, in a `VisionTransformer` of one block
 of width 24. `pixels` [2, 3, 30, 37] (both parities of a side at every stride), `hidden` [2, 21, 24] after the last norm,
 the class token first, `loss` = sum(hidden * cotangent); `weight.` and `grad.` of it, under formwork's paths.
 """
@@ -62,7 +62,7 @@ def axial():
 
 
 def path(name):
-    """Our path of a parameter of timm's, and a change of it."""
+    """Formwork's path of a timm parameter, and a conversion of its value."""
     kind = name.rsplit(".", 1)[-1]
     if name == "cls_token":
         return "class_token", lambda x: x.reshape(-1)
@@ -148,7 +148,7 @@ def hybrid():
             elif parameter.dim() == 1:
                 parameter.copy_((1.0 if name.endswith("weight") else 0.0) + 0.2 * noise)
             else:
-                # Not of mean 0: standardisation is to show.
+                # Not of mean 0, so that standardisation has an effect.
                 parameter.copy_((noise + 0.3) * 1.3 * parameter[0].numel() ** -0.5)
     pixels = torch.randn(2, 3, 30, 37, generator=generator)
     hidden = model.forward_features(pixels)

@@ -6,10 +6,10 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 transformers==5.23.0 tokenizers safetensors
     python make_bart_writes.py
 
-The folder is that of `save_pretrained`: config.json, generation_config.json, model.safetensors and a tokenizer with the frame
-<s> ... </s>. The model learned, in 300 steps, to write runs of eight words in their order of which one to three became a
-mask. Its decoder begins with </s>, and texts with <s>, which `forced_bos_token_id` says. `written.json` has `sources` and what
-greedy search (`greedy`) and a beam of 4 (`beam`) write for them. Without <s> around a source other texts come out, which is
+The folder is written by `save_pretrained`: config.json, generation_config.json, model.safetensors and a tokenizer with the frame
+<s> ... </s>. The model learned, in 300 steps, to write runs of eight consecutive words, one to three of which were replaced by a
+mask. Its decoder begins with </s>, and texts with <s>, as `forced_bos_token_id` demands. `written.json` has `sources` and what
+greedy search (`greedy`) and a beam of 4 (`beam`) write for them. Without <s> before a source, the model writes other texts, which is
 asserted.
 """
 
@@ -42,7 +42,7 @@ def tokenizer():
 
 
 def texts(generator, rows):
-    """Whole texts in their frame, and sources with a run of words behind one mask."""
+    """Whole framed texts, and sources in which a run of words is replaced by one mask."""
     sources, targets = [], []
     for _ in range(rows):
         start, hidden, span = (int(torch.randint(n, (), generator=generator)) for n in (len(WORDS), LENGTH - 2, 3))
@@ -91,7 +91,7 @@ def main():
     model.generation_config = hf.GenerationConfig(**settings)
     words = tokenizer()
     ids, _ = texts(generator, 24)
-    # As words, so that both read them through their tokenizers; some of them are no runs.
+    # Written as words, so that both programs use their tokenizers; some of them are no runs of consecutive words.
     sources = [" ".join((SPECIALS + WORDS)[i] for i in row if i not in (BOS, PAD, EOS)) for row in ids.tolist()]
     sources += ["<mask>", "red <mask> red", "one north <mask> green", "four three two one"]
     written = {"sources": sources, "greedy": [], "beam": []}

@@ -7,14 +7,14 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     python make_beam.py
 
 beam.safetensors has sources `input_ids`, `attention_mask` [inputs, 11] and, for every set of settings
-`<beam>_<length penalty>_<limit>`, `ids.<set>` [inputs, beam, limit] (I8: the tokens with their end mark, then -1) and
-`scores.<set>` [inputs, beam] (log-probability over length to the power of the penalty), the best first: all that
-`num_beams = num_return_sequences = beam` gives. `final_logits_bias` is the model's with END_BIAS more for the end mark,
-so that texts end, behind three tokens at least (MIN_NEW); token 46, which fills up rows, is never written.
+`<beam>_<length penalty>_<limit>`, `ids.<set>` [inputs, beam, limit] (I8: the tokens with their end token, then -1) and
+`scores.<set>` [inputs, beam] (log-probability over length to the power of the penalty), best first: all texts that
+`num_beams = num_return_sequences = beam` returns. `final_logits_bias` is the model's plus END_BIAS for the end token,
+so that texts end after at least three tokens (MIN_NEW); token 46, the padding, is never written.
 
 A text that reaches the limit (`max_new_tokens`) is cut off by Hugging Face; here, as in fairseq, the last token that the
-limit allows is the end mark, scored as it is (the class EndAtLimit). Limit 18 is hardly ever reached: the sources are those
-of a larger draw for which Hugging Face gives the same ids and scores without EndAtLimit, at every setting. Limit 5
+limit allows is the end token, with its own score (the class EndAtLimit). Limit 18 is hardly ever reached: the sources are those
+of a larger sample for which Hugging Face gives the same ids and scores without EndAtLimit, at every setting. Limit 5
 is reached by most texts.
 """
 
@@ -34,7 +34,7 @@ SETTINGS += [(beam, penalty, 5) for beam in [2, 4] for penalty in [0.0, 1.0]]
 
 
 class EndAtLimit(hf.LogitsProcessor):
-    """Allows the end mark alone where one more token is left."""
+    """Allows only the end token if one more token is left."""
 
     def __init__(self, limit):
         self.limit = limit

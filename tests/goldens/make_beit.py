@@ -8,12 +8,12 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 transformers' `BeitForImageClassification`, tiny and random, in float32 and without dropout, on images of 12 by 12 in patches of 4, two
 blocks; cases, each with a prefix:
 
-    own     a table of distances for each layer, gains of results, the mean of the patches behind a norm of its own
-    shared  one table for all layers, no gains, the class token behind the last norm
-    learned a table of positions in their place, the mean as in `own`
+    own     a relative position table in each layer, residual scales, the mean over patches with a separate norm
+    shared  one table for all layers, no scales, the class token after the final norm
+    learned an absolute position table instead, the mean as in `own`
 
-The gains of results are drawn from 0.3 to 1.3. `<case>.pixels` [2, channels, 12, 12], `<case>.labels` [2], `<case>.hidden` (behind the last
-norm, or behind the last block where the mean has the norm, [2, 10, 16]), `<case>.logits` [2, 5], `<case>.loss` (the mean cross-entropy),
+Residual scales are drawn from 0.3 to 1.3. `<case>.pixels` [2, channels, 12, 12], `<case>.labels` [2], `<case>.hidden` (after the final
+norm, or after the last block if the mean has the norm, [2, 10, 16]), `<case>.logits` [2, 5], `<case>.loss` (the mean cross-entropy),
 `<case>.grad_pixels`; `<case>.weight.` and `<case>.grad.` under formwork's paths.
 """
 
@@ -51,7 +51,7 @@ RENAMED = [
 
 
 def ours(tensors):
-    """Tensors by formwork's paths: kernels as matrices, tokens without a leading 1, weights and biases of norms as gamma and beta."""
+    """Converts tensors to formwork's paths: kernels as matrices, tokens without a leading 1, weights and biases of norms as gamma and beta."""
     found = {}
     for name, tensor in tensors.items():
         name = renamed(name, RENAMED)

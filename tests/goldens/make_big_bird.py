@@ -1,4 +1,4 @@
-"""The oracle of attention over blocks at random: a tiny random BigBird of HF transformers, with its draws.
+"""The oracle of attention with random blocks: a tiny random BigBird of HF transformers, with the blocks that it drew.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
@@ -9,10 +9,10 @@ Conventions (names, padding, configuration) are those of shared.py.
 
 big_bird.safetensors, `BigBirdForPreTraining` with blocks of 4 and one random block, `gelu_new`: `input_ids`, `token_type_ids`,
 `attention_mask`, `labels` [3, 38] (rows of 38, 33 and 30 tokens: the model pads them to 40, so that the last block is partial
-or padding alone), `next_sentence_label` [3]; `last_hidden_state`, `pooler_output`, `logits`, `seq_relationship_logits`;
+or only padding), `next_sentence_label` [3]; `last_hidden_state`, `pooler_output`, `logits`, `seq_relationship_logits`;
 `loss_mlm`, `loss_nsp` and `loss`, their sum, with its gradients. The model is in training, where it draws random blocks
 (numpy's generator, seeded by the layer's number), with all dropouts 0. `plan` [layers, heads, blocks, 1]: the random block of
-each block of queries, -1 for the first and the last, which see all.
+each block of queries, -1 for the first and the last, which see all blocks.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ LENGTHS, LENGTH, BLOCK = [38, 33, 30], 38, 4
 
 
 def keep_plans(found):
-    """Has each draw of random blocks noted."""
+    """Makes the layers record each draw of random blocks."""
     draw = BigBirdBlockSparseAttention._bigbird_block_rand_mask_with_head
 
     def noted(self, *args, **keys):

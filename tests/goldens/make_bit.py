@@ -1,14 +1,14 @@
-"""Oracle of residual networks with norms before their convolutions: bit.safetensors.
+"""Oracle of pre-activation residual networks: bit.safetensors.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
     pip install torch==2.15.0 timm==1.0.31 safetensors
     python make_bit.py
 
-timm's `ResNetV2` as `resnetv2_50x1_bit` has it (preact True, stem "fixed", StdConv2d with eps 1e-8, group norm), 8 planes wide
-with stages of 2 and 1 bottleneck blocks and 5 classes, at a side of each parity: `pixels` [2, 3, 21, 18], `logits` [2, 5],
+timm's `ResNetV2` as in `resnetv2_50x1_bit` (preact True, stem "fixed", StdConv2d with eps 1e-8, group norm), 8 channels wide
+with stages of 2 and 1 bottleneck blocks and 5 classes, with sides of both parities: `pixels` [2, 3, 21, 18], `logits` [2, 5],
 `loss` (the mean cross-entropy of `labels`); `weight.` and `grad.` of it, under formwork's paths, and `grad_pixels`.
-`plain.` is the same without standardised weights and with batch norm in use (He et al.'s second version): `plain.logits`,
+`plain.` is the same without standardised weights and with batch norm in evaluation mode (He et al.'s second version): `plain.logits`,
 `plain.loss`, `plain.weight.`, `plain.grad.`.
 """
 
@@ -25,7 +25,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def ours(name):
-    """Our path of a parameter or running average of timm's."""
+    """Formwork's path of a parameter or running average of timm."""
     parts = name.split(".")
     kind = {"weight": "gamma", "bias": "beta"}.get(parts[-1], parts[-1])
     if parts[0] == "head":

@@ -1,4 +1,4 @@
-"""Oracle of attention whose queries see few keys: torch's own attention under masks written out pair by pair.
+"""Oracle of sparse attention: torch's own attention under masks written out pair by pair.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
@@ -6,10 +6,10 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     python make_block_patterns.py
 
 block_patterns.safetensors: `x` [2, 50, 16], the matrices `query`, `output` [16, 16], `key`, `value` [8, 16] (two heads of
-4 for four heads of queries, in pairs; `[out, in]` as torch stores them), `bias` [4, 99], added to the score of query i and
-key j of a head from place j - i + 49, `weight` [2, 50, 16]. The documents of a row are `documents` [2, 50]. For each case the
+4 for four heads of queries, in pairs; `[out, in]` as torch stores them), `bias` [4, 99], whose element j - i + 49 is added to the score
+of query i and key j of a head, `weight` [2, 50, 16]. The documents of a row are `documents` [2, 50]. For each case the
 mask is the definition below; `<case>.out` is the layer's output, `<case>.grad.<name>` the gradient of the sum of out times
-weight by x, the four matrices and, where the case has it, the bias. A query that sees no key has heads of zeros. In float64,
+weight by x, the four matrices and, where the case has it, the bias. A query that sees no key gets zeros. In float64,
 stored as float32.
 
 Definitions, of query i and key j in blocks of b or with a stride l: local (Liu et al. 2018; Kitaev et al. 2020), strided and
@@ -52,7 +52,7 @@ def fixed(l, c, local_heads, merged=False):
     return sees
 
 
-# The mask, whether it is causal on top, whether biases by distance are added, whether documents are hidden.
+# The mask, whether it is also causal, whether biases by distance are added, whether other documents are hidden.
 CASES = {
     "local": (local(8, 1, 1), False, True, False),
     "local_causal": (local(8, 1, 0), True, True, True),
@@ -67,7 +67,7 @@ CASES = {
 
 
 def attention(q, k, v, seen, bias):
-    """Attention of `[B, H, T, d]` where `seen` [B, H, T, T] says so."""
+    """Attention of `[B, H, T, d]` under the mask `seen` [B, H, T, T]."""
     nothing = ~seen.any(-1, keepdim=True)
     mask = torch.zeros(seen.shape, dtype=q.dtype).masked_fill(~(seen | nothing), float("-inf"))
     if bias is not None:

@@ -2,8 +2,9 @@
 
     python tests/goldens/make_chat.py [FOLDER]     # transformers==5.24.0 tokenizers==0.23.3 jinja2==3.1.6
 
-Writes tests/goldens/chat.json. The templates are our own and use what published ones use: tags around answers, white space control,
-namespaces, slices, methods of strings, tools as JSON, errors. With FOLDER, templates are the `*.jinja` files there, and the
+Writes tests/goldens/chat.json. The templates were written for this file and use the features of published ones: tags around
+answers, white space
+control, namespaces, slices, string methods, tools as JSON, errors. With FOLDER, templates are the `*.jinja` files there, and the
 JSON goes to standard output (benches/chat_templates.sh).
 """
 

@@ -5,11 +5,11 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 transformers==5.23.0 safetensors
     python make_clip.py
 
-clip.safetensors: `weight.<name>`, `pixel_values` [3, 3, 12, 12], `input_ids` and `attention_mask` I64 [3, 7], of which the texts end
-with the id 30 after 7, 5 and 3 tokens and are filled up with it; `image_embeds`, `text_embeds` [3, 12] of length 1,
+clip.safetensors: `weight.<name>`, `pixel_values` [3, 3, 12, 12], `input_ids` and `attention_mask` I64 [3, 7], whose texts end
+with the id 30 after 7, 5 and 3 tokens and are padded with it; `image_embeds`, `text_embeds` [3, 12] of length 1,
 `logits_per_image` [3, 3], `loss` (image_text_contrastive_loss, mean over the pairs) and `grad.<name>`. The scale is exp(1.5).
 
-All is computed in float32. `text_embeds` are the same without the mask: the class finds the end by its id.
+All is computed in float32. Without the mask, `text_embeds` are the same: the class finds the end by its id.
 """
 
 import torch

@@ -34,7 +34,7 @@ table = pa.table(
     }
 )
 
-# Row groups, pages and codecs as they occur.
+# Row groups, pages and codecs as they occur in practice.
 parquet.write_table(table, HERE / "snappy.parquet", compression="snappy", row_group_size=16)
 parquet.write_table(table, HERE / "zstd.parquet", compression="zstd", data_page_size=64, use_dictionary=False)
 parquet.write_table(table, HERE / "gzip_v1.parquet", compression="gzip", version="1.0", data_page_version="1.0")
@@ -48,7 +48,7 @@ with pa.ipc.new_stream(HERE / "stream.arrow", large.schema) as writer:
 with pa.ipc.new_file(
     HERE / "file.arrow", table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
 ) as writer:
-    # One dictionary for the whole file: its form with an index allows no second one.
+    # One dictionary for the whole file: the file format, unlike the stream, allows no second one.
     writer.write_table(table, max_chunksize=40)
 viewed = table.select(["text", "label"])
 viewed = viewed.set_column(0, "text", viewed["text"].cast(pa.string_view()))

@@ -1,21 +1,21 @@
 """Continuations that transformers' beam search finds with tiny random decoders: continued.safetensors, for
 tests/it/continued.rs and tests/it/hf_folders/beams.rs.
 
-Run by hand, on the CPU, in this folder, behind make_hf_folders.py; nothing is downloaded:
+Run by hand, on the CPU, in this folder, after make_hf_folders.py; nothing is downloaded:
 
     pip install torch==2.15.0 transformers==5.24.0 safetensors
     python make_continued.py
 
-The models are folders of tests/fixtures/hf. For each of them `FOLDER.prompts` [6, 5] (I8: tokens, then -1 behind the end of a
-prompt; they have two to five), `FOLDER.ends` [3] (I8: tokens that end a text, likely ones), and for each of WAYS
-`FOLDER.BEAM_PENALTY_EARLY_ENDS_REPETITION` [6, beam, LIMIT] (I8: the new tokens with the one that ends them, then -1) and
-`FOLDER.scores.…` [6, beam] of it, the best first: all that `num_beams = num_return_sequences = BEAM` gives with
+The models are folders of tests/fixtures/hf. For each of them `FOLDER.prompts` [6, 5] (I8: two to five tokens, then -1
+after the end of a prompt), `FOLDER.ends` [3] (I8: likely tokens, used as end tokens), and for each of WAYS
+`FOLDER.BEAM_PENALTY_EARLY_ENDS_REPETITION` [6, beam, LIMIT] (I8: the new tokens with the end token, then -1) and
+its `FOLDER.scores.…` [6, beam], best first: all texts that `num_beams = num_return_sequences = BEAM` returns with
 `do_sample=False` and `max_new_tokens = LIMIT`. PENALTY is `length_penalty`, EARLY `early_stopping` (`full` for true,
-`unlikely` for false, `settled` for "never"), ENDS how many of the ends `eos_token_id` has, REPETITION the
+`unlikely` for false, `settled` for "never"), ENDS the number of end tokens in `eos_token_id`, REPETITION the
 `repetition_penalty`.
 
-Prompts are those of a larger draw whose texts stay the same at every setting when noise of NOISE is added to the scores, so
-that other roundings find them, too.
+Prompts are those of a larger sample whose texts stay the same at every setting if noise of size NOISE is added to the
+scores, so that they do not depend on rounding.
 """
 
 import os
@@ -29,7 +29,7 @@ import torch
 import transformers as hf
 from shared import seeded, write
 
-# Keys and values of all heads, of fewer, of a window, latents, states of scans and of a delta rule.
+# Keys and values of all heads, of fewer, of a window; latents; states of scans and of a delta rule.
 FOLDERS = ["gpt2_1", "llama_2", "mistral_1", "gemma2_1", "deepseek_v3_1", "mamba_1", "qwen3_next_1"]
 PROMPTS, DRAWN, LONGEST, LIMIT, VOCAB = 6, 40, 5, 7, 37
 NOISE = 3e-4
@@ -39,7 +39,7 @@ WAYS += [(3, 2.0, "settled", 3, 1.0), (4, 0.5, "full", 3, 1.0), (3, -0.5, "unlik
 
 
 class Noise(hf.LogitsProcessor):
-    """Other roundings, many times larger."""
+    """Simulates other rounding, many times larger."""
 
     def __init__(self, generator):
         self.generator = generator
@@ -74,7 +74,7 @@ def searched(model, prompt, ends, way, noise):
 
 
 def likely(model, prompts):
-    """The tokens that greedy texts have most of from their second token on, up to which texts grow."""
+    """The most frequent tokens of greedy texts from their second token on; texts end at these."""
     counts = torch.zeros(VOCAB)
     for prompt in prompts:
         text = model.generate(torch.tensor([prompt]), max_new_tokens=LIMIT, max_length=None, do_sample=False, eos_token_id=None, pad_token_id=0)

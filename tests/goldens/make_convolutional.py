@@ -1,16 +1,16 @@
-"""Oracle of the convolutional reader of texts (Kim 2014): torch's nn.Conv1d and max over time, one text at a time.
+"""Oracle of the convolutional text encoder (Kim 2014): torch's nn.Conv1d and max over time, one text at a time.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
     pip install torch==2.15.0 safetensors
     python make_convolutional.py
 
-convolutional.safetensors: 4 texts `ids` [4, 9] of lengths 9, 1, 4 and 6, padded with id 0; 23 tokens, vectors of 6 numbers,
-windows of 1, 2, 3 and 4 tokens, 5 features each, 3 classes. Each text is cut to its length and goes through
+convolutional.safetensors: 4 texts `ids` [4, 9] of lengths 9, 1, 4 and 6, padded with id 0; a vocabulary of 23 tokens, embeddings
+of width 6, windows of 1, 2, 3 and 4 tokens, 5 features each, 3 classes. Each text is cut to its length and goes through
 `nn.Embedding`, an `nn.Conv1d(padding="same")` with relu for each width, the maximum over its positions, and `nn.Linear`.
 
 * `weight.<name>`: embedding.weight, windows.N.weight [5, 6, width], windows.N.bias, head.weight, head.bias.
-* `hidden` [4, 9, 20], zero behind a text, `pooled` [4, 20], `logits` [4, 3], `labels`; `loss` is the mean cross-entropy.
+* `hidden` [4, 9, 20], zero after a text's end, `pooled` [4, 20], `logits` [4, 3], `labels`; `loss` is the mean cross-entropy.
 * `grad.<name>`: the gradient of the loss.
 """
 

@@ -5,9 +5,9 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 safetensors
     python make_ctc.py
 
-`scores` [6, 12, 5] before a softmax, `frames` [6] and `labels` [6, 5] with -100 behind them; class 2 is the blank. The rows have labels that
-differ, labels that repeat, none, one for each frame, more than their frames can hold, and a frame alone. `losses` [6] in double
-precision without a reduction, the one of the row that is too long infinite; `grad` [6, 12, 5] is the gradient of their sum weighted by
+`scores` [6, 12, 5] before the softmax, `frames` [6], and `labels` [6, 5] padded with -100; class 2 is the blank. The rows have labels that
+differ, labels that repeat, no labels, one for each frame, more labels than frames allow, and a single frame. `losses` [6] in double
+precision without a reduction, infinite for the row with too many labels; `grad` [6, 12, 5] is the gradient of their sum weighted by
 1, 2 … 6 with `zero_infinity`.
 """
 

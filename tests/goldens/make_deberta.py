@@ -10,11 +10,11 @@ Conventions (names, padding, configuration) are those of shared.py; shapes and m
 Each file: `input_ids`, `attention_mask`, `labels` [3, 14] (rows of 14, 10 and 6 tokens; padding is 0), `last_hidden_state`,
 `logits`, `loss` (mean over the scored tokens).
 
-deberta_mlm.safetensors, `DebertaForMaskedLM`: both terms, distances clipped to 5, maps of each layer, no bias of keys; two
-segments, so `token_type_ids` too. The decoder is the table of tokens with the bias `cls.predictions.bias`.
+deberta_mlm.safetensors, `DebertaForMaskedLM`: both terms, distances clipped to 5, separate position projections in each layer, no
+key bias; two segments, so `token_type_ids` too. The decoder is the embedding table with the bias `cls.predictions.bias`.
 
-deberta_v2_mlm.safetensors, `DebertaV2ForMaskedLM`: attention's own maps, 6 buckets up to distance 10, a norm on the vectors
-of distances; no segments.
+deberta_v2_mlm.safetensors, `DebertaV2ForMaskedLM`: positions projected by attention's own weights, 6 buckets up to distance 10, a norm on
+the relative position embeddings; no segments.
 """
 
 import torch

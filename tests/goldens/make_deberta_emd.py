@@ -1,4 +1,4 @@
-"""The oracle of DeBERTa's enhanced mask decoder, which transformers has not: its definition over HF's DeBERTa.
+"""The oracle of DeBERTa's enhanced mask decoder, which transformers lacks: its definition on top of HF's DeBERTa.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
@@ -6,17 +6,18 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     python make_deberta_emd.py
 
 He et al. 2021, section 3.2, as Microsoft's released masked language model (DeBERTa/apps/models/masked_language_model.py)
-settles it: H is the stream that the last layer reads; the queries begin as H plus a vector of each absolute place, and go
-through the last layer twice, whose keys and values are made of H both times; residual connections are around the queries.
-The head (dense, GELU, norm, product with the table of tokens, bias) reads what comes out. The last layer's own output is
-not read at all.
+defines it: H is the input of the last layer. The queries begin as H plus absolute position embeddings and go
+through the last layer twice; its keys and values are computed from H both times, and residual connections follow the
+queries. The head (dense, GELU, norm, product with the embedding table, bias) reads the result. The last layer's own
+output is not read at all.
 
 Conventions (names, padding, configuration) are those of shared.py; sizes those of make_deberta.py. Each file has
 `input_ids`, `attention_mask`, `labels` [3, 14], `last_hidden_state` (of the encoder as HF computes it, that is the last
 layer over H), `logits`, `loss`, and `flops` of a forward pass over one row of 14 tokens without the head (PyTorch's counter).
 
-deberta_emd.safetensors is over DeBERTa with maps of each layer (distances clipped to 5), deberta_v2_emd.safetensors over
-DeBERTa-v2 with attention's own maps. `weight.deberta.embeddings.position_embeddings.weight` has the places.
+deberta_emd.safetensors is for DeBERTa with separate position projections (distances clipped to 5),
+deberta_v2_emd.safetensors for DeBERTa-v2 with attention's own projections.
+`weight.deberta.embeddings.position_embeddings.weight` has the absolute positions.
 """
 
 import torch
@@ -45,7 +46,7 @@ def projections(attention, queries, hidden):
     heads = attention.num_attention_heads
     split = lambda x: x.unflatten(-1, (heads, -1)).transpose(1, 2)
     if hasattr(attention, "in_proj"):
-        # Head after head the rows of its query, its key and its value.
+        # For each head in turn, the rows of its query, its key and its value.
         rows = attention.in_proj.weight.unflatten(0, (heads, 3, -1))
         q, k, v = (rows[:, place].flatten(0, 1) for place in range(3))
         return split(queries @ q.T + attention.q_bias), split(hidden @ k.T), split(hidden @ v.T + attention.v_bias)
@@ -54,7 +55,7 @@ def projections(attention, queries, hidden):
 
 
 def vectors(attention, table):
-    """Vectors of distances as keys and as queries, `[heads, rows, width]`."""
+    """Relative position embeddings projected as keys and as queries, `[heads, rows, width]`."""
     split = lambda x: x.unflatten(-1, (attention.num_attention_heads, -1)).transpose(0, 1)
     if hasattr(attention, "in_proj"):
         return split(attention.pos_proj(table)), split(attention.pos_q_proj(table))
@@ -103,7 +104,7 @@ class Masked(torch.nn.Module):
 
 
 def flops(model):
-    """Of the layers that guessing needs: all but the last once, that one for each step."""
+    """FLOPs of the layers that prediction needs: all except the last once, the last one for each step."""
     ids = torch.ones([1, 14], dtype=torch.long)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model.decoded(ids, torch.ones_like(ids))
@@ -130,7 +131,7 @@ def make(name, body, config, rows):
     ids, attention_mask, labels = inputs(generator)
     logits = model(ids, attention_mask)
     loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
-    # HF's own forward pass holds the layers against the rebuilt one.
+    # HF's own forward pass checks the rebuilt layers.
     last = body(ids, attention_mask).last_hidden_state
     rebuilt = model.decoded(ids, attention_mask)[1]
     assert (at_tokens(last, attention_mask) - at_tokens(rebuilt, attention_mask)).abs().max() < 1e-5

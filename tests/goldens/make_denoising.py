@@ -4,18 +4,18 @@
     pip install numpy==2.4.6
     python make_denoising.py
 
-The noises are rebuilt from their definition (Lewis et al. 2019, section 2.2, and what fairseq's denoising data set says
-where the paper leaves a choice), over whole arrays. The draws are those of the stream `Stream::new(seed, Corrupting,
+The noises are rebuilt from their definition (Lewis et al. 2019, section 2.2, and fairseq's denoising data set where
+the paper leaves a choice), over whole arrays. The draws are those of the stream `Stream::new(seed, Corrupting,
 (sample, 0, 0))`, which this file computes itself: Philox 4x32 with 10 rounds under the key and counter of rng.rs. A case
 names its `noise`, the text (`ids`, `ends` of its sentences, `words` as [from, to], or `places` of its ordinary tokens),
-its numbers, and the `expected` source. Ids below 4 are special, 3 is the mask, an ordinary id is from 4 to 99.
+its seed, sample and draw, and the `expected` source. Ids below 4 are special, 3 is the mask, ordinary ids are 4 to 99.
 
-`infilling` has what infilling does to texts of 100 words of one token each (30 %, mean 3), as the mean and the standard
-deviation of a text, over 20,000 texts with draws of numpy's own: the words that are `hidden`, the `masks`, those of them
-that are `bare` (nothing is hidden where they stand), and `lengths`, the places with one mask where 1, 2 ... words are hidden.
+`infilling` has statistics of infilling on texts of 100 words of one token each (30 %, mean 3), as mean and standard
+deviation per text over 20,000 texts with numpy's own draws: the number of `hidden` words, of `masks`, of masks that are
+`bare` (they hide nothing), and `lengths`, the number of single masks that hide 1, 2 ... words.
 
-A span takes whole words that follow each other; a special token, which is of no word, ends it. Spans may meet: what a span
-takes beyond its first token is gone, the mask of a span that begins there included.
+A span covers consecutive whole words and ends at a special token, which belongs to no word. Spans may meet: everything
+that a span covers beyond its first token is removed, including the mask of a span that begins there.
 """
 
 import json
@@ -110,7 +110,7 @@ def infill(case, stream):
         lengths[-1] -= sum(lengths) - budget
     spans = [n for n in lengths if n]
     inserted = len(lengths) - len(spans)
-    # The number of the word of each token; a special token is of none.
+    # The number of each token's word; a special token has none.
     word = np.full(len(ids) + 1, -1)
     for number, (a, b) in enumerate(words):
         word[a:b] = number

@@ -7,8 +7,8 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 
 trajectory_denoising.safetensors is as make_trajectories.py says: `start.`, `end.`, `losses`, `norms`, `rates`, and the
 batches as I8, [50, 2, 6, token]. The model is that of bart.safetensors with V 32. A text is one to three sentences that
-count upwards from a random word and end in a full stop; its source lost 30 % of its words to spans of Poisson length 3
-and has its sentences in another order, by the noises of make_denoising.py. `input_ids` is <s> = 0, the source, </s> = 2;
+count upwards from a random word and end in a full stop; in its source, 30 % of the words are masked in spans of Poisson length 3
+and the sentences are permuted, by the noises of make_denoising.py. `input_ids` is <s> = 0, the source, </s> = 2;
 `labels` is <s>, the text, </s>; `decoder_input_ids` begins with </s>, as BART's do. Padding is 1, and -100 in labels.
 loss = sum of the cross-entropy / targets of the step. AdamW, betas (0.9, 0.999), epsilon 1e-6, a decay of 0.1 on
 matrices, the rate of `cosine`.

@@ -11,9 +11,9 @@ dropout; cases, each with a prefix:
     plain      images of 12 by 12, patches of 4, two blocks
     registers  three registers; gated feed-forward layers; queries, keys and values without biases
 
-The gains of results are drawn from 0.3 to 1.3. `<case>.pixels` [2, channels, 12, 12], `<case>.labels` [2], `<case>.hidden` (behind the
-last norm, [2, positions, width]), `<case>.logits` [2, 5], `<case>.loss` (the mean cross-entropy), `<case>.grad_pixels`;
-`<case>.weight.` and `<case>.grad.` under formwork's paths. The vector of hidden patches, which no class of images reads, is left out.
+Residual scales are drawn from 0.3 to 1.3. `<case>.pixels` [2, channels, 12, 12], `<case>.labels` [2], `<case>.hidden` (after the
+final norm, [2, positions, width]), `<case>.logits` [2, 5], `<case>.loss` (the mean cross-entropy), `<case>.grad_pixels`;
+`<case>.weight.` and `<case>.grad.` under formwork's paths. The mask token, which image classification never reads, is left out.
 """
 
 import torch
@@ -49,12 +49,12 @@ RENAMED = [
     ("mlp.down_proj", "feed_forward.down"),
     ("classifier", "head"),
 ]
-# Dimensions of ours in front of which transformers has further ones of length 1.
+# Number of dimensions here; transformers has further leading ones of length 1.
 LEADING = {"model.class_token": 1, "model.registers": 2, "model.position.table": 2}
 
 
 def ours(tensors):
-    """Tensors by formwork's paths: kernels as matrices, tokens without a leading 1, weights and biases of norms as gamma and beta."""
+    """Converts tensors to formwork's paths: kernels as matrices, tokens without a leading 1, weights and biases of norms as gamma and beta."""
     found = {}
     for name, tensor in tensors.items():
         name = renamed(name, RENAMED)

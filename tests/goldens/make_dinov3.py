@@ -5,16 +5,17 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 transformers==5.24.0 safetensors
     python make_dinov3.py
 
-transformers' `DINOv3ViTModel`, tiny and random, in float32 and in evaluation, under a linear head over the class token's state beside the
-mean of the patches' (the authors' linear classifier, whose class transformers has not); cases, each with a prefix:
+transformers' `DINOv3ViTModel`, tiny and random, in float32 and in evaluation mode, with a linear head over the class token's state and the
+mean over patches (the authors' linear classifier, which transformers lacks); cases, each with a prefix:
 
     plain   images of 12 by 12, patches of 4, two blocks, two registers; keys without biases
-    gated   images of 8 by 12, no registers; gated feed-forward layers and results without biases, keys with them; another base
+    gated   images of 8 by 12, no registers; gated feed-forward layers and output projections without biases, keys with them;
+            another rotary base
     larger  a network made for images of 12 by 12, with one register, that reads images of 20 by 12; queries and values without biases
 
-The gains of results are drawn from 0.3 to 1.3. `<case>.pixels` [2, channels, height, width], `<case>.labels` [2], `<case>.hidden` (behind
-the last norm, [2, positions, width]), `<case>.logits` [2, 5], `<case>.loss` (the mean cross-entropy), `<case>.grad_pixels`;
-`<case>.weight.` and `<case>.grad.` under formwork's paths. The vector of hidden patches, which no class of images reads, is left out.
+Residual scales are drawn from 0.3 to 1.3. `<case>.pixels` [2, channels, height, width], `<case>.labels` [2], `<case>.hidden` (after
+the final norm, [2, positions, width]), `<case>.logits` [2, 5], `<case>.loss` (the mean cross-entropy), `<case>.grad_pixels`;
+`<case>.weight.` and `<case>.grad.` under formwork's paths. The mask token, which image classification never reads, is left out.
 """
 
 import torch
@@ -47,7 +48,7 @@ RENAMED = [
     ("mlp.up_proj", "feed_forward.up"),
     ("mlp.down_proj", "feed_forward.down"),
 ]
-# Dimensions of ours in front of which transformers has further ones of length 1.
+# Number of dimensions here; transformers has further leading ones of length 1.
 LEADING = {"model.class_token": 1, "model.registers": 2}
 
 
@@ -67,7 +68,7 @@ class Classifier(torch.nn.Module):
 
 
 def ours(tensors):
-    """Tensors by formwork's paths: kernels as matrices, tokens without a leading 1, weights and biases of norms as gamma and beta."""
+    """Converts tensors to formwork's paths: kernels as matrices, tokens without a leading 1, weights and biases of norms as gamma and beta."""
     found = {}
     for name, tensor in tensors.items():
         if tensor.numel() == 0 or name.endswith("mask_token"):

@@ -11,8 +11,8 @@ The losses are DistilBERT's (Sanh et al. 2019) over the masked positions, writte
     hard    cross-entropy of the masked tokens
     cosine  1 - cos(student's last hidden state, the teacher's)             torch's cosine_embedding_loss
 
-distillation_losses.safetensors: `student`, `teacher` [6, 9] scores, `hidden`, `taught` [2, 5, 7] states, `counted`
-[2, 5]; for T in 1, 2, 4 `soft_T` [1] and `soft_T.grad`, `label` (DeiT's cross-entropy against the teacher's likeliest
+distillation_losses.safetensors: logits `student`, `teacher` [6, 9], hidden states `hidden`, `taught` [2, 5, 7], `counted`
+[2, 5]; for T in 1, 2, 4 `soft_T` [1] and `soft_T.grad`, `label` (DeiT's cross-entropy against the teacher's most likely
 class) and `label.grad`, `cosine` over the counted states and `cosine.grad`. All are sums.
 
 trajectory_distillation.safetensors: `teacher.<weight>` of `BertForMaskedLM` (2 layers), `start.<weight>` and
@@ -74,7 +74,7 @@ def texts(generator):
     ids, mask = torch.zeros(count, length, dtype=torch.long), torch.zeros(count, length, dtype=torch.long)
     for row, size in enumerate(sizes.tolist()):
         start = torch.randint(0, words, (1,), generator=generator)
-        # Words that count up, now and then by two.
+        # Consecutive words, with an occasional step of two.
         steps = 1 + (torch.rand(size, generator=generator) < 0.2).long()
         ids[row, 0], ids[row, size + 1] = 1, 2
         ids[row, 1 : size + 1] = first + (start + steps.cumsum(0)) % words

@@ -10,13 +10,13 @@ Conventions (names, padding, configuration) are those of shared.py. Dropout 0, a
 `input_ids`, `attention_mask` [3, 11] (sources of 11, 8 and 5 tokens), `decoder_input_ids`, `decoder_attention_mask`,
 `labels` [3, 9] (targets of 6, 9 and 4 tokens; labels are -100 at padding), `encoder_last_hidden_state` [3, 11, 24],
 `decoder_last_hidden_state` [3, 9, 24], `logits` [3, 9, 47], `loss`, and `positions`, a table of fixed positions [20,
-24], where the model has one. `decoder_input_ids` are the labels shifted to the right behind a start token.
+24], where the model has one. `decoder_input_ids` are the labels shifted to the right, after a start token.
 
 transformer_post.safetensors and transformer_pre.safetensors: nn.Transformer with norm_first False and True, two
 layers and two, ReLU, epsilon 1e-5. Sources and targets share `embedding.weight` [47, 24], times √24, plus interleaved
 sinusoids (`positions`: sin at even, cos at odd dimensions); the output projection is the embedding, without scale and
 without bias. nn.Transformer ALWAYS has a norm after the last layer of the encoder and of the decoder
-(`transformer.encoder.norm`, `transformer.decoder.norm`), behind post-LN layers too, where the paper has none.
+(`transformer.encoder.norm`, `transformer.decoder.norm`), also after post-LN layers, where the paper has none.
 `in_proj_weight` [72, 24] and `in_proj_bias` hold query, key and value in this order; norm1, norm2, norm3 of a decoder
 layer belong to self-attention, cross-attention and feed-forward. Keys at source padding are blocked in the encoder
 and in cross-attention; the decoder is causal and needs no other mask. `loss` is the SUM over the non-padding targets
@@ -34,7 +34,7 @@ learned positions whose first two rows are not used (position p is row p + 2), e
 
 t5.safetensors, `T5ForConditionalGeneration` (v1.0): pre-norm layers of RMS norms (epsilon 1e-6) without biases, a norm
 after each stack, scores without 1/sqrt(d), a relative bias of 8 buckets up to a distance of 16 for each stack, which
-its first layer holds and self-attention alone adds; hidden states times 24^-0.5 before the product with the shared
+its first layer holds and only self-attention adds; hidden states times 24^-0.5 before the product with the shared
 embeddings; no logits bias. 0 pads and starts, 1 ends.
 
 In these three, the embeddings are made without `padding_idx`, which would drop the padding row's gradient, where Marian's

@@ -9,7 +9,7 @@ Conventions (names, padding, configuration) are those of shared.py. Attention is
 
 bert.safetensors, `BertForPreTraining`: `input_ids`, `token_type_ids`, `attention_mask`, `labels` [3, 14] (rows of 14,
 11 and 8 tokens: [CLS] = 1, first segment, [SEP] = 2, second segment, [SEP], padding = 0; [MASK] = 3; labels are -100
-where nothing is scored) and `next_sentence_label` [3] (0: the second segment follows, 1: it does not);
+at positions that are not scored) and `next_sentence_label` [3] (0: the second segment follows, 1: it does not);
 `last_hidden_state` [3, 14, 24], `pooler_output` [3, 24] (tanh), `logits` [3, 14, 47] (`prediction_logits` of HF),
 `seq_relationship_logits` [3, 2]; `loss_mlm` is the mean over the scored tokens, `loss_nsp` the mean over the rows,
 `loss` their sum. The decoder of the MLM head is `bert.embeddings.word_embeddings.weight` with the bias
@@ -41,7 +41,7 @@ SHAPE = dict(
 
 
 def masked(ids, candidates, mask_token, generator):
-    """Scores 2, 3 and 4 tokens of the rows: the first is masked, the second replaced by another, the others left."""
+    """Selects 2, 3 and 4 tokens of the rows for scoring: the first is masked, the second replaced by another, the others kept."""
     inputs, labels = ids.clone(), torch.full_like(ids, -100)
     for row in range(BATCH):
         places = candidates[row].nonzero().flatten()
@@ -95,7 +95,7 @@ def bert():
 
 
 def roberta():
-    # Version 5 has it elsewhere, and make_roformer.py takes the shapes from here.
+    # Version 5 has it elsewhere, and make_roformer.py imports the shapes from this file.
     from transformers.models.roberta.modeling_roberta import create_position_ids_from_input_ids
 
     generator = seeded("roberta")

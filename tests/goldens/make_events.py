@@ -7,7 +7,7 @@ events.tfevents. With a folder it reads what Formwork wrote instead, as TensorBo
     python make_events.py RUN        # tag, step, value of every scalar of a run folder
 
 The golden holds the version of the format, the start of a session, and scalars: names longer than 127 bytes (a length
-of two bytes), a step beyond 32 bits, not a number, infinity, and no scalar at all.
+of two bytes), a step beyond 32 bits, NaN, infinity, and an event without scalars.
 """
 import collections
 import pathlib

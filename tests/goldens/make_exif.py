@@ -1,4 +1,4 @@
-"""JPEG files of all EXIF orientations, and what a viewer shows of them: exif.safetensors.
+"""JPEG files of all EXIF orientations, and the pixels that a viewer shows: exif.safetensors.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 

@@ -7,17 +7,17 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 
 experts.safetensors has cases, `<case>.<name>`:
 
-* `x` [2, 7, 16], the layer's result `y`, `weight.<name>` with `router` [experts, d_model] and the experts' matrices one
-  after another, `gate` and `up` [experts, d_ff, d_model], `down` [experts, d_model, d_ff];
+* `x` [2, 7, 16], the layer's result `y`, `weight.<name>` with `router` [experts, d_model] and the experts'
+  stacked matrices, `gate` and `up` [experts, d_ff, d_model], `down` [experts, d_model, d_ff];
 * `balance`, `z`: the load-balancing loss and the router's z-loss, by HF's functions;
 * `c` of y's shape, and `loss` = (c·y).sum() + 0.7·balance + 0.3·z with the gradients `grad.x`, `grad.<weight>`.
 
-`mixtral_padded` has 7 and 4 tokens: y and c are zero beyond, and no loss counts them. `switch_full` has room for two tokens
-of a row in each expert. HF's Switch takes the balance of each row by itself, and the expert of a token that was passed over
-for number 0: its function is given all tokens as one row here, with the experts that they chose (Fedus et al. 2022,
+`mixtral_padded` has 7 and 4 tokens: y and c are zero at padding, and no loss counts it. In `switch_full`, each expert has room for two
+tokens of a row. HF's Switch computes the balance of each row separately, and counts a dropped token for expert 0; here,
+its function is given all tokens as one row, with the experts that they chose (Fedus et al. 2022,
 equations 4 to 6).
 
-`diversity` is the disagreement of heads on outputs of Li et al. 2018, equation 9, with its sign turned: `heads` [2, 3, 5, 4]
+`diversity` is the disagreement of heads on outputs of Li et al. 2018, equation 9, with the opposite sign: `heads` [2, 3, 5, 4]
 (row, head, position, element) and `mean`, the mean over positions of the mean of the cosines of all pairs of heads; row 1
 has 3 tokens. `grad` is its gradient.
 """
@@ -41,7 +41,7 @@ def redrawn(layer, generator):
 
 
 def case(tensors, name, layer, run, matrices, mask):
-    """`run(layer, x)` gives y, the router's logits and the balance loss; `matrices` the experts' by our names."""
+    """`run(layer, x)` returns y, the router's logits and the balance loss; `matrices` the experts' matrices by formwork's names."""
     generator = seeded(name)
     layer = redrawn(layer, generator)
     x = torch.randn(ROWS, LENGTH, D_MODEL, generator=generator).requires_grad_()

@@ -7,15 +7,15 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 
 linformer.safetensors: `LinformerSelfAttention` (Wang et al. 2020) of 4 heads over a stream of 16 with k = 5 and a context of
 12, in rows of 9 positions. Cases: `headwise`; `one_head`, with one head of keys and values; `key_value`, whose two
-projections are one parameter; `layerwise`, two layers one behind the other whose four projections are one.
+projections are one parameter; `layerwise`, two consecutive layers whose four projections are one parameter.
 memory_compressed.safetensors: `MemoryCompressedAttention` (Liu et al. 2018) of 4 heads over a stream of 16, factor 3, 150
-positions, which threes fill; cases `causal` and `both`. It divides scores by the root of the stream's width, its convolution
-has a group for each head and is the same for keys and values, and a learned key comes first. adaptive_span.safetensors:
-Sukhbaatar et al. 2019, section 2.2: weights of a softmax over all keys, times the ramp of each head, over their sum; 4
+positions, a multiple of three; cases `causal` and `both`. It divides scores by the root of the stream's width; its convolution
+has a group for each head and is shared by keys and values; and a learned key comes first. adaptive_span.safetensors:
+Sukhbaatar et al. 2019, section 2.2: softmax weights over all keys, times the ramp of each head, divided by their sum; 4
 heads over a stream of 16, spans of at most 60 with ramps of 4, 150 positions, distances from 0 at the query's own
 position; cases `causal` and `both`.
 
-In each: `x`, `weight` (of the sum of outputs that is differentiated), and for each case `<case>.<name>` of every parameter,
+Each file has `x`, `weight` (the gradients are those of the sum of outputs times it), and for each case `<case>.<name>` of every parameter,
 `<case>.out`, `<case>.grad.x` and `<case>.grad.<name>`. All in float64, stored as float32.
 """
 
@@ -43,7 +43,7 @@ def put(file, tensors):
 
 
 def noted(case, module, x, weight):
-    """Parameters, output and gradients of a module of these inputs."""
+    """Records parameters, output and gradients of a module for these inputs."""
     x = x.clone().requires_grad_()
     out = module(x)
     (out * weight).sum().backward()
@@ -110,7 +110,7 @@ def adaptive_span():
         module = AdaptiveSpan(case == "causal").double()
         redraw(case, module)
         with torch.no_grad():
-            # No span or ramp ends at a position, where the ramp has two slopes; the last one is cut by the longest span.
+            # No span or ramp ends exactly at a position, where the ramp has a kink; the last one is limited by the longest span.
             module.span.copy_(torch.tensor([0.005, 0.123, 0.51, 0.99]))
         file |= noted(case, module, x, weight)
     put("adaptive_span.safetensors", file)

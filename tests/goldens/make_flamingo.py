@@ -1,16 +1,18 @@
-"""The oracle of decoders that look at images: transformers' IdeficsForVisionText2Text, tiny and random.
+"""The oracle of decoders that read images: transformers' IdeficsForVisionText2Text, tiny and random.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
     pip install torch==2.15.0 transformers==5.23.0 safetensors
     python make_flamingo.py
 
-flamingo_resampled.safetensors (a block before every second of four, six latents) and flamingo_patches.safetensors (a block before
-each of two, which looks at all patches, with norms on queries and keys): `weight.<name>`, `pixel_values` [3, 3, 12, 12], `input_ids`
-and `attention_mask` I64 [3, 7], of which the captions have 7, 5 and 3 tokens; `logits` [3, 7, 37], `looked_at` (the vectors of the
-images), `loss` (the mean over the tokens after the first of each caption) and `grad.<name>`. Gates are drawn like all weights, so that none is 0.
+flamingo_resampled.safetensors (a cross-attention block before every second of four blocks, six latents) and
+flamingo_patches.safetensors (one before each of two blocks, over all patches, with norms on queries and keys): `weight.<name>`,
+`pixel_values` [3, 3, 12, 12], `input_ids`
+and `attention_mask` I64 [3, 7], whose captions have 7, 5 and 3 tokens; `logits` [3, 7, 37], `looked_at` (the image states that
+are attended to), `loss` (the mean over the tokens after the first of each caption) and `grad.<name>`. Gates are drawn like all
+weights, so that none is 0.
 
-All is computed in float32. Logits behind the end of a caption are 0 in the file.
+All is computed in float32. Logits after the end of a caption are 0 in the file.
 """
 
 import torch
@@ -59,7 +61,7 @@ def main():
     for name, *shape in (("flamingo_resampled", 4, 2, True), ("flamingo_patches", 2, 1, False)):
         network, given = model(name, *shape), inputs()
         ids, mask = given["input_ids"], given["attention_mask"]
-        # One image a text, which all of its tokens see.
+        # One image for each text, which all of its tokens see.
         found = network(
             input_ids=ids, attention_mask=mask, pixel_values=given["pixel_values"][:, None],
             image_attention_mask=torch.ones(3, 7, 1, dtype=torch.long), labels=ids.masked_fill(mask == 0, -100), use_cache=False,

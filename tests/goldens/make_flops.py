@@ -5,14 +5,14 @@ Run by hand, on the CPU, in this folder; nothing is downloaded and no weight is 
     pip install torch==2.15.0 torchvision==0.29.2 transformers==5.23.0 timm==1.0.31
     python make_flops.py [PRESET…]
 
-`presets` has, for each preset of formwork, what `torch.utils.flop_counter.FlopCounterMode` counts in one forward pass of
-the reference implementation over one example of the preset's length (of a pair: two such texts; of an image: its size),
-attention eager, without a cache. `angles` is the part of that which HF spends on the angles of rotary positions, a matrix
-product of positions and frequencies which formwork computes element by element; of Mamba what its convolution computes behind
-the end of the text, and of Mamba-2 before the token. It is to be taken off. Mamba-2 is counted in its recurrent form, token by
-token: in chunks it multiplies more, the longer they are. Networks are
-counted without a task's head where formwork has none: encoders give states (and BERT's pooler), networks for images
-features; all that write texts include the product onto the vocabulary, for all positions.
+`presets` has, for each preset of formwork, the FLOPs that `torch.utils.flop_counter.FlopCounterMode` counts in one forward pass of
+the reference implementation over one example of the preset's length (for a pair: two such texts; for an image: its size),
+with eager attention and without a cache. `angles` is to be subtracted: the part that HF spends on the angles of rotary
+positions, a matrix product of positions and frequencies which formwork computes element by element; for Mamba, the part
+that its convolution computes beyond the end of the text; for Mamba-2, before the token. Mamba-2 is counted in its recurrent form, token by
+token: in chunks it computes more products, the longer they are. Networks are
+counted without a task's head if formwork's preset has none: encoders give hidden states (and BERT's pooler), image
+networks features; all networks that write text include the LM head, at all positions.
 
 `heads` has the heads of tasks, each as the difference of two models, for one scored position or one text. `kinds` has layers that no preset has.
 """
@@ -32,17 +32,17 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
 
-# Whether documents are packed in a row is read from values, which meta tensors have none of.
+# Whether documents are packed in a row is read from values, which meta tensors lack.
 hf.masking_utils.find_packed_sequence_indices = lambda *_: None
 EAGER = {"attn_implementation": "eager"}
 
 
 class Continued(int):
-    """A text of so many tokens, each of which is read behind the one before it."""
+    """A text of this many tokens, read token by token."""
 
 
 def continued(make, length):
-    """Of a token behind another one, times the length; the convolution of the class gives a position too many."""
+    """FLOPs of a token after another one, times the length; the class's convolution gives one position too many."""
     with torch.device("meta"):
         model = make().eval()
         token = ids(1)
@@ -56,7 +56,7 @@ def continued(make, length):
 
 
 def counted(make, inputs):
-    """Total FLOPs of a forward pass, and those of rotary angles; inputs that are a length are texts of a line in it."""
+    """Total FLOPs of a forward pass, and those of rotary angles; an integer input is the length of a text, for which the count is extrapolated linearly."""
     if isinstance(inputs, Continued):
         return continued(make, int(inputs))
     if isinstance(inputs, int):
@@ -119,7 +119,7 @@ def opt(layers, width, heads):
 
 
 def recurrence(model, config, vocab, length, layers, width):
-    """Mamba or RWKV, whose loops over positions PyTorch goes through: two short texts are counted, and their line continued."""
+    """Mamba or RWKV, whose loops over positions PyTorch goes through: two short texts are counted, and the count is extrapolated linearly."""
     make = lambda: model(config(vocab_size=vocab, num_hidden_layers=layers, hidden_size=width, use_cache=False))
     return make, length
 
@@ -188,7 +188,7 @@ def roformer(layers, width, heads, inner):
         intermediate_size=inner,
         **EAGER,
     )
-    # Without a mask the class looks for padding in ids, and meta tensors have no values.
+    # Without a mask, the class looks for padding in ids, and meta tensors have no values.
     return lambda: hf.RoFormerModel(config), lambda: {"input_ids": ids(1536), "attention_mask": torch.zeros([1, 1, 1, 1536])}
 
 
@@ -200,7 +200,7 @@ def by_matrices(x):
 
 
 def fnet(layers, width, inner):
-    """The class with transforms as products of matrices; PyTorch counts nothing of fast ones."""
+    """The class with transforms as matrix products; PyTorch does not count fast transforms."""
     config = hf.FNetConfig(num_hidden_layers=layers, hidden_size=width, intermediate_size=inner)
 
     def make():
@@ -213,7 +213,7 @@ def fnet(layers, width, inner):
 
 
 def modernbert(layers, width, heads, inner):
-    """Attention pays for all pairs, also where a window hides some."""
+    """Attention computes all pairs, including those hidden by a window."""
     config = hf.ModernBertConfig(
         num_hidden_layers=layers,
         hidden_size=width,
@@ -226,8 +226,8 @@ def modernbert(layers, width, heads, inner):
 
 
 class Deberta(nn.Module):
-    """He et al. 2021 for one row: each layer projects the vectors of the distances that occur, and each query and key meets
-    as many of them as it has tokens to meet. (The released code and HF project and meet those of all distances.)"""
+    """He et al. 2021 for one row: each layer projects the relative position embeddings of the distances that occur, and each query and
+    key is multiplied with one per token pair. (The released code and HF use those of all distances.)"""
 
     def __init__(self, layers, width, heads, inner, rows, length):
         super().__init__()
@@ -268,19 +268,19 @@ def image(size):
 
 
 def clip(text, vision, joint):
-    """An image and a text of the longest, with the product of their two vectors."""
+    """An image and a text of maximum length, with the product of their embeddings."""
     sizes = lambda layers, width, heads: dict(num_hidden_layers=layers, hidden_size=width, num_attention_heads=heads, intermediate_size=4 * width)
     config = hf.CLIPConfig(text_config=sizes(*text), vision_config=dict(sizes(*vision[:3]), patch_size=vision[3]), projection_dim=joint)
     return lambda: hf.AutoModel.from_config(config, **EAGER), lambda: {"input_ids": ids(77), "pixel_values": image(224)()[0]}
 
 
 def siglip():
-    """The base model, of the class's own sizes: an image and a text of the longest, with the product of their two vectors."""
+    """The base model with the class's default sizes: an image and a text of maximum length, with the product of their embeddings."""
     return lambda: hf.AutoModel.from_config(hf.SiglipConfig(), **EAGER), lambda: {"input_ids": ids(64), "pixel_values": image(224)()[0]}
 
 
 def idefics():
-    """Idefics-9B over an image and a text of the longest, all of whose tokens see it."""
+    """Idefics-9B on an image and a text of maximum length, all of whose tokens see the image."""
     vision = dict(embed_dim=1280, intermediate_size=5120, num_hidden_layers=32, num_attention_heads=16, image_size=224, patch_size=14)
     perceiver = dict(resampler_n_latents=64, resampler_depth=6, resampler_n_heads=16, resampler_head_dim=96, qk_layer_norms_perceiver=True)
     config = hf.IdeficsConfig(
@@ -362,7 +362,7 @@ def resnet(name):
 
 
 class Transformer(nn.Module):
-    """torch's `nn.Transformer` with a product onto the vocabulary."""
+    """torch's `nn.Transformer` with an LM head."""
 
     def __init__(self, layers, width, heads, inner, vocab):
         super().__init__()
@@ -370,7 +370,7 @@ class Transformer(nn.Module):
         self.transformer = nn.Transformer(width, heads, layers, layers, inner, batch_first=True)
 
     def forward(self, source, target):
-        # In training mode, so that torch does not take its fused path, which the counter does not see.
+        # In training mode, so that torch does not take its fused path, which is not counted.
         self.transformer.train()
         hidden = self.transformer(self.embedding(source), self.embedding(target))
         return hidden @ self.embedding.weight.T
@@ -421,8 +421,8 @@ def xl(length, *shape):
 
 
 class XlNet(nn.Module):
-    """Yang et al. 2019 in one row without a memory: each query meets its keys, their distances, and the columns of three segments. HF's class
-    makes a vector of one distance more than there are, and has each query meet all of them."""
+    """Yang et al. 2019 in one row without a memory: each query is multiplied with its keys, their distances, and the columns of
+    three segments. HF's class computes the embedding of one distance too many, and multiplies each query with all of them."""
 
     def __init__(self, layers, width, heads, inner, vocab=32000):
         super().__init__()
@@ -458,8 +458,8 @@ def xlnet(*shape):
 
 
 class Retro(nn.Module):
-    """Borgeaud et al. 2022 in one row: a decoder with distances as in Transformer-XL, some blocks of which look at the encoded
-    neighbours of the chunk before. The first m - 1 queries see none; their places are filled, as in the paper's listing."""
+    """Borgeaud et al. 2022 in one row: a decoder with distances as in Transformer-XL, some blocks of which attend to the encoded
+    neighbours of the chunk before. The first m - 1 queries see none; their positions are padded, as in the paper's listing."""
 
     def __init__(self, layers, width, heads, d_head, inner, crossed, chunk=64, k=2, vocab=128_000):
         super().__init__()
@@ -491,7 +491,7 @@ class Retro(nn.Module):
     def attended(self, layer, x, rows, d_head):
         q, k, v = (self.by_heads(layer[name](x), d_head) for name in ["query", "key", "value"])
         r = self.by_heads(layer["distances"](x.new_zeros(rows, x.shape[2])), d_head)
-        # Of a row of distances each query meets one for each key.
+        # Each query is multiplied with one distance embedding per key.
         r = r[:, : x.shape[1]]
         scores = q @ k.transpose(2, 3) + q @ r.transpose(1, 2)
         return x + layer["out"]((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
@@ -552,13 +552,13 @@ def whisper(encoder, decoder, width, heads, bands=80, vocab=51865):
 
 
 def samples(kind, config, **shape):
-    """15.6 s of sound, as its authors cut recordings, read by wav2vec 2.0's or HuBERT's network."""
+    """The network of wav2vec 2.0 or HuBERT on 15.6 s of sound, the length to which its authors cut recordings."""
     shape = config(**shape, **EAGER)
     return lambda: kind(shape), lambda: {"input_values": torch.zeros([1, 249_600])}
 
 
 def of_bart_s_kin(kind, config, layers, vocab):
-    """At the sizes that the classes of BART's kin begin with."""
+    """At the default sizes of the classes related to BART."""
     shape = config(encoder_layers=layers, decoder_layers=layers, vocab_size=vocab, **EAGER)
     return lambda: kind(shape), pair(1024)
 
@@ -600,7 +600,7 @@ def albert(layers, width, heads, inner):
 
 
 def reformer():
-    """With the class's own numbers of google/reformer-enwik8. Out of training it reads positions from values, which meta has none of."""
+    """With the class's configuration of google/reformer-enwik8. Outside training it reads positions from values, which meta tensors lack."""
     config = hf.ReformerConfig(
         vocab_size=258,
         hidden_size=1024,
@@ -628,8 +628,8 @@ def reformer():
 
 
 def qwen3_next(length):
-    """As published. Products of a state with a key and with a query are counted, as of a text that is read token by token: the class's
-    own products within chunks are more, and depend on their length."""
+    """As published. Products of a state with a key and with a query are counted as for a text that is read token by token: the
+    class's own products within chunks are more, and depend on the chunks' length."""
     rope = {"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25}
     config = hf.Qwen3NextConfig(max_position_embeddings=length, rope_parameters=rope, experts_implementation="batched_mm")
 
@@ -752,7 +752,7 @@ PRESETS = {
     "opt-1.3b": opt(24, 2048, 32),
     "phi-1.5": llama(24, 2048, 32, 8192, 51200, 2048, kind=hf.PhiConfig),
     "phi-2": llama(32, 2560, 32, 10240, 51200, 2048, kind=hf.PhiConfig),
-    # Attention pays for all pairs here: no window.
+    # Attention computes all pairs here: no window.
     "phi-3-mini-4k": llama(32, 3072, 32, 8192, 32064, 4096, kind=hf.Phi3Config),
     "starcoder2-3b": llama(30, 3072, 24, 12288, 49152, 16384, kv=2, kind=hf.Starcoder2Config),
     "stablelm-2-1.6b": llama(24, 2048, 32, 5632, 100352, 4096, kind=hf.StableLmConfig, use_qkv_bias=True),
@@ -935,7 +935,7 @@ PRESETS = {
     "albert-large-v2": albert(24, 1024, 16, 4096),
     "albert-xlarge-v2": albert(24, 2048, 16, 8192),
     "albert-xxlarge-v2": albert(12, 4096, 64, 16384),
-    # What sets it apart from GPT-2, its norms and positions, multiplies nothing.
+    # Its differences from GPT-2, norms and positions, have no products.
     "al-rfou-12": gpt2(12, 512, 2, vocab=256, length=512),
     "al-rfou-64": gpt2(64, 512, 2, vocab=256, length=512),
 }
@@ -1002,7 +1002,7 @@ class Linformer(nn.Module):
 
 
 class Tdmca(nn.Module):
-    """Liu et al. 2018, section 4.2.3: blocks of 256 and keys compressed by threes in turn, experts in the middle."""
+    """Liu et al. 2018, section 4.2.3: layers with blocks of 256 and with keys compressed by three in turn, experts in the middle."""
 
     def __init__(self, width, heads, inner, vocab, experts=None):
         super().__init__()
@@ -1078,7 +1078,7 @@ def difference(large, small):
 
 
 def heads():
-    """What heads of BERT-mini add: to a scored position, to a text."""
+    """FLOPs that heads of BERT-mini add, per scored position or per text."""
     config = hf.BertConfig(
         num_hidden_layers=1, hidden_size=256, num_attention_heads=4, intermediate_size=1024, num_labels=3, **EAGER
     )
@@ -1110,7 +1110,7 @@ def kinds():
     """Two layers, width 24, a vocabulary of 50, 16 tokens; recurrent cells, and experts on rotary decoders."""
     made = {}
     for name, cell in [("elman", nn.RNN), ("gru", nn.GRU), ("lstm", nn.LSTM)]:
-        # The meta device has no loop over positions of its own: real numbers, of the same count.
+        # The meta device does not support these recurrent layers: real tensors, with the same count.
         model = Recurrent(cell)
         with torch.no_grad(), FlopCounterMode(display=False) as counter, torch.backends.mkldnn.flags(enabled=False):
             model(ids(16))
@@ -1133,7 +1133,7 @@ def kinds():
         )
         found = counted(*model)
         made[name] = found["flops"] - found["angles"]
-    # Distances clipped to 4: eight vectors are projected twice, queries and keys meet them all.
+    # Distances clipped to 4: eight embeddings are projected twice, and multiplied with all queries and keys.
     config = hf.DebertaConfig(
         vocab_size=50,
         hidden_size=24,
@@ -1146,7 +1146,7 @@ def kinds():
         pos_att_type=["c2p", "p2c"],
         max_relative_positions=4,
     )
-    # HF computes how far distances reach from values: real numbers again.
+    # HF computes the range of distances from values: real tensors again.
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         hf.DebertaModel(config).eval().requires_grad_(False)(ids(16), torch.ones_like(ids(16)))
     made["disentangled"] = counter.get_total_flops()
@@ -1159,7 +1159,7 @@ def main():
     with open(path) as file:
         known = json.load(file)["presets"]
     for name, (make, inputs) in PRESETS.items():
-        # With names given, those presets alone are counted again.
+        # If names are given, only those presets are counted again.
         again = not sys.argv[1:] or name in sys.argv[1:] or name not in known
         found["presets"][name] = counted(make, inputs) if again else known[name]
         print(name, found["presets"][name], flush=True)

@@ -8,13 +8,13 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 Conventions (names, padding, configuration) are those of shared.py; shapes and masks those of make_encoders.py.
 
 fnet.safetensors: `input_ids`, `token_type_ids`, `attention_mask`, `labels` [3, 14] (rows of 14, 11 and 8 tokens: [CLS] = 1,
-first segment, [SEP] = 2, second segment, [SEP], padding = 0; [MASK] = 3; labels are -100 where nothing is scored) and
-`next_sentence_label` [3]; `last_hidden_state` [3, 14, 24], `hidden_states.N` of every layer, the first one what the first layer
-reads, `pooler_output` [3, 24], `logits` [3, 14, 47] (`prediction_logits` of HF), `seq_relationship_logits` [3, 2]; `loss_mlm` is the
-mean over the scored tokens, `loss_nsp` the mean over the rows, `loss` their sum, of which the gradients are.
+first segment, [SEP] = 2, second segment, [SEP], padding = 0; [MASK] = 3; labels are -100 at positions that are not scored) and
+`next_sentence_label` [3]; `last_hidden_state` [3, 14, 24], `hidden_states.N` of every layer, of which the first is the first
+layer's input, `pooler_output` [3, 24], `logits` [3, 14, 47] (`prediction_logits` of HF), `seq_relationship_logits` [3, 2];
+`loss_mlm` is the mean over the scored tokens, `loss_nsp` the mean over the rows, `loss` their sum, whose gradients are given.
 
-The class has no mask: it transforms padding as well. So each row went through it by itself, cut to its own tokens; at
-padding all numbers are 0.
+The class has no mask: it transforms padding as well. So each row was read by itself, cut to its own tokens; at
+padding, all values are 0.
 """
 
 import torch
@@ -26,7 +26,7 @@ LENGTHS = [14, 11, 8]
 
 
 def filled(rows):
-    """Results of the rows, one below the other, with zeros at padding."""
+    """Stacks the outputs of the rows, with zeros at padding."""
     return torch.cat([torch.nn.functional.pad(x, (0, 0, 0, LENGTH - x.shape[1])) for x in rows])
 
 

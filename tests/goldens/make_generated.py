@@ -1,19 +1,19 @@
 """Texts that Hugging Face's `generate` writes with tiny random encoder-decoders: generated.safetensors, for
 tests/it/beam/folders.rs.
 
-Run by hand, on the CPU, in this folder, behind make_hf_folders.py; nothing is downloaded:
+Run by hand, on the CPU, in this folder, after make_hf_folders.py; nothing is downloaded:
 
     pip install torch==2.15.0 transformers==5.23.0 safetensors
     python make_generated.py
 
 The models are folders of tests/fixtures/hf. For each of them `FOLDER.input_ids`, `FOLDER.attention_mask` [16, 9], and for a
-beam of 1 (greedy) and of 4 `FOLDER.ids.BEAM` [16, beam, LIMIT] (I8: tokens with their end mark, then -1), for a beam of 4 also
-`FOLDER.scores` [16, beam] (log-probability over length). The end mark is the only token that the last
-place allows; the id that fills up rows is never written. For each of WAYS `FOLDER.BEAM_EARLY_FIRST_LAST` [16, beam, LIMIT]
-has the texts with transformers' own end at the limit, where EARLY is `early_stopping` (`full` for true, `unlikely` for false,
-`settled` for "never"), FIRST the `forced_bos_token_id` (-1 for none) and LAST says whether the end mark is the
-`forced_eos_token_id`; `FOLDER.scores.BEAM_EARLY_FIRST_LAST` has the scores of beams. `FOLDER.ids` has the ids that begin, end and fill up, `FOLDER.bias` [1]
-the number that is added to the score of the end mark.
+beam of 1 (greedy) and of 4 `FOLDER.ids.BEAM` [16, beam, LIMIT] (I8: tokens with their end token, then -1), for a beam of 4 also
+`FOLDER.scores` [16, beam] (log-probability over length). At the last position, only the end token is
+allowed; the padding id is never written. For each of WAYS `FOLDER.BEAM_EARLY_FIRST_LAST` [16, beam, LIMIT]
+has the texts under transformers' own rule at the limit, where EARLY is `early_stopping` (`full` for true, `unlikely` for false,
+`settled` for "never"), FIRST the `forced_bos_token_id` (-1 for none) and LAST says whether the end token is the
+`forced_eos_token_id`; `FOLDER.scores.BEAM_EARLY_FIRST_LAST` has the scores of beams. `FOLDER.ids` has the begin, end and padding
+ids, `FOLDER.bias` [1] the constant that is added to the end token's logit.
 """
 
 import os
@@ -27,7 +27,7 @@ import torch
 import transformers as hf
 from shared import padding, seeded, write
 
-# The end mark of each gets so much more before every softmax that texts end at different lengths.
+# Added to each model's end token before every softmax, so that texts end at different lengths.
 FOLDERS = {"t5_1": 0.3, "t5_2": 2.5, "mt5_1": 2.5, "mt5_2": 1.0, "bart_1": 4.0, "bart_2": 2.5}
 SOURCES, LONGEST, LIMIT, VOCAB = 16, 9, 10, 37
 EARLY = {"full": True, "unlikely": False, "settled": "never"}
@@ -36,13 +36,13 @@ WAYS += [(4, early, -1, 0) for early in EARLY] + [(4, "full", 5, 0), (4, "unlike
 
 
 class Ends(hf.LogitsProcessor):
-    """Adds `bias` to the end mark before the softmax, takes padding out, and ends what is one token from the limit."""
+    """Adds `bias` to the end token before the softmax, excludes padding, and ends texts that are one token from the limit."""
 
     def __init__(self, end, pad, bias, at_limit=True):
         self.end, self.pad, self.bias, self.at_limit = end, pad, bias, at_limit
 
     def __call__(self, ids, scores):
-        # What comes in are scores of greedy search, log-probabilities of beams: the softmax of both is the same.
+        # The input is logits in greedy search and log-probabilities in beam search: the softmax of both is the same.
         scores = scores.clone()
         scores[:, self.end] += self.bias
         scores = scores.log_softmax(-1)
@@ -93,7 +93,7 @@ def generated(name, bias):
         print(f"{name:8} beam {beam}: lengths {lengths.min():.0f} to {lengths.max():.0f}, {lengths.mean():.1f} on average")
     cut = 0
     for beam, early, first, last in WAYS:
-        # Copies of a text are one row each: some searches are over before others.
+        # One row at a time, since some searches end before others.
         texts, scores = torch.full((SOURCES, beam, LIMIT), -1, dtype=torch.int8), torch.zeros(SOURCES, beam)
         for row in range(SOURCES):
             out = model.generate(

@@ -6,19 +6,19 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     python make_grpo.py
 
 grpo.safetensors: `policy.<weight>` and `reference.<weight>` of two `LlamaForCausalLM` of one config; three prompts with four completions
-each, filled up with zeros on the right: `prompts` I64 [3, longest], `completions` I64 [12, longest], their lengths `prompt_lengths` [3] and
-`lengths` [12], `ended` [12]; `rewards` [12], of which one group has none that differ; `old` [12, longest], log-probabilities under a policy
-that is not quite this one. For each case `NAME.loss` [1], `NAME.grad.<weight>`, and where TRL tells them `NAME.kl` and `NAME.clip_ratio` [1]:
+each, padded with zeros on the right: `prompts` I64 [3, longest], `completions` I64 [12, longest], their lengths `prompt_lengths` [3] and
+`lengths` [12], `ended` [12]; `rewards` [12], which are all equal in one group; `old` [12, longest], log-probabilities under a slightly
+different policy. For each case `NAME.loss` [1], `NAME.grad.<weight>`, and where TRL reports them `NAME.kl` and `NAME.clip_ratio` [1]:
 
     grpo       loss_type "grpo", beta = 0.04, epsilon = 0.2
     dapo       loss_type "dapo", no reference, epsilon = 0.2 below and 0.28 above
-    dr_grpo    loss_type "dr_grpo" over 8 tokens, rewards of a group not scaled, beta = 0.1, epsilon = 0.1
-    on_policy  loss_type "grpo", the policy is the one that sampled, at temperature 0.7, beta = 0.04
+    dr_grpo    loss_type "dr_grpo" over 8 tokens, rewards not scaled within a group, beta = 0.1, epsilon = 0.1
+    on_policy  loss_type "grpo", with the policy that sampled, at temperature 0.7, beta = 0.04
     masked     loss_type "dapo" as above, completions without an end left out
 
-All of it comes out of `GRPOTrainer._compute_loss`, called on what it reads of a trainer, where prompts are filled up on the left.
-Log-probabilities alone are made from transformers' logits in float64 here; advantages follow TRL's lines (rewards less the mean of
-their group, over its deviation + 1e-4). All is float64 from the float32 weights of the file, and rounded when written.
+All values come from `GRPOTrainer._compute_loss`, called on a stand-in with the trainer's attributes, and prompts padded on the
+left. Only log-probabilities are computed here, from transformers' logits in float64; advantages follow TRL's lines (rewards less
+the mean of their group, over its deviation + 1e-4). All is float64 from the float32 weights of the file, and rounded when written.
 """
 
 from collections import defaultdict
@@ -37,7 +37,7 @@ REWARDS = [1.0, 0.0, 0.5, 0.0, 0.0, 2.0, 1.0, -1.0, 1.0, 1.0, 1.0, 1.0]
 
 
 def likelihoods(model, ids, mask, keep, temperature):
-    """Each text by itself, without what fills it up: log-probabilities of the last `keep` places `[texts, keep]`, zero where none is."""
+    """Reads each text by itself without padding: log-probabilities of the last `keep` positions `[texts, keep]`, zero at padding."""
     found = []
     for row, own in zip(ids, mask.bool()):
         text, count = row[own], int(own[-keep:].sum())
@@ -92,7 +92,7 @@ def main():
     (prompts, _), (completions, mask) = draw(PROMPTS), draw(LENGTHS)
     whole = lambda values: torch.tensor(values)
     tensors |= {"prompts": prompts, "completions": completions, "prompt_lengths": whole(PROMPTS), "lengths": whole(LENGTHS), "ended": whole(ENDED)}
-    # TRL fills prompts up on the left.
+    # TRL pads prompts on the left.
     width = max(PROMPTS)
     left = torch.stack([row.roll(width - length) for row, length in zip(prompts, PROMPTS)]).repeat_interleave(GROUP, 0)
     left_mask = padding(PROMPTS, width).flip(1).repeat_interleave(GROUP, 0)

@@ -1,4 +1,4 @@
-"""Tiny random models as Hugging Face folders, odd in every way that their families allow: tests/fixtures/hf/NAME/.
+"""Tiny random models as Hugging Face folders, unusual in every way that their families allow: tests/fixtures/hf/NAME/.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
@@ -6,49 +6,49 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     python make_hf_folders.py [NAME…]
 
 A folder holds config.json, weights and `reference.safetensors`, which benches/hf_reference.py describes: inputs, and
-the outputs of `from_pretrained` of the very folder in float32. `FAMILY_1` has also `details.safetensors`, the same
-with hidden states and attention weights. Numbers at padding mean nothing. `WITH_GRADIENTS` have `gradients.safetensors`:
+the outputs of `from_pretrained` of this folder in float32. `FAMILY_1` also has `details.safetensors`, the same
+with hidden states and attention weights. Values at padding mean nothing. `WITH_GRADIENTS` have `gradients.safetensors`:
 inputs with `labels`, `expected.loss` and `expected.grad.NAME` for each parameter of the class, by transformers' own loss.
 
-Weights are not what initialisation gives: every bias, gain, running mean and final_logits_bias is random, and
+Weights are not those of initialisation: every bias, gain, running mean and final_logits_bias is random, and
 attention is far from uniform. `FAMILY_2` and higher numbers are other configurations; a word in place of the number
 is another form of a folder:
 
     albert_hub       as bert_hub, with names of today
-    bert_hub         names of the oldest files (LayerNorm.gamma), buffers, tied copies, heads that the class has not
+    bert_hub         names of the oldest files (LayerNorm.gamma), buffers, tied copies, heads that the class lacks
     gpt2_bare        names without `transformer.`, the mask's buffers, a copy of the tied table
-    gpt_neo_hub      the mask's buffers, a copy of the tied table, layers from `attention_types` alone
+    gpt_neo_hub      the mask's buffers, a copy of the tied table, layers only from `attention_types`
     gpt_neox_shards  safetensors in shards                 gpt2_bin        pytorch_model.bin
     mamba_hub        keys of the first converted files, a copy of the tied table
     deepseek_v2_hub, deepseek_v3_hub  keys of the first files, among them those of YaRN
     gpt_oss_hub      keys of the released files
     opt_hub          keys of the first files, names without `model.`, a copy of the tied table
     starcoder2_hub   keys of the released files, some of which the class does not read
-    whisper_hub      the files of a model of two languages: tokens, settings of sound and of generation
-    stablelm_hub     keys of version 4: parts and factors of positions beside each other
-    modernbert_hub   keys of the first files: layers by a number, two bases beside each other
-    mamba2_hub       the same; Python's word for a step without a limit
+    whisper_hub      the files of a model of two languages: tokens, audio and generation settings
+    stablelm_hub     keys of version 4: fraction and scaling of rotary positions at the top level
+    modernbert_hub   keys of the first files: layer kinds given by a period, two rotary bases
+    mamba2_hub       the same; Python's `Infinity` for a step without a limit
     llama_shards_bin pytorch_model.bin in shards           mistral_bf16, qwen2_f16, bart_f16  half precision
-    t5_again         an untied T5 as transformers 5 saves it again: `tie_word_embeddings` true, yet a head of its own
+    t5_again         an untied T5 as transformers 5 saves it again: `tie_word_embeddings` true, yet an untied head
     deberta_hub      keys of config.json as released files write them
     deberta_new      the head of masked tokens that transformers names after released files (`legacy` false)
-    FAMILY_body      the class without a head: its outputs are last_hidden_state and sentence_embedding, the mean of length 1.
+    FAMILY_body      the class without a head: its outputs are last_hidden_state and sentence_embedding, the normalised mean.
                      The weights of bert_body and albert_body have a pooler, which nothing reads
-    FAMILY_classes   a decoder that tells classes from its last token; llama_number a number
-    FAMILY_several   any number of classes: `labels` of their gradients are indicators
-    gpt2_sentences, qwen3_sentences  decoders whose vectors are means, or states of last tokens
+    FAMILY_classes   a decoder that classifies from its last token; llama_number predicts a number
+    FAMILY_several   multi-label classes: `labels` of their gradients are indicators
+    gpt2_sentences, qwen3_sentences  decoders whose embeddings are means, or states of last tokens
     bert_unnamed     a body whose config.json names no class
     bert_sentences   a folder of sentence-transformers as versions before 5 wrote it (mean, Normalize), whose config.json
-                     names a class with a head that the weights have not
+                     names a class with a head that the weights lack
     roberta_sentences  one as version 6.2.0 writes it (cls), with a pooler. `expected.sentence_embedding` of both is the library's
     clip_3           the older keys text_config_dict and vision_config_dict, from which the class takes every key
     qwen3_next_hub   keys of the released files
     vit_new, deit_new, swin_new, dinov2_new, dinov2_with_registers_new, dinov3_vit_new, beit_new, mixtral_new, deepseek_v3_new, qwen3_next_new     the names of the modules of transformers 5 (save_original_format=False)
 
-`marian_3` has the tokenizers of sources and targets that make_tokenizers.py trains. `alibi_bias_max` of `mpt_3` counts as
-hf_reference.py says.
+`marian_3` has the tokenizers of sources and targets that make_tokenizers.py trains. `alibi_bias_max` of `mpt_3` is treated as
+hf_reference.py explains.
 
-`AS_OLD` has configurations as version 4 wrote them: rope_theta at the top, torch_dtype, keys of generation.
+`AS_OLD` has configurations as version 4 wrote them: rope_theta at the top level, torch_dtype, generation settings.
 """
 
 import json
@@ -73,7 +73,7 @@ OUT = os.path.join(HERE, "..", "fixtures", "hf")
 
 
 def redraw(model, generator):
-    """Weights of a size at which attention is far from uniform and every bias, gain and table shows."""
+    """Redraws weights, large enough that attention is far from uniform and every bias, gain and table has an effect."""
     with torch.no_grad():
         for name, x in list(model.named_parameters()) + list(model.named_buffers()):
             noise = torch.randn(x.shape, generator=generator)
@@ -91,18 +91,18 @@ def redraw(model, generator):
             elif not isinstance(x, torch.nn.Parameter) or not x.requires_grad:
                 continue
             elif name.endswith("normalization.bias"):
-                # Few channels before a ReLU: all of them negative would hide the layer.
+                # Few channels before a ReLU: if all were negative, the layer would have no effect.
                 x.copy_(0.4 + 0.2 * noise)
             elif x.dim() == 0:
-                # The logarithm of what CLIP multiplies cosines by.
+                # The logarithm of CLIP's scale on cosines.
                 x.copy_(1.0 + 0.2 * noise)
             elif name.endswith(("lambda1", "lambda_1", "lambda_2")):
-                # Gains of results.
+                # Residual scales.
                 x.copy_(1.0 + 0.3 * noise)
             elif name.endswith(("cls_token", "register_tokens", "position_embeddings")):
                 x.copy_(0.5 * noise)
             elif model.config.model_type == "qwen3_next" and name.endswith("norm.weight") and "linear_attn" not in name:
-                # The class adds 1; gains around 2 make results of experts large.
+                # The class adds 1; gains around 2 make the experts' outputs large.
                 x.copy_(0.2 * noise)
             elif x.dim() == 1:
                 x.copy_((1.0 if name.endswith("weight") else 0.0) + 0.2 * noise)
@@ -115,13 +115,13 @@ def redraw(model, generator):
 
 
 def untie(model):
-    """Gives a T5 a head of its own, which its class does not do of itself."""
+    """Gives a T5 an untied head, which its class does not do by itself."""
     model.lm_head.weight = torch.nn.Parameter(torch.zeros_like(model.lm_head.weight))
     model.all_tied_weights_keys.pop("lm_head.weight", None)
 
 
 def save(model, folder, case):
-    """The folder of `model` in the form that `case` asks for."""
+    """Saves `model` as a folder in the form that `case` asks for."""
     form = case.get("form", "")
     options = {"max_shard_size": "12KB"} if "shards" in form else {}
     if form == "new":
@@ -153,7 +153,7 @@ def save(model, folder, case):
 
 
 def to_bin(folder, model):
-    """The folder's safetensors files as PyTorch's; a single one has tied tensors twice, in one storage."""
+    """Converts the folder's safetensors files to PyTorch's; a single file has tied tensors twice, in one storage."""
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
         if name.endswith(".safetensors"):
@@ -170,7 +170,7 @@ def to_bin(folder, model):
 
 
 def inputs_of(model, folder, case):
-    """The pattern of hf_reference.py, longer or padded where the case says so."""
+    """Inputs by the pattern of hf_reference.py, longer or padded if the case says so."""
     inputs = hf_reference.pattern(model, folder, 2, case.get("length", 9))
     if case.get("pad"):
         inputs["input_ids"], inputs["attention_mask"] = hf_reference.padded(inputs["input_ids"], model.config, 1)
@@ -192,7 +192,7 @@ def make(name, case):
     torch.manual_seed(0)
     config = getattr(hf, case["class"][1])(**case["config"])
     model = hf_reference.as_configured(getattr(hf, case["class"][0])(config, **case.get("arguments", {}))).eval()
-    # Where a body's files say how it is pooled.
+    # A body whose files say how it is pooled.
     model.name_or_path = folder
     if case.get("untied"):
         untie(model)
@@ -204,13 +204,13 @@ def make(name, case):
     if type(loaded) is type(model):
         before = hf_reference.compute(model.float(), inputs)
         far = max((before[k] - outputs[k]).abs().max().item() for k in outputs)
-        # Casting to half and back rounds rotary frequencies too, which are in no file.
+        # Casting to half precision and back also rounds rotary frequencies, which are in no file.
         assert far < (1e-2 if "dtype" in case else 1e-5), f"{name} is another model: outputs are {far} away"
     expected = outputs | by_library(folder, inputs, outputs) if name.endswith("_sentences") else outputs
     hf_reference.write(os.path.join(folder, "reference.safetensors"), inputs, expected)
     if name.endswith("_1"):
         details = hf_reference.compute(hf_reference.load(folder, details=True), inputs, details=True)
-        # Padding whose window holds no token has other numbers in each.
+        # At padding whose window contains no token, the two attention implementations differ.
         seen = inputs["attention_mask"].bool() if name == "modernbert_1" else slice(None)
         assert (main_of(details) - main_of(outputs))[seen].abs().max() < 1e-5, f"{name}: two kinds of attention differ"
         hf_reference.write(os.path.join(folder, "details.safetensors"), inputs, details)
@@ -226,12 +226,12 @@ def make(name, case):
 
 
 def main_of(outputs):
-    """The scores, the first ones of two, or the vectors of a body."""
+    """The main output: logits, the first of two, or the hidden states of a body."""
     return next(outputs[name] for name in ("logits", "start_logits", "sentence_embedding", "text_embeds", "last_hidden_state") if name in outputs)
 
 
 def by_library(folder, inputs, outputs):
-    """The vectors as the modules of sentence-transformers make them of the folder."""
+    """Embeddings of the folder as computed by the modules of sentence-transformers."""
     features = dict(inputs)
     with torch.no_grad():
         for module in sentence_transformers.SentenceTransformer(folder, device="cpu").eval():
@@ -243,8 +243,8 @@ def by_library(folder, inputs, outputs):
 
 
 def labels_of(model, inputs, logits):
-    """Classes, indicators of classes or numbers of rows, 0 and 1 at tokens, tokens of a vocabulary or tags at some places or, where texts are
-    written, at all."""
+    """Labels: classes, indicators of classes or numbers for rows; 0 and 1 for tokens; token ids or tags at some positions or, if texts
+    are generated, at all."""
     rows, length = (inputs["decoder_input_ids"] if "decoder_input_ids" in inputs else inputs["input_ids"]).shape
     place = torch.arange(rows * length).reshape(rows, length)
     if logits.dim() == 2 and logits.shape[1] == length:
@@ -264,24 +264,25 @@ def labels_of(model, inputs, logits):
 
 
 def gradients(folder, inputs):
-    """The loss of the class and its gradients, which each parameter that the loss depends on must have."""
+    """The loss of the class and its gradients; each parameter that the loss depends on must have one."""
     model = hf_reference.load(folder)
     if model.config.model_type == "rwkv":
-        # The class writes states in place, through which no gradient goes.
+        # The class writes states in place, which blocks gradients.
         model.config.use_cache = False
     if type(model).__name__.endswith(("ForQuestionAnswering", "ForQuestionAnsweringSimple")):
-        # Without padding, whose scores the class counts.
+        # Without padding, which the class would include in its loss.
         inputs = {name: x[:1] for name, x in inputs.items()}
         labels = {"start_positions": torch.tensor([2]), "end_positions": torch.tensor([5])}
     else:
         labels = {"labels": labels_of(model, inputs, model(**inputs).logits)}
     for module in model.modules():
         if isinstance(module, torch.nn.Embedding):
-            # Lookups of the padding token, with which targets begin, count as those of other tokens.
+            # Gradients of the padding token, with which targets begin, are kept as those of other tokens.
             module.padding_idx = None
     loss = model(**inputs, **labels).loss
     loss.backward()
-    # Tables of sines, poolers that classes of BigBird and FNet do not read, and the queries of XLNet, which heads of texts have not.
+    # Sinusoidal tables, poolers that classes of BigBird and FNet never read, and XLNet's query embedding, which
+    # heads for whole texts never read.
     unpooled = type(model).__name__ in hf_reference.UNPOOLED
     idle = ("roformer.encoder.embed_positions", *(["bert.pooler", "fnet.pooler"] if unpooled else []))
     if model.config.model_type == "xlnet":
@@ -290,7 +291,7 @@ def gradients(folder, inputs):
         idle += ("model.encoder.embed_positions", "model.decoder.embed_positions")
     trained = [(name, p.grad) for name, p in model.named_parameters() if p.requires_grad and not name.startswith(idle)]
     for name, grad in trained:
-        # A bias of spans shifts the scores of all tokens alike.
+        # A bias of the span head shifts the scores of all tokens alike.
         assert grad is not None and (grad.abs().max() > 0 or name == "qa_outputs.bias"), f"{folder}: `{name}` has no gradient"
     # gpt-oss has them in one tensor in its folders, too.
     parts = by_experts if model.config.model_type != "gpt_oss" else lambda name, x: [(name, x)]
@@ -299,7 +300,7 @@ def gradients(folder, inputs):
 
 
 def by_experts(name, x):
-    """What version 5 has as one parameter of all experts, under the names that folders have of each."""
+    """Splits version 5's single parameter of all experts into those of each expert, under the names in folders."""
     if name.endswith("experts.gate_up_proj"):
         parts = {part: half for part, half in zip(["gate_proj", "up_proj"], x.chunk(2, dim=1))}
     elif name.endswith("experts.down_proj"):
@@ -311,12 +312,12 @@ def by_experts(name, x):
 
 
 def check_weights(name, model, inputs, outputs):
-    """That each weight counts: another value of it gives other outputs."""
+    """Checks that each weight has an effect: another value gives other outputs."""
     for key, x in model.named_parameters():
-        # What no head reads; a loaded class has it even where the file has not.
+        # Weights that no head reads; a loaded class has them even if the file does not.
         if hf_reference.is_body(model) and key.startswith("pooler."):
             continue
-        # The scales of CLIP and SigLIP, which directions do not show; make_clip.py and make_siglip.py have their scores.
+        # The scales of CLIP and SigLIP do not affect embeddings; make_clip.py and make_siglip.py cover their logits.
         if key in ("logit_scale", "logit_bias"):
             continue
         if key.endswith(("embed_positions.weight", "position_embeddings.weight", "wpe.weight")):
@@ -330,7 +331,7 @@ def check_weights(name, model, inputs, outputs):
 
 
 def check_config(folder, case, inputs, outputs):
-    """That the odd keys count: with a plain value the same weights give other outputs."""
+    """Checks that the unusual keys have an effect: with a plain value, the same weights give other outputs."""
     path = os.path.join(folder, "config.json")
     with open(path) as file:
         text = file.read()

@@ -7,7 +7,7 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 
 image_ops.safetensors, all U8, [channel, row, column]: `image` [3, 12, 10] (12 rows, 10 columns, RGB: smooth with
 noise, its three channels over different ranges), and `<operation>` of it by torchvision.transforms.functional on a
-uint8 tensor (not on a PIL image, which rounds otherwise here and there):
+uint8 tensor (not on a PIL image, which rounds differently in places):
 
 * `brightness_f`, `color_f` (adjust_saturation), `contrast_f`, `sharpness_f` for the factors f = 0.5 and 1.5: a blend
   f * image + (1 - f) * other, clamped to 0..255 and CUT to an integer, where other is black; the grey image (.2989 R

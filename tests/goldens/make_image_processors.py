@@ -3,7 +3,7 @@
 
 Versions: Python 3.11 or later, transformers 5.23.0, torch 2.15, torchvision 0.29, pillow 13.
 
-Kept are an image of bytes, and for each processor its preprocessor_config.json and `pixel_values` by torchvision and by
+The file has an image of bytes, and for each processor its preprocessor_config.json and `pixel_values` by torchvision and by
 PIL, which differ from each other by rounding.
 """
 import json

@@ -1,5 +1,5 @@
-"""Oracles of `formwork infer`: tiny random Llama, BERT, T5 and ViT models of HF transformers with everything that the command
-can write out.
+"""Oracles of `formwork infer`: tiny random Llama, BERT, T5 and ViT models of HF transformers with all outputs that the command
+can write.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
@@ -7,14 +7,14 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     python make_infer.py
 
 Dropout 0, all in float32, attention computed eagerly. Every file is a reference file: inputs under HF's names (ids and masks
-I64, pixels F32), and under `expected.<name>` what the model gives for them, named as the command names it. `expected.loss` is
-the mean cross-entropy, `expected.grad.<parameter>` its gradient; parameters are named and laid out as ours are, and their
-values are `weight.<parameter>`. Outputs at padding mean nothing: they are zero in the file, hidden states and logits by
-position, attention weights by query, and the reader zeroes his own before he compares. The metadata has under `config` the
+I64, pixels F32), and under `expected.<name>` the model's outputs for them, named as the command names them. `expected.loss` is
+the mean cross-entropy, `expected.grad.<parameter>` its gradient; parameters are named and laid out as in formwork, and their
+values are `weight.<parameter>`. Outputs at padding mean nothing: they are zero in the file (hidden states and logits by
+position, attention weights by query), and the reader zeroes its own before comparing. The metadata has under `config` the
 experiment (TOML text) and the shape of its data, as JSON.
 
 infer_decoder.safetensors, `LlamaForCausalLM`: grouped queries, rows of 9, 5 and 7 tokens; labels are the ids, -100 at padding
-and in one more place.
+and at one more position.
 infer_encoder.safetensors, `BertForPreTraining`: two segments, rows of 10, 6 and 8 tokens, labels at some of them and
 `next_sentence_label`; the loss is the sum of both means.
 infer_encoder_decoder.safetensors, `T5ForConditionalGeneration` (v1.0): three layers and two, a relative bias, sources of 8, 5 and 3
@@ -55,7 +55,7 @@ def norm(theirs, ours):
 
 
 def ours(model, names, shapes=()):
-    """Parameters and gradients by our names."""
+    """Parameters and gradients by formwork's names."""
     found = {}
     for name, parameter in model.named_parameters():
         path = names.pop(name)
@@ -106,7 +106,7 @@ def decoder():
     out = model(
         input_ids=ids, attention_mask=mask, labels=labels, output_hidden_states=True, output_attentions=True
     )
-    # The mean that HF takes, written out.
+    # The mean that HF computes, written out.
     rows = out.logits[:, :-1].reshape(-1, VOCAB)
     loss = torch.nn.functional.cross_entropy(rows, labels[:, 1:].reshape(-1), ignore_index=-100)
     assert torch.allclose(loss, out.loss), (loss, out.loss)

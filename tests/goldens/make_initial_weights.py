@@ -1,16 +1,17 @@
-"""Initial weights of Hugging Face's classes in numbers: initial_weights.json, for tests/it/initial_weights.rs.
+"""Statistics of the initial weights of Hugging Face's classes: initial_weights.json, for tests/it/initial_weights.rs.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
     pip install torch==2.15.0 transformers==5.23.0
     python make_initial_weights.py
 
-For each model its `config` (config.json) and `weights`: for each parameter below the head its mean, its standard deviation (the mean over 16 models) and the number of its elements.
+For each model its `config` (config.json) and `weights`: for each parameter except the head its mean, its standard deviation (the
+mean over 16 models) and the number of its elements.
 
-Version 5 ties the head of a new T5 whatever its configuration says; `_init_weights` would draw one of its own with a
-standard deviation of 1. BERT's kin as the class draws them,
-normal with 0.02, where the released code of BERT and ELECTRA draws normal numbers within two standard deviations. The row of
-the padding's id is 0 in tables that know it.
+Version 5 ties the head of a new T5 whatever its configuration says; `_init_weights` would draw an untied one with a
+standard deviation of 1. BERT and its relatives are initialised as by the class,
+normal with 0.02; the released code of BERT and ELECTRA truncates at two standard deviations. The padding row is 0
+in tables with a `padding_idx`.
 """
 
 import json

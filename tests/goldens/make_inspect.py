@@ -4,11 +4,11 @@
     pip install numpy==2.4.6 scipy==1.17.1 scikit-learn==1.9.1 safetensors==0.8.0
     python make_inspect.py
 
-`weights`: attention of 3 layers with 2 heads over 13 positions, of which the first is a class token and the others the patches of
-3 rows by 4 columns, each 8 pixels high and 6 wide. Of it `rollout` after Abnar and Zuidema's definition; `entropy` by scipy;
-`line` and `grid`, mean distances in tokens and in pixels by scipy's cdist, the latter without the class token. `causal` are weights that
-see no later key, with `causal_by_distance`. `many` are more filters than a filter has numbers, `few` fewer: components, shares of the
-variance and cosines by scikit-learn.
+`weights`: attention of 3 layers with 2 heads over 13 positions, the first a class token and the others the patches of
+3 rows by 4 columns, each 8 pixels high and 6 wide. Computed from it: `rollout` by Abnar and Zuidema's definition; `entropy` by
+scipy; `line` and `grid`, mean distances in tokens and in pixels by scipy's cdist, the latter without the class token. `causal` are
+causal weights, with `causal_by_distance`. `many` has more filters than a filter has elements, `few` has fewer: components, shares of
+the variance and cosines by scikit-learn.
 """
 
 import pathlib
@@ -28,7 +28,7 @@ POSITIONS = 1 + ROWS * COLS
 
 
 def signed(components):
-    """Components whose number of largest size is positive."""
+    """Flips components so that the element of largest magnitude is positive."""
     largest = np.abs(components).argmax(axis=1)
     return components * np.sign(components[np.arange(len(components)), largest])[:, None]
 

@@ -9,10 +9,10 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 
 Each NAME.safetensors holds the weights under their HF names, `input_ids` [2, 13] or [2, LENGTHS], `logits`, `loss` (mean next-token
 cross-entropy over all positions), `grad.<weight>` of that loss for every weight, and config.json in the metadata
-(key `config`). Everything is float32 in eager attention, but for one model. Weights are redrawn so that biases, gains and every position
-scheme show: a fresh HF model has zero biases, gains of one and attention that is nearly uniform.
+(key `config`). Everything is float32 with eager attention, except one model. Weights are redrawn so that biases, gains and every position
+scheme have an effect: a fresh HF model has zero biases, gains of one and attention that is nearly uniform.
 
-Of qwen3_next the maps of a layer that HF keeps in two matrices, key head by key head, are apart: `qkv_proj`, `z_proj`, `b_proj` and
+In qwen3_next, the projections that HF keeps in two matrices, key head by key head, are separate: `qkv_proj`, `z_proj`, `b_proj` and
 `a_proj`.
 
 t5_buckets.safetensors holds tables of T5's relative position buckets.
@@ -45,7 +45,7 @@ def causal(config_class, **options):
 
 
 class T5Decoder(torch.nn.Module):
-    """T5's decoder stack alone: no encoder, so its cross-attention is skipped; the head of T5 v1.0 or of v1.1."""
+    """Only T5's decoder stack: no encoder, so its cross-attention is skipped; the head of T5 v1.0 or of v1.1."""
 
     def __init__(self, tied, **options):
         super().__init__()
@@ -186,20 +186,20 @@ MODELS = {
             rope_type="yarn", rope_theta=100.0, factor=4.0, original_max_position_embeddings=8, mscale=0.5, mscale_all_dim=1.5
         )
     ),
-    # Values that are wider than keys.
+    # Values wider than keys.
     "latent_plain": lambda: latent(
         q_lora_rank=None, v_head_dim=11, attention_bias=True, rope_interleave=False, tie_word_embeddings=True
     ),
     "bloom": lambda: causal(hf.BloomConfig, hidden_size=24, n_layer=2, n_head=6),
     "mpt": lambda: causal(hf.MptConfig, d_model=24, n_heads=4, n_layers=2, max_seq_len=64),
-    # All by their classes' own operations: no kernel is installed.
+    # All computed by the classes' own operations: no kernel is installed.
     "mamba": lambda: causal(
         hf.MambaConfig, hidden_size=24, num_hidden_layers=3, state_size=5, expand=2, conv_kernel=4, time_step_rank=3
     ),
     "mamba2": lambda: causal(
         hf.Mamba2Config, hidden_size=24, num_hidden_layers=3, num_heads=8, head_dim=6, state_size=5, n_groups=2, chunk_size=8
     ),
-    # Gated delta networks alone, with dense feed-forward layers; 70 tokens are more than a chunk.
+    # Only gated delta networks, with dense feed-forward layers; 70 tokens are more than a chunk.
     "qwen3_next": lambda: causal(
         hf.Qwen3NextConfig,
         hidden_size=24,
@@ -242,12 +242,12 @@ MODELS = {
 
 
 def from_zero(model, name):
-    """Whether one is added to this gain by the class, so that it is drawn around 0."""
+    """Whether the class adds one to this gain, so that it is drawn around 0."""
     return model == "gemma2" or model == "qwen3_next" and not name.endswith("linear_attn.norm.weight")
 
 
 def redraw(model, seed, gains_from_zero):
-    """Weights of a size at which attention is far from uniform and every bias and gain shows."""
+    """Redraws weights, large enough that attention is far from uniform and every bias and gain has an effect."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -265,7 +265,7 @@ def redraw(model, seed, gains_from_zero):
 
 
 def apart(model, name, values):
-    """The parts of a matrix by their names: of what qwen3_next keeps key head by key head, its maps."""
+    """Splits a matrix into named parts: qwen3_next's joint projections, stored key head by key head."""
     config = model.config
     if not name.endswith(("in_proj_qkvz.weight", "in_proj_ba.weight")):
         return {name: values}
@@ -303,7 +303,7 @@ def write(name, model, seed):
     config = model.config
     config.architectures = config.architectures or [type(model).__name__]
     path = os.path.join(HERE, name + ".safetensors")
-    # One key alone: safetensors writes several in an order that changes from run to run.
+    # A single key, since safetensors writes several in an order that changes from run to run.
     save_file(tensors, path, {"config": config.to_json_string(use_diff=True)})
     print(f"{name:20} loss {loss.item():.4f}  logits sd {logits.std().item():.2f}  {os.path.getsize(path) // 1024} KB")
 

@@ -9,7 +9,7 @@ Paragraphs: words are counted by scikit-learn's CountVectorizer; the score of a 
 
 ListOps: trees are drawn as the generator of Tay et al. 2020 describes them (google-research/long-range-arena: an argument
 is an operation with probability 1/4 down to a depth, 2 to 10 arguments, 500 to 2,000 tokens without parentheses), here
-with a recursion of our own. Kept are the statistics of the trees within the bounds, from 20,000 of them.
+with a separate recursion. The file has the statistics of the trees within the bounds, from 20,000 of them.
 """
 import json
 import pathlib

@@ -6,13 +6,13 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     python make_lsh.py
 
 lsh.safetensors has for each case `<case>.<name>`: the input `x` [row, token, d_model], `lengths` [row] (I64), `buckets`
-[row, head, round, token] of the tokens filled up to whole chunks (I64; the bucket after the last one is padding's), the random
+[row, head, round, token] of the tokens padded to whole chunks (I64; the bucket after the last one is padding's), the random
 `rotations` [head, d_head, round, column], `weight.<path>` under formwork's paths, the result `y` (zero at padding), and the
 gradients `grad.x` and `grad.<path>` of the sum of y times `cotangent`. The metadata's `config` has each case's keys under
 formwork's names, and whether it is causal.
 
-A length that is no multiple of the chunk is filled up as ReformerModel does it, with tokens of attention mask 0 behind it.
-No bucket hangs on rounding: each rotated vector's largest number leads by 1e-3 at least.
+A length that is no multiple of the chunk is padded as ReformerModel does it, with tokens of attention mask 0 at the end.
+No bucket depends on rounding: each rotated vector's largest element leads by at least 1e-3.
 """
 
 import torch
@@ -55,7 +55,7 @@ def layer(case):
 
 
 def margin(attention, x, rotations, buckets):
-    """How far the largest rotated number leads in the nearest case."""
+    """The smallest lead of a rotated vector's largest element."""
     q = attention.query_key(x).view(*x.shape[:2], HEADS, HEAD).transpose(1, 2)
     rotated = torch.einsum("bmtd,mdhr->bmhtr", q, rotations)
     at, least = 0, float("inf")

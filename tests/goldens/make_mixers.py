@@ -6,24 +6,24 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 safetensors
     python make_mixers.py
 
-Each operation is a loop over positions after its paper's formulas (Gu and Dao 2023; Dao and Gu 2024; Yang, Kautz and Hatamizadeh 2024; Peng
-et al. 2023, RWKV-4), computed in float64 from inputs that float32 holds exactly, its gradients by autograd. mixers.safetensors has all of it in float32:
-2 rows (B), 70 positions (S), 19 channels (C), 5 numbers of state a channel (N), 4 taps (K).
+Each operation is a loop over positions by its paper's formulas (Gu and Dao 2023; Dao and Gu 2024; Yang, Kautz and Hatamizadeh 2024; Peng
+et al. 2023, RWKV-4), computed in float64 from inputs that are exact in float32, its gradients by autograd. mixers.safetensors has
+all of it in float32: 2 rows (B), 70 positions (S), 19 channels (C), 5 numbers of state a channel (N), 4 taps (K).
 
 * `CASE.<input>`, `CASE.y` [B, S, C]; `CASE.weights` [B, S, C]: loss = sum(y * weights); `CASE.grad.<input>`: its gradient.
 * `scan`: `u`, `raw`, `gate` [B, S, C], `a` [C, N], `b`, `c` [B, S, N], `skip` [C]. With delta = softplus(raw),
   h_t = exp(delta_t a) h_{t-1} + delta_t b_t u_t and y_t = (sum over N of c_t h_t + skip u_t) silu(gate_t). `scan.state`
-  [B, C, N] is h behind the last position. Some of `raw` are 12 or -25.
-* `wkv`: `k`, `v` [B, S, C], `decay` (negative), `first` [C]. y_t is the mean of v_0 … v_t, where v_i counts
-  e^((t-1-i) decay + k_i) for i < t, and v_t counts e^(first + k_t). Some of `k` are 30 or -30.
+  [B, C, N] is h after the last position. Some of `raw` are 12 or -25.
+* `wkv`: `k`, `v` [B, S, C], `decay` (negative), `first` [C]. y_t is the mean of v_0 … v_t, where v_i has weight
+  e^((t-1-i) decay + k_i) for i < t, and v_t has weight e^(first + k_t). Some of `k` are 30 or -30.
 * `wkv_far`: the same with `k` near 100 in row 0 and near -115 in row 1: in float32 e^k is infinite there and zero here.
 * `ssd`: `x` [B, S, H, P], `raw` [B, S, H], `b`, `c` [B, S, G, N], `a` (negative), `skip` [H], of 6 heads (H) of 5 channels (P), 2
   groups (G) and 7 numbers of state (N). With delta = softplus(raw), heads of a group reading its b and c,
-  h_t = exp(delta_t a) h_{t-1} + delta_t b_t x_t^T and y_t = h_t^T c_t + skip x_t [B, S, H, P]. `ssd.state` [B, H, N, P] is h behind
-  the last position. Some of `raw` are 12 or -25. `ssd_limited`: the same with delta held between 0.05 and 0.8.
+  h_t = exp(delta_t a) h_{t-1} + delta_t b_t x_t^T and y_t = h_t^T c_t + skip x_t [B, S, H, P]. `ssd.state` [B, H, N, P] is h after
+  the last position. Some of `raw` are 12 or -25. `ssd_limited`: the same with delta clamped to 0.05 … 0.8.
 * `delta`: `q`, `k` [B, S, G, N], `v` [B, S, H, P], `beta`, `decay` [B, S, H] (below 0). With q and k at length 1 (1e-6 is added to the
   squared length) and heads of a group reading its q and k, h <- exp(decay_t) h, h <- h + k_t (beta_t (v_t - h^T k_t))^T and
-  y_t = h^T q_t / sqrt(N) [B, S, H, P]. `delta.state` [B, H, N, P] is h behind the last position. Some of `decay` are -30 or 0, some of
+  y_t = h^T q_t / sqrt(N) [B, S, H, P]. `delta.state` [B, H, N, P] is h after the last position. Some of `decay` are -30 or 0, some of
   `beta` 0 or 1, and some keys are those of the position before. `delta_kept`: the same without decay and with `beta` up to 2.
 * `conv`: `x` [B, S, C], `w` [C, K], `bias` [C]; y = silu(bias + sum over j of w[:, j] x_{t-K+1+j}), zeros before the beginning.
 """
@@ -72,7 +72,7 @@ def delta(q, k, v, beta, decay=None):
 
 
 def wkv(k, v, decay, first):
-    """What float64 holds: e^k of every k here, and sums of them."""
+    """Direct sums, since float64 can represent e^k for every k here."""
     above = below = torch.zeros(ROWS, CHANNELS, dtype=k.dtype)
     ys = []
     for t in range(LENGTH):
@@ -95,7 +95,7 @@ def conv(x, w, bias):
 
 
 def case(name, operation, inputs, generator):
-    """Inputs, results and gradients of one case."""
+    """Inputs, outputs and gradients of one case."""
     leaves = {key: value.double().requires_grad_() for key, value in inputs.items()}
     result = operation(**leaves)
     y, *state = result if isinstance(result, tuple) else (result,)
@@ -109,7 +109,7 @@ def case(name, operation, inputs, generator):
 
 
 def somewhere(values, number, generator):
-    """The values with this number in one place of fifty."""
+    """The values, with one element of fifty replaced by this number."""
     return torch.where(torch.rand(values.shape, generator=generator) < 0.02, number, values)
 
 
@@ -153,7 +153,7 @@ def deltas(generator):
 def wkvs(generator):
     draw = lambda *shape: torch.randn(*shape, generator=generator)
     wide = (ROWS, LENGTH, CHANNELS)
-    # From a hundredth to four of the exponent a position.
+    # From 0.01 to 4 in the exponent per position.
     decay = -torch.exp(torch.linspace(-4.6, 1.4, CHANNELS))
     near = somewhere(somewhere(2.0 * draw(*wide), 30.0, generator), -30.0, generator)
     far = 2.0 * draw(*wide) + torch.tensor([100.0, -115.0])[:, None, None]

@@ -1,4 +1,4 @@
-"""Metrics of examples that have any number of classes, by scikit-learn: multi_label.json.
+"""Metrics of multi-label examples, by scikit-learn: multi_label.json.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
@@ -7,7 +7,7 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 
 Each case has `threshold`, `scores` [examples, classes], `truth` (the classes of each example) and f1_score micro and macro,
 accuracy_score of whole rows and the mean of roc_auc_score over the classes that have both outcomes. Cases: plain, scores with
-ties, a class that no example has, a class that all have and none is predicted.
+ties, a class that no example has, and a class that all have but none is predicted to have.
 """
 
 import json

@@ -1,16 +1,16 @@
-"""Tiny random models that translate between languages, with their tokenizers, as Hugging Face folders, and what they write:
+"""Tiny random models that translate between languages, with their tokenizers, as Hugging Face folders, and their translations:
 tests/fixtures/multilingual/. Run by hand, on the CPU, in this folder; nothing is downloaded:
 
     pip install torch==2.15.0 transformers==5.24.0 sentencepiece==0.2.3 safetensors==0.8.0
     python make_multilingual.py [FOLDER…]
 
 * `mbart_50`: a SentencePiece model of the type unigram, read by MBart50Tokenizer; settings of generation that force a language.
-* `m2m_100`: a SentencePiece model of the type BPE with vocab.json, read by M2M100Tokenizer. One piece has no number.
+* `m2m_100`: a SentencePiece model of the type BPE with vocab.json, read by M2M100Tokenizer. One piece has no id.
 * `nllb_200`: a tokenizer.json with four languages, whose template is that of old folders, read by NllbTokenizer.
 
 `expected.json` of each has `sources`, the ids of some texts in some languages, and `written`, the text of each source between two
-languages as `generate` writes it greedily: the decoder reads its first token and the target's language, and writes up to 10 tokens of
-which none is special but the end mark, as `formwork translate` does.
+languages as `generate` writes it greedily: the decoder reads its first token and the target's language, and writes up to 10 tokens,
+none of them special except the end token, as `formwork translate` does.
 """
 
 import json
@@ -27,7 +27,7 @@ from sentencepiece import sentencepiece_model_pb2 as spm
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.path.join(HERE, "..", "fixtures", "multilingual")
-# Sentences of our own.
+# Sentences written for this file.
 TEXTS = [
     "the ship sails at dawn", "a cat sleeps on the mat", "the old man reads a book", "rain falls on the roof", "she sings a song",
     "das Schiff fährt am Morgen", "eine Katze schläft auf der Matte", "der alte Mann liest ein Buch", "Regen fällt auf das Dach",
@@ -42,7 +42,7 @@ LONGEST = 10
 
 
 def trained(folder, kind, size):
-    """A small SentencePiece model that says nothing of this machine."""
+    """Trains a small SentencePiece model that contains nothing about this machine."""
     text, prefix = os.path.join(folder, "text"), os.path.join(folder, "m")
     with open(text, "w") as file:
         file.write("\n".join(TEXTS * 3))
@@ -108,7 +108,7 @@ def nllb_200(folder):
 
 
 def redraw(model, generator, sinusoidal):
-    """Weights of a size at which what is written depends on all of them: layers outweigh the embeddings, so that tokens do not repeat."""
+    """Redraws weights so that translations depend on all of them: layers outweigh the embeddings, so that tokens do not repeat."""
     tables, across, layers, others = (1.0, 2.0, 3.0, 2.5) if sinusoidal else (0.3, 6.0, 3.0, 1.3)
     with torch.no_grad():
         for name, x in model.named_parameters():
@@ -145,19 +145,19 @@ def make(name, of, seed):
     tokenizer = hf.AutoTokenizer.from_pretrained(folder)
     ids = {language: tokenizer.convert_tokens_to_ids(token(language)) for language in languages}
     forced = keys.pop("forced_bos_token_id", None)
-    # As released models have them: more rows than tokens. The class of M2M-100 does not count its 100 languages.
+    # As in released models, there are more rows than tokens. M2M-100's class does not count its 100 languages.
     tokens = len(tokenizer) + (100 if name == "m2m_100" else 0)
     size = tokens + 2
     model = kind(config(vocab_size=size, decoder_start_token_id=2, pad_token_id=1, bos_token_id=0, eos_token_id=2, **SHAPE, **keys)).eval()
     redraw(model, torch.Generator().manual_seed(seed), name != "mbart_50")
     with torch.no_grad():
         model.get_input_embeddings().weight[tokens:] = 0
-    # The end mark is counted, and the token of the language where the folder says it.
+    # The end token counts, and so does the language token if the folder forces it.
     model.generation_config.max_new_tokens = LONGEST + 1 + (forced is not None)
     model.generation_config.forced_bos_token_id = forced and ids[forced]
     model.save_pretrained(folder)
     model = kind.from_pretrained(folder).eval()
-    # The folder says it, where it counts the token of the language; here it would take the place of the last token.
+    # The folder forces it, counting the language token; here it would replace the last token.
     model.generation_config.forced_eos_token_id = None
     expected = {"sources": [], "written": []}
     for text in ASKED:

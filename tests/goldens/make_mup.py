@@ -5,15 +5,15 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 safetensors mup==1.0.0
     python make_mup.py
 
-mup.safetensors has four cases, `tied` and `untied` (whether the head is the embeddings' table), each also with the output multiplier 2.5
-(`tied_multiplied`, `untied_multiplied`): a decoder of 2 blocks with norms before
-its layers, width 16 (of the base 8), 2 heads, feed-forward layers of 4 times the width with GELU, learned positions, 11 tokens.
+mup.safetensors has four cases, `tied` and `untied` (whether the head is the embedding table), each also with the output multiplier 2.5
+(`tied_multiplied`, `untied_multiplied`): a pre-norm decoder of 2 blocks,
+width 16 (base 8), 2 heads, feed-forward layers of 4 times the width with GELU, learned positions, 11 tokens.
 
 * `<case>.ids`, `<case>.targets` [steps, 3, 8]: the batches. `<case>.losses` [steps]: the mean loss before each step (F64).
-* `<case>.start.<name>` and `<case>.end.<name>`: weights before and after, under our names. Where the head has a matrix of its own it is
-  theirs divided by 2, by which they divide what it reads.
-* `deviations` [3]: of a matrix of the blocks, of a head as ours and of embeddings as `mup.init` draws them with 0.02 in a model of
-  width 512 whose base has 64.
+* `<case>.start.<name>` and `<case>.end.<name>`: weights before and after, under formwork's names. An untied head is `mup`'s divided by 2,
+  the factor by which `mup` divides the head's input.
+* `deviations` [3]: of a matrix of the blocks, of a head as formwork stores it, and of embeddings, as `mup.init` draws them with
+  0.02 in a model of width 512 whose base has 64.
 """
 
 import math
@@ -64,7 +64,7 @@ class Decoder(nn.Module):
 
 
 def ours(model, tied):
-    """The weights under our names."""
+    """The weights under formwork's names."""
     names = {"tokens.weight": "embedding.weight", "places.weight": "position.table"}
     norms = {"weight": "gamma", "bias": "beta"}
     found = {}

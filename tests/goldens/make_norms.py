@@ -1,4 +1,4 @@
-"""Oracle of norms of which no published model here has any: x-transformers' ScaleNorm and DynamicTanh.
+"""Oracle of norms that no published model here uses: x-transformers' ScaleNorm and DynamicTanh.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
@@ -8,7 +8,7 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 norms.safetensors has, for each of `scale` and `dynamic_tanh`, 2 rows of 5 vectors of width 6:
 
 * `<kind>.x`, `<kind>.y` and `<kind>.weights` [2, 5, 6]: loss = sum(y * weights).
-* `<kind>.parameter.<name>` under our names, `<kind>.grad.<name>` and `<kind>.grad.x`: their gradients.
+* `<kind>.parameter.<name>` under formwork's names, `<kind>.grad.<name>` and `<kind>.grad.x`: their gradients.
 """
 
 import torch

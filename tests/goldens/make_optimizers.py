@@ -6,16 +6,16 @@ Versions: Python 3.11 or later, torch 2.15.0, schedulefree 1.4.1, pytorch_optimi
 Three parameters (a wide and a tall matrix, a vector) take 20 steps along gradients that are the same
 for every optimizer: of a quadratic bowl plus noise, g = scale * (p - target) + noise[step], so that a
 wrong step changes later gradients. The learning rate changes with the step. Weight decay acts on the
-matrices only. Kept are the parameters after steps 1, 2, 5 and 20.
+matrices only. The file has the parameters after steps 1, 2, 5 and 20.
 
 AdamW, Adam, SGD, Adafactor, Muon, RAdam and NAdam are torch.optim's, in float32. Muon's Newton-Schulz iteration runs
 in bfloat16 there; it is given float32 here, by replacing that one dtype. Adafactor gets eps1 = 1e-15: the
 paper's 1e-30 would be squared to 0. Lion, LAMB, ADOPT and AdEMAMix follow their papers in numpy, in float64. On the
 day they were written these last two agreed with their authors' code (iShohei220/adopt, apple/ml-ademamix), and
 AdEMAMix with pytorch_optimizer 4.1.0, whose ADOPT decays weights and counts the clipping's steps from the first one.
-Schedule-free AdamW is its authors' reference, whose weights for training are kept as any optimizer's, and those for evaluation as
-`average`; behind a warm-up the rate is the base in place of rate(). The cautious forms are pytorch_optimizer's: Lion, and AdamP
-with delta = 0, at which it projects nothing and is AdamW.
+Schedule-free AdamW is its authors' reference, whose training weights are stored like any optimizer's, and whose evaluation weights as
+`average`; after warmup its rate is the base instead of rate(). The cautious forms are pytorch_optimizer's: Lion, and AdamP
+with delta = 0, with which it projects nothing and equals AdamW.
 """
 import math
 import pathlib

@@ -5,13 +5,13 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 transformers==5.23.0 peft==0.21.2 safetensors==0.8.0
     python make_peft.py
 
-A folder is called by that of its base and holds adapter_config.json, adapter_model.safetensors and
+A folder has its base's name and contains adapter_config.json, adapter_model.safetensors and
 `reference.safetensors`: the inputs of benches/hf_reference.py's pattern, and the logits of the base with its adapters in
 float32. The factors are random (B, too), and large enough for the adapters to change every logit.
 
     gpt2_1   `Conv1D` with queries, keys and values in one matrix; another rank and another α by pattern
     llama_1  every linear map of the blocks, rank-stabilised (α/√r), 16-bit factors
-    bert_1   queries and values, and a layer of the head that was trained in full
+    bert_1   queries and values, and a layer of the head trained in full
 """
 
 import json

@@ -9,8 +9,8 @@ performer.safetensors: `query`, `key`, `value`, `weight` [2, 3, 40, 8] and `proj
 For each of `softmax.both`, `softmax.causal`, `relu.both`, `relu.causal`: `<case>.out` of its FastAttention and the gradients of
 the sum of out times weight, `<case>.grad.query`, `.key`, `.value`.
 
-Of keys performer-pytorch subtracts the largest product over all positions, later ones included. `softmax.causal` is free of
-them: row t is the last row of FastAttention over the first t + 1 positions. The 1e-6 that its causal form alone adds to sums of
+From keys, performer-pytorch subtracts the largest product over all positions, including later ones. `softmax.causal` does not
+depend on them: row t is the last row of FastAttention over the first t + 1 positions. The 1e-6 that only its causal form adds to sums of
 keys (argument `eps` of causal_linear_attention_noncuda) is 0.
 
 `layer.*`: performer-pytorch's SelfAttention (3 heads of 8, width 24, 16 features) with its weights `layer.to_q.weight` and so on
@@ -49,7 +49,7 @@ def differentiated(case, attend, leaves, weight):
 
 
 def of_texts_so_far(attend):
-    """The last row of attention over each beginning of the text."""
+    """The last row of attention over each prefix of the text."""
 
     def each(q, k, v):
         ends = range(1, q.shape[2] + 1)

@@ -1,4 +1,4 @@
-"""Images and classes in columns as Hugging Face's `datasets` writes them, and what they hold as JSON.
+"""Images and classes in columns as Hugging Face's `datasets` writes them, and their contents as JSON.
 
 pip install datasets==5.2.0 pillow==13.0.0 pyarrow==26.0.1; python make_pictures.py (writes columnar/ beside this file).
 """
@@ -34,7 +34,7 @@ data.to_parquet(HERE / "pictures.parquet")
 with tempfile.TemporaryDirectory() as folder:
     data.save_to_disk(folder)
     shutil.copy(pathlib.Path(folder) / "data-00000-of-00001.arrow", HERE / "pictures.arrow")
-# As CIFAR-100 has its columns: other names, two columns of classes.
+# With the columns of CIFAR-100: other names, two columns of classes.
 two = Features({"img": Image(), "fine_label": ClassLabel(names=NAMES), "coarse_label": ClassLabel(names=["one", "two"])})
 Dataset.from_dict({"img": pictures, "fine_label": labels, "coarse_label": [n % 2 for n in range(12)]}, features=two).to_parquet(
     HERE / "two_labels.parquet"
@@ -47,7 +47,7 @@ def encoded(image, form):
     return content.getvalue()
 
 
-# Bytes alone, no metadata of Hugging Face, labels as text; one JPEG of a single colour.
+# Only bytes, no metadata of Hugging Face, labels as text; one JPEG of a single colour.
 plain = [encoded(image, "PNG") for image in pictures[:5]] + [encoded(Picture.new("RGB", (3, 4), (200, 60, 20)), "JPEG")]
 parquet.write_table(
     pa.table({"image": pa.array(plain, pa.binary()), "label": ["no", "yes", "no", "yes", "no", "yes"]}), HERE / "bytes.parquet"

@@ -8,10 +8,10 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 position_functions.safetensors has, for 3 heads of 8 elements and 7 queries that see 7 keys:
 
 * `<case>.bias` [3, 7, 7], whose element is added to the score of a query and a key, `<case>.weights` of the same shape for
-  loss = sum(bias * weights) over the keys that a query sees, `<case>.parameter.<name>` and `<case>.grad.<name>` under our names.
+  loss = sum(bias * weights) over the keys that a query sees, `<case>.parameter.<name>` and `<case>.grad.<name>` under formwork's names.
   The cases are `kerple_log`, `kerple_power` and `fire` (the papers' formulas in float64), `dynamic_bias` and
   `dynamic_bias_log` (x-transformers' module).
-* `xpos.q`, `xpos.k` [1, 3, 7, 8], `xpos.scores` [1, 3, 7, 7], the products of both as x-transformers turns them, `xpos.weights`
+* `xpos.q`, `xpos.k` [1, 3, 7, 8], `xpos.scores` [1, 3, 7, 7], the products of both as rotated by x-transformers, `xpos.weights`
   for loss = sum(scores * weights) over the keys that a query sees, and `xpos.grad.q`, `xpos.grad.k`.
 
 The configuration has the keys of each case under its name.
@@ -33,7 +33,7 @@ CONFIGS = {
 
 
 def seen(drawn):
-    """Weights of a loss that no key after its query has a part in."""
+    """Loss weights that are zero for keys after the query."""
     return drawn * torch.ones(LENGTH, LENGTH).tril()
 
 

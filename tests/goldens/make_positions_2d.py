@@ -12,15 +12,15 @@ sincos_2d.safetensors:
   (x), the second half the row (y). Each half of d/2 = 8 is [sin(p w_0) … sin(p w_3), cos(p w_0) … cos(p w_3)], not
   interleaved, with w_i = 10000^(-i / (d/4)). (MAE calls the first half emb_h, but gives it the x of its meshgrid;
   MoCo v3 has the same halves and lists positions column by column.)
-* `sincos_4x4` [16, 16]: a square grid, by the function in HF's ViT-MAE, which the formula above is held against.
-* `grid_3x3`, `grid_5x4`, `grid_2x2` [row, column, 6]: a random table of 3 x 3 positions, and what torch's interpolate
-  with mode "bicubic" (a = -0.75, no antialiasing), align_corners False, makes of it. `grid_5x4` has 5 rows and 4
+* `sincos_4x4` [16, 16]: a square grid, by the function in HF's ViT-MAE, which checks the formula above.
+* `grid_3x3`, `grid_5x4`, `grid_2x2` [row, column, 6]: a random table of 3 x 3 positions, and its resampling by torch's interpolate
+  with mode "bicubic" (a = -0.75, no antialiasing), align_corners False. `grid_5x4` has 5 rows and 4
   columns.
-* `antialiased_5x4`, `antialiased_2x2` of `grid_3x3`, `wide_5x9` [row, column, 6], a random table, and `antialiased_3x4` of that: what
-  interpolate makes with antialias=True (a = -0.5, a kernel that is widened where it shrinks, shares that add up to 1 at the edges), as
-  transformers' Dinov2WithRegisters does.
-* `positions_5x4` [21, 6] and `positions_3x3` [10, 6]: the same as flat tables behind a class token's row, which
-  stays.
+* `antialiased_5x4`, `antialiased_2x2` of `grid_3x3`, `wide_5x9` [row, column, 6], a random table, and `antialiased_3x4` of that:
+  resampling with antialias=True (a = -0.5, a kernel that is widened for shrinking, weights normalised at the edges), as in
+  transformers' Dinov2WithRegisters.
+* `positions_5x4` [21, 6] and `positions_3x3` [10, 6]: the same as flat tables after a class token's row, which
+  is unchanged.
 """
 
 import torch

@@ -11,14 +11,14 @@ preference.safetensors: `policy.<weight>` and `reference.<weight>` of two `Llama
 `reward_margin` [1] with beta = 0.1. For each loss `NAME.loss` [1], a mean over pairs, and `NAME.grad.<weight>`:
 
     sigmoid    loss_type "sigmoid", beta = 0.1
-    hinge      loss_type "hinge", beta = 0.5, under which some pairs are beyond the margin
+    hinge      loss_type "hinge", beta = 0.5, with some pairs beyond the margin
     ipo        loss_type "ipo", beta = 0.3
-    smoothed   the conservative form of "sigmoid" with label_smoothing = 0.2, beta = 0.1. TRL 1.16 has it for loss_type "aot", which
-               sorts the pairs of a batch and is given one pair at a time here, so that it has nothing to sort
+    smoothed   the conservative form of "sigmoid" with label_smoothing = 0.2, beta = 0.1. TRL 1.16 has it only for loss_type "aot", which
+               sorts the pairs of a batch; it is given one pair at a time here, so that there is nothing to sort
 
-All of it comes out of `DPOTrainer._compute_loss`, called on what it reads of a trainer. Log-probabilities alone are made from
-transformers' logits in float64 here, since TRL's own head works in float32; all is float64 from the float32 weights of the file, and
-rounded when written.
+All values come from `DPOTrainer._compute_loss`, called on a stand-in with the trainer's attributes. Only log-probabilities are
+computed here, from transformers' logits in float64, since TRL's own head works in float32; all is float64 from the float32 weights
+of the file, and rounded when written.
 """
 
 from collections import defaultdict
@@ -35,7 +35,7 @@ BETA = 0.1
 
 
 class Scored(torch.nn.Module):
-    """A model as `_compute_loss` calls it."""
+    """A stand-in for the model that `_compute_loss` calls."""
 
     is_gradient_checkpointing = False
 

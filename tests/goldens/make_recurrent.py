@@ -6,12 +6,12 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     python make_recurrent.py
 
 recurrent_NAME.safetensors, NAME of elman, gru, lstm: two layers of 7 units over `x` [3, 5, 4], batch first. In each of
-two cases, `zero` and `carried` (an initial state is given), for a loss that weighs all results unevenly:
+two cases, `zero` and `carried` (an initial state is given), for a loss with a different weight on each output:
 
 * `weight.<torch's name>`: the parameters, the same in both cases.
-* `x`, `h0` [2, 3, 7], `c0` (LSTM): inputs; the states are used by `carried` alone.
+* `x`, `h0` [2, 3, 7], `c0` (LSTM): inputs; only `carried` uses the states.
 * `y_weight`, `h_weight`, `c_weight`: loss = sum(y * y_weight) + sum(h_n * h_weight) + sum(c_n * c_weight).
-* `<case>.y`, `<case>.h_n`, `<case>.c_n`: results. `<case>.grad.<name>`: the gradient of every parameter, of `x`, and in
+* `<case>.y`, `<case>.h_n`, `<case>.c_n`: outputs. `<case>.grad.<name>`: the gradient of every parameter, of `x`, and in
   `carried` of `h0` and `c0`.
 
 In the case `packed` the rows have the lengths [5, 2, 4] (torch's packed sequences, `y` zero beyond them).

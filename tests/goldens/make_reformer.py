@@ -8,7 +8,7 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 Files as those of make_language_models.py: weights under HF's names, `input_ids` [2, 16], `logits`, `loss` (mean next-token
 cross-entropy), `grad.<weight>`, config.json in the metadata. In reformer.safetensors one chunk holds the input of the layers
 that hash, and blocks of four that of the others. In reformer_hashed.safetensors chunks of four are sorted, and `rotations`
-[head, d_head, round, column] are those that `hash_seed` draws in every layer; no bucket hangs on rounding.
+[head, d_head, round, column] are those that `hash_seed` draws in every layer; no bucket depends on rounding.
 """
 
 import torch
@@ -62,7 +62,7 @@ def make(name, keys, number):
 
     reformer.LSHSelfAttention._hash_vectors = watched
     ids = torch.randint(0, VOCAB, (2, LENGTH), generator=generator)
-    # Version 5 of the library has the head's bias and does not add it, as versions before it did.
+    # Version 5 of the library has the head's bias and does not add it, unlike earlier versions.
     logits = model(input_ids=ids).logits + model.lm_head.bias
     reformer.LSHSelfAttention._hash_vectors = whole
     if margins and min(margins) < 1e-3:

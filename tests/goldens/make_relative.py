@@ -1,22 +1,22 @@
-"""Oracles of position schemes that go by vectors of distances, through whole small models, and of axial positions.
+"""Oracles of schemes with relative position vectors, in whole small models, and of axial positions.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
     pip install torch==2.15.0 transformers==5.23.0 safetensors
     python make_relative.py
 
-Each relative_<case>.safetensors is a model: the metadata's `config` has its table in formwork's keys (`model`), its
-vocabulary and the longest input (`vocab`, `context`) and, where rows are filled up, the `lengths`. `ids` [row, token]
+Each relative_<case>.safetensors is a model: the metadata's `config` has its `model` table in formwork's keys, its
+vocabulary size and longest input (`vocab`, `context`) and, if rows are padded, the `lengths`. `ids` [row, token]
 (I64); `weight.<path>` are the parameters and `grad.<path>` their gradients under formwork's paths; `hidden`
-[row, token, d] what leaves the last block, zero at padding; the gradients are those of the sum of `hidden` times
+[row, token, d] the last block's output, zero at padding; the gradients are those of the sum of `hidden` times
 `cotangent`.
 
-* `shaw_*`, `xl_*`, `disentangled_*` are brute force in float64: each query and key take the vector of their distance
-  from a table by index, so that no shift of scores is involved. A block is x + attention(x), without norms.
+* `shaw_*`, `xl_*`, `disentangled_*` are brute force in float64: for each query and key, the vector of their distance
+  is looked up in a table, so that no shift of scores is involved. A block is x + attention(x), without norms.
 * `memtransformer_partial` and `memtransformer_learnable` are the attention of types 0 and 1 of Dai et al.'s released
-  mem_transformer.py, written down again from their formulas: vectors run from the furthest distance to 0, and scores by
-  distance are shifted into place; the sum with the input is normalised. Shaw's table of formwork holds type 1's r_emb.
-* `xlnet` is HF's XLNetModel: distances of both signs. `deberta` and `deberta_v2` are HF's models, the second with
+  mem_transformer.py, rewritten from their formulas: vectors run from the furthest distance to 0, and scores by
+  distance are shifted into place; the sum with the input is normalised. Formwork's table for Shaw's positions holds type 1's r_emb.
+* `xlnet` is HF's XLNetModel: with distances of both signs. `deberta` and `deberta_v2` are HF's models, the second with
   logarithmic buckets, attention's own projections and a norm on the table.
 
 relative_axial.safetensors: `rows` and `columns`, the tables of HF Reformer's AxialPositionEmbeddings with shape (3, 4) and widths
@@ -39,7 +39,7 @@ IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2], [6, 5, 3, 5, 8, 9, 7]])
 
 
 def save(case, config, named, hidden, lengths=None):
-    """Writes a model's case: `named` has leaves or (leaf, what turns it into ours) under our paths."""
+    """Writes a model's case: `named` has leaves, or pairs of a leaf and its conversion, under formwork's paths."""
     generator = seeded("cotangent " + case)
     cotangent = torch.randn(hidden.shape, generator=generator, dtype=hidden.dtype)
     if lengths:
@@ -109,7 +109,7 @@ def distances(length=LENGTH):
 
 
 def brute(case, config, named, causal, share):
-    """x + attention(x) in each layer; `share(layer, q, k, named)` gives scores and what is added to each value."""
+    """x + attention(x) in each layer; `share(layer, q, k, named)` returns scores and the vectors added to each value."""
     behind = distances()
     x = named["embedding.weight"][IDS]
     for layer in range(LAYERS):
@@ -122,7 +122,7 @@ def brute(case, config, named, causal, share):
         values = v[:, :, None] + (0 if more is None else more)
         mixed = (alpha[..., None] * values).sum(3)
         x = x + linear(named, f"{path}.output", mixed.transpose(1, 2).flatten(2))
-    # The bias of keys moves all scores of a query alike, but for those that meet vectors of distances.
+    # A key bias shifts all scores of a query alike, except those with relative position vectors.
     for name in [n for n in named if n.endswith("key.bias")]:
         if "disentangled" not in case or "c2p" in case:
             del named[name]
@@ -226,7 +226,7 @@ def shifted(x):
 
 
 def memtransformer(case, position, bias_of):
-    """Post-norm blocks of attention alone, as mem_transformer.py has them; `bias_of` gives u, v or b, and vectors."""
+    """Post-norm blocks of attention without feed-forward layers, as in mem_transformer.py; `bias_of` returns u, v or b, and vectors."""
     named = base(case, bias=False)
     for layer in range(LAYERS):
         norm = f"stack.blocks.{layer}.attention_residual.norm"
@@ -272,7 +272,7 @@ def learnable(named, rows=5):
         named[f"position.distance_bias.{layer}"] = leaf(f"b{layer}", rows, HEADS)
 
     def make(layer, q):
-        # Further away than the table reaches, the first row stands again and again.
+        # Beyond the table's range, its first row is repeated.
         filled = lambda table: torch.cat([table[:1].expand(LENGTH - rows, -1), table])
         vectors = by_heads(filled(named[f"position.keys.{layer}"]))
         bias = filled(named[f"position.distance_bias.{layer}"]).T[:, None]
@@ -283,7 +283,7 @@ def learnable(named, rows=5):
 
 def drawn(model, name):
     redraw(model, seeded(name))
-    # In evaluation mode dropout rests; gradients are those of training all the same.
+    # In evaluation mode dropout is off; gradients are computed as in training.
     return model.eval()
 
 
@@ -337,7 +337,7 @@ def xlnet():
 
 
 def deberta_rest(net, named):
-    """What both versions have: embeddings, outputs of attention, feed-forward layers, norms."""
+    """Parameters of both versions: embeddings, output projections of attention, feed-forward layers, norms."""
     named["embedding.weight"] = net.embeddings.word_embeddings.weight
     norm(named, "embedding_norm", net.embeddings.LayerNorm)
     named["position.table"] = net.encoder.rel_embeddings.weight
@@ -373,7 +373,7 @@ def deberta():
     deberta_rest(net, named)
     for number, layer in enumerate(net.encoder.layer):
         block, attention = f"stack.blocks.{number}.attention", layer.attention.self
-        # Head after head the rows of its query, its key and its value.
+        # For each head in turn, the rows of its query, its key and its value.
         for place, ours in enumerate(["query", "key", "value"]):
             part = lambda x, place=place: x.reshape(HEADS, 3, head, WIDTH)[:, place].reshape(WIDTH, WIDTH)
             named[f"{block}.{ours}.weight"] = (attention.in_proj.weight, part)

@@ -6,22 +6,22 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     python make_replaced_token.py
 
 Conventions (names, padding, configuration) are those of shared.py. Attention is eager, dropout 0, all in float32. Names
-begin with `discriminator.` or `generator.`; the embeddings are the discriminator's, and the generator's product onto the
-vocabulary is their table. The generator is half as wide as the discriminator, with half the heads. The samples are drawn by
+begin with `discriminator.` or `generator.`; the embeddings are the discriminator's, and the generator's LM head is
+tied to their table. The generator is half as wide as the discriminator, with half the heads. The samples are drawn by
 formwork's own draws: `uniform` is its counter-based generator (Philox 4 x 32 with 10 rounds; seed 0, purpose 11,
 coordinates (step, row of the step, 0)), one draw for each scored position of a row, and the sample is the first token whose
 cumulative probability exceeds the draw.
 
 replaced_token.safetensors and replaced_token_wide.safetensors (whose embeddings are as wide as the discriminator): one step.
 `input_ids`, `token_type_ids`, `attention_mask`, `labels` [3, 14] as in bert.safetensors, all scored tokens masked;
-`replaced_ids` and `replaced` [3, 14], what the discriminator reads and whether it is not the text's own; `logits` [3, 14]
+`replaced_ids` and `replaced` [3, 14], the discriminator's input and whether each token differs from the text's; `logits` [3, 14]
 are the discriminator's. `loss_mlm` is the mean over the scored tokens, `loss_rtd` the mean over all tokens, `loss` =
-loss_mlm + 50 * loss_rtd. `flops` F64 [3] are those that PyTorch counts of the discriminator with its head and of the
-generator's network over a text of 16 tokens, and of the generator's head for one position.
+loss_mlm + 50 * loss_rtd. `flops` F64 [3] are PyTorch's counts for the discriminator with its head and for the
+generator's network on a text of 16 tokens, and for the generator's head at one position.
 
 trajectory_replaced_token.safetensors: 50 steps of the same (16 words, texts as in trajectory_mlm.safetensors), recorded and
-trained as make_trajectories.py says of mlm; `losses` = `losses_mlm` + 50 * `losses_rtd`, and `replaced` F64 [50], tokens that
-are not the text's own in each step.
+trained as make_trajectories.py says of mlm; `losses` = `losses_mlm` + 50 * `losses_rtd`, and `replaced` F64 [50], the number of
+replaced tokens in each step.
 """
 
 import copy
@@ -85,13 +85,13 @@ class Both(torch.nn.Module):
         self.discriminator = hf.ElectraForPreTraining(self.config)
         self.generator = hf.ElectraForMaskedLM(narrow)
         shared = self.discriminator.electra.embeddings
-        # A sample may be the token that also fills rows up, and its row learns like any other.
+        # A sample may be the padding token, whose embedding row learns like any other.
         shared.word_embeddings.padding_idx = None
         self.generator.electra.embeddings = shared
         self.generator.generator_lm_head.weight = shared.word_embeddings.weight
 
     def forward(self, batch, step, first_row):
-        """Sums of both losses, what the discriminator read, what is replaced in it, and its scores."""
+        """Sums of both losses, the discriminator's input, which of its tokens are replaced, and its logits."""
         inputs, mask, types, labels = (
             batch[name] for name in ("input_ids", "attention_mask", "token_type_ids", "labels")
         )
@@ -173,7 +173,7 @@ def one_step(name, embedding):
 
 
 def texts(generator, rows, length, vocab):
-    """The texts of trajectory_mlm.safetensors, with as many masks, and no other token in the place of one."""
+    """The texts of trajectory_mlm.safetensors, with as many masks, and no random token in place of one."""
     ids, types, mask, chosen, _ = two_segments(generator, rows, length, vocab)
     labels = torch.where(chosen, ids, -100)
     batches = {
@@ -192,7 +192,7 @@ def trajectory(attempt):
     generator = seeded(f"trajectory_replaced_token {attempt}")
     rows, length, vocab = 8, 16, 16
     batches = texts(generator, rows, length, vocab)
-    # The number of a batch, by which its draws are known.
+    # The number of a batch, which determines its draws.
     number = torch.arange(STEPS * MICRO).reshape(STEPS, MICRO)
     model = fresh(Both(vocab, length, 16), generator)
     seen = []

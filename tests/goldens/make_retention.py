@@ -5,7 +5,7 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 safetensors
     python make_retention.py
 
-Computed in float64 from inputs that float32 holds exactly, gradients by autograd; retention.safetensors has all of it in float32: 2 rows,
+Computed in float64 from inputs that are exact in float32, gradients by autograd; retention.safetensors has all of it in float32: 2 rows,
 70 positions (S), width 12 (D), 3 heads (H) with keys of 4 numbers (K) and values of 5 (V).
 
 * `x` [2, S, D]; `input` [2HK + HV, D] (queries, keys, values), `gate` [HV, D], `output` [D, HV]; `y`, `weights` [2, S, D]:

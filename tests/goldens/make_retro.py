@@ -10,19 +10,19 @@ Run by hand, on the CPU, in this folder; nothing else is downloaded:
 encoder conditioned on the chunk's stream, learned positions in the decoder and none in the encoder. Three things are switched
 off, since the paper has none of them or the package departs from it:
 
-* the null key and value of cross-attention (`null_kv`), which the paper has not;
-* the map of the encoder's output (`project_out`), which the package has even between equal widths;
-* rotations: the package shifts the rotation of queries with `F.pad`, so that all of a chunk's tokens but the first get no
+* the null key and value of cross-attention (`null_kv`), which the paper lacks;
+* the map of the encoder's output (`project_out`), which the package applies even between equal widths;
+* rotations: the package shifts the rotation of queries with `F.pad`, so that all tokens of a chunk except the first get no
   rotation at all. Here its tables of angles are zero.
 
-`retro_rotary`: the package's attention, encoder and feed-forward layers with rotations as they are; its chunked
+`retro_rotary`: the package's attention, encoder and feed-forward layers with unchanged rotations; its chunked
 cross-attention is replaced by `ByPosition`, which is written here from algorithm 1 of the paper, position by position and
 without a shift (its matrices are still those of the package's `Attention`). The encoder is narrower than the decoder, its input
-is a linear map of the decoder's token vectors, a chunk has no neighbour at all, and the text ends within a chunk.
+is a linear map of the decoder's token vectors, one chunk has no neighbour at all, and the text ends within a chunk.
 
-In both, neighbours of several lengths are filled up with token 0 and hidden behind their last token. Files have `ids`
+In both, neighbours of several lengths are padded with token 0, which is masked. Files have `ids`
 [rows, tokens + 1], `neighbours` [rows, chunks, k, r], `logits`, `loss` (mean cross-entropy of the next tokens),
-`weight.<our path>` and `grad.<our path>`; the shapes are JSON under the key `config`.
+`weight.<path>` and `grad.<path>` under formwork's paths; the shapes are JSON under the key `config`.
 """
 
 import importlib.util
@@ -44,7 +44,7 @@ WIDTH = 2 * CHUNK
 
 
 def package():
-    """The module of the networks alone: the package's own `__init__` asks for libraries of retrieval that it does not need."""
+    """Loads only the module of the networks: the package's `__init__` imports retrieval libraries that are not needed here."""
     home = os.path.dirname(importlib.util.find_spec("einops").submodule_search_locations[0])
     stub = types.ModuleType("retro_pytorch.retrieval")
     stub.BERT_VOCAB_SIZE = 28996
@@ -66,7 +66,7 @@ class NoRotation(nn.Module):
 
 
 class ByPosition(nn.Module):
-    """CCA(H, E) of algorithm 1, one token after the other."""
+    """CCA(H, E) of algorithm 1, token by token."""
 
     def __init__(self, attention, rotary):
         super().__init__()
@@ -205,7 +205,7 @@ def rotary():
     ids, neighbours = texts(generator, tokens, [8, 4, 0, 0, 6, 8, 0, 7, 8, 8, 8, 1])
     mask = neighbours != 0
     retrieved = model.input(model.token_emb(neighbours))
-    # A place without a neighbour is encoded over its first token, and hidden from the decoder.
+    # A missing neighbour is encoded from its first token, and masked in the decoder.
     encoded = rearrange(mask, "b c k r -> (b c k) r").clone()
     encoded[:, 0] = True
     hidden = model.decoder(

@@ -1,4 +1,4 @@
-"""Oracle of reversible stacks: Hugging Face's Reformer, whose backward pass recomputes activations by itself.
+"""Oracle of reversible stacks: Hugging Face's Reformer, whose backward pass recomputes activations.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
@@ -9,8 +9,8 @@ reversible.safetensors: a `ReformerModelWithLMHead` of two blocks with local att
 that every position sees all earlier ones), 2 heads of 8, width 16, feed-forward 32 with ReLU, learned positions, 13 tokens in
 the vocabulary, no dropout. `weight.<parameter>` are its weights, drawn here; `input_ids` [2, 10]; `hidden` [2, 10, 32] the states
 after the last norm, `logits` [2, 10, 13], `loss` the mean cross-entropy of the next tokens and `grad.<parameter>` its
-gradients, made by Reformer's own `_ReversibleFunction`. `head` is `lm_head.decoder.weight` alone: Reformer's bias of it is
-never added.
+gradients, made by Reformer's own `_ReversibleFunction`. `head` is only `lm_head.decoder.weight`: Reformer never adds
+its bias.
 """
 
 import torch

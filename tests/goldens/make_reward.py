@@ -1,4 +1,4 @@
-"""Oracle of reward models: TRL's loss, rewards and gradients of a tiny random LLaMA with a head of one number.
+"""Oracle of reward models: TRL's loss, rewards and gradients of a tiny random LLaMA with a scalar head.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
@@ -7,15 +7,15 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 
 reward.safetensors: the weights of a `LlamaForSequenceClassification` with num_labels = 1; five pairs as TRL's
 `DataCollatorForPreference` of rewards puts them side by side, first all chosen and then all rejected texts: `input_ids`,
-`attention_mask` I64 [10, longest]; `margin` [5]. `rewards` [10], `accuracy` and `reward_margin` [1] are what TRL tells. For each loss
-`NAME.loss` [1], a mean over pairs, and `NAME.grad.<weight>`:
+`attention_mask` I64 [10, longest]; `margin` [5]. `rewards` [10], `accuracy` and `reward_margin` [1] are the metrics that TRL
+reports. For each loss `NAME.loss` [1], a mean over pairs, and `NAME.grad.<weight>`:
 
     plain      -log sigmoid of the difference
-    margins    of the difference without the margin
+    margins    of the difference minus the margin
     centered   plain, with center_rewards_coefficient = 0.3
 
-All of it comes out of `RewardTrainer.compute_loss`, called on what it reads of a trainer, in float64 from the float32 weights of the
-file, and rounded when written. Id 0 fills rows up and stands in no text, so that the class reads the last token of each.
+All values come from `RewardTrainer.compute_loss`, called on a stand-in with the trainer's attributes, in float64 from the file's
+float32 weights, and rounded when written. Id 0 is the padding and occurs in no text, so that the class reads each last token.
 """
 
 from collections import defaultdict

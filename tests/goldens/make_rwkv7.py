@@ -6,15 +6,16 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install --no-deps flash-linear-attention==0.6.0 fla-core==0.6.0
     python make_rwkv7.py
 
-The classes are that library's (`fla.models.rwkv7`); where they call kernels for GPUs, its references in plain torch stand in their
-place, the recurrence among them (`dplr_recurrence`). Computed in float64 from weights that float32 holds exactly, gradients by autograd;
+The classes are that library's (`fla.models.rwkv7`); where they call GPU kernels, the library's references in plain torch replace
+them, including the recurrence (`dplr_recurrence`). Computed in float64 from weights that are exact in float32, gradients by autograd;
 rwkv7.safetensors has all of it in float32: 3 layers of width 16 (D) with 2 heads of 8, 2 rows of 40 tokens (T).
 
-* Weights under the paths of our decoder, of which a mix's `share` is one less the library's `x_*`; `input_ids` [2, T], `logits`, `weights`
+* Weights under the paths of formwork's decoder; a mix's `share` is one minus the library's `x_*`; `input_ids` [2, T], `logits`, `weights`
   [2, T, V]: loss = sum(logits * weights); `grad.<path>` is its gradient.
-* `first.<path>`: the vectors of both mixings as the library begins with them.
+* `first.<path>`: the library's initial vectors of both mixings.
 * `rule.r`, `rule.decay` (the logarithm), `rule.k`, `rule.v`, `rule.a`, `rule.b` [2, T, D], `rule.before` and `rule.state` [2, 2 heads, key,
-  value], `rule.y` and `rule.weights` [2, T, D]: the recurrence from a state on; `rule.grad.<name>` is the gradient of sum(y * weights).
+  value], `rule.y` and `rule.weights` [2, T, D]: the recurrence from an initial state; `rule.grad.<name>` is the gradient of sum(y
+  * weights).
 """
 
 import warnings
@@ -23,7 +24,7 @@ import torch
 from shared import begin, seeded, write
 
 warnings.filterwarnings("ignore")
-# The references compute in float32 whatever they are given.
+# The references compute in float32 regardless of their input.
 torch.Tensor.float = torch.Tensor.double
 
 from fla.layers import rwkv7 as layers
@@ -49,14 +50,14 @@ def shifted(x, cu_seqlens=None, output_cache=False, cache=None):
 
 
 def recurrence(r, w, k, v, a, b, scale=1.0, initial_state=None, **_):
-    """The library's reference, by heads as its kernel has them, without its factor of queries."""
+    """The library's reference, by heads as in its kernel, without its scale on queries."""
     r, w, k, v, a, b = (x.transpose(1, 2) for x in (r, w, k, v, a, b))
     o, state = dplr_recurrence(r * (scale * r.shape[-1] ** 0.5), k, v, a, b, w, initial_state)
     return o.transpose(1, 2), state
 
 
 def ours(name):
-    """Our path of a parameter, and how its values are ours."""
+    """Formwork's path of a parameter, and the conversion of its values."""
     same = lambda x: x
     name = name.removeprefix("model.")
     if name in ("embeddings.weight", "lm_head.weight"):
@@ -85,7 +86,7 @@ def ours(name):
 
 
 def redraw(model, generator):
-    """Weights of a size at which every vector and every gate shows."""
+    """Redraws weights, large enough that every vector and every gate has an effect."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float32)

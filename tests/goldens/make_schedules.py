@@ -4,9 +4,9 @@
     pip install torch==2.15.0 transformers==5.24.0
     python make_schedules.py
 
-Each case has the `schedule` as an experiment would have it, the full learning rate `lr`, the `steps` of the run, and `rates`: what
-the scheduler of `oracle` gives for the steps 0, 1, 2 … Rates of a warm-up are null, for those of the oracles begin at 0, and ours
-above it.
+Each case has the `schedule` as in an experiment, the peak learning rate `lr`, the `steps` of the run, and `rates`: the output of
+the scheduler `oracle` for the steps 0, 1, 2 … Rates during warmup are null, since those of the oracles begin at 0, and
+formwork's above it.
 """
 import json
 import pathlib
@@ -32,7 +32,7 @@ def rates(make, steps):
 
 
 def case(oracle, schedule, steps, make, last=True):
-    """`last`: whether the oracle has an end, behind which it says something of the run's last step."""
+    """`last`: whether the oracle has an end, after which it also defines the run's last step."""
     found = rates(make, steps)
     found = found if last else found[:steps]
     warmup = schedule.get("warmup_steps", 0)

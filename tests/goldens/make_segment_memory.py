@@ -1,4 +1,4 @@
-"""Oracle of segment recurrence (Dai et al. 2019, Transformer-XL, section 3.2), rebuilt from its definition in double precision.
+"""Oracle of segment recurrence (Dai et al. 2019, Transformer-XL, section 3.2), computed from its definition in double precision.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
@@ -6,14 +6,14 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     python make_segment_memory.py
 
 A token at position p of its text, in the segment that begins at s, sees in every layer the positions j of the same
-document with s - M <= j <= p (with `same_length` also j > p - M). Of j < s the layer gets the hidden state that it read
-in the segment of j, without gradient; its norm and its maps are today's. No mask of a padded memory, no cat: keys are
-listed one by one for every query.
+document with s - M <= j <= p (with `same_length` also j > p - M). For j < s, the layer gets the hidden state that it read
+in the segment of j, without gradient; its norm and projections are the current ones. There is no mask for a padded memory
+and no concatenation: keys are listed one by one for every query.
 
 segment_memory_CASE.safetensors, CASE of pre, post, pre_documents, post_documents, same_length with a bias for each distance,
 and xl_pre, xl_post_documents with Transformer-XL's positions (section 3.3), u and v shared by the layers: a decoder of two
 layers that reads two rows in four segments of five. The second row begins another text with the third segment. Parameters and
-gradients are under the paths of our decoder:
+gradients are under the paths of formwork's decoder:
 
 * `weight.<path>`; `ids` [4, 2, 5]; `documents` [4, 2, 5] in the cases of that name, numbered within each segment: 0 is
   the document of the token before it.
@@ -51,19 +51,19 @@ def parameters(generator, pre, xl):
     for name in norms + (["stack.final_norm"] if pre else []):
         found[name + ".gamma"] = 1 + 0.2 * draw(D)
         found[name + ".beta"] = 0.2 * draw(D)
-    # What the file holds is what is computed with.
+    # The file holds exactly the values used for computation.
     return {name: value.float().double().requires_grad_() for name, value in found.items()}
 
 
 class Reader:
-    """One row that is read segment by segment."""
+    """A row that is read segment by segment."""
 
     def __init__(self, p, pre, memory, same_length, xl):
         self.p, self.pre, self.memory, self.same_length, self.xl = p, pre, memory, same_length, xl
         self.begin()
 
     def begin(self):
-        """A new text: nothing was read of it."""
+        """Begins a new text, of which nothing was read."""
         self.at = 0
         self.documents = []
         self.past = [[] for _ in range(LAYERS)]
@@ -82,7 +82,7 @@ class Reader:
         return [j for j in range(max(first, 0), position + 1) if self.documents[j] == self.documents[position]]
 
     def scores(self, layer, head, q, k, distances):
-        """Of one query and the keys that it sees, by how far before it they stand."""
+        """Scores of one query and the keys that it sees, given their distances before it."""
         scale = (D // HEADS) ** -0.5
         if not self.xl:
             return k @ q * scale + self.p["position.table"][distances, head]
@@ -135,7 +135,7 @@ class Reader:
 
 
 def numbered(row, at):
-    """The document of a token of a row."""
+    """The document number of a row's token."""
     return sum(start <= at for start in DOCUMENTS[row])
 
 

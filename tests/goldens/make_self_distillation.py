@@ -10,18 +10,18 @@ written out here after the paper's formulas (section 3.1), pair by pair; the net
 `interpolate_pos_encoding`.
 
 self_distillation.safetensors: a pre-norm encoder of two layers of width 24 (erf GELU, epsilon 1e-6) on images [3, 12, 12] in patches
-of 4, with a class token and learned positions, without a pooler. Its names have `vit.` before them. The head is `head.first`,
-`head.second` and `head.bottleneck` (weight and bias; erf GELU after the first two) and `head.last` [11, 7], whose rows are normalised,
-as is what they are multiplied with. The teacher's numbers have `teacher.` before them.
+of 4, with a class token and learned positions, without a pooler. Its names have the prefix `vit.`. The head is `head.first`,
+`head.second` and `head.bottleneck` (weight and bias; erf GELU after the first two) and `head.last` [11, 7], whose rows and inputs are
+normalised. The teacher's tensors have the prefix `teacher.`.
 
 * `global` [4, 2, 3, 12, 12] and `local` [4, 3, 3, 8, 8]: two global and three local views of four images. `centre` [11].
 * `loss`: mean over the images of the mean over pairs (global view of the teacher, other view of the student) of the cross-entropy,
-  student's temperature 0.1, teacher's 0.05. `grad.<name>`: its gradient by every weight of the student. `global_alone.loss`: without
+  student's temperature 0.1, teacher's 0.05. `grad.<name>`: its gradient for every weight of the student. `global_alone.loss`: without
   local views.
 * `usage` is the entropy of the mean of the teacher's distributions, `targets` the mean of their entropies.
 * `next_centre` with momentum 0.9. `average.<name>`: the teacher after the student has taken a step of 0.5 times the gradient, with
   `momentum`, that of step 3 (counted from 0) of 10 from 0.9.
-* `vectors` [60, 6] with `classes` [60]: `told` [60] are the classes that the 20 nearest others of each tell, by votes of
+* `vectors` [60, 6] with `classes` [60]: `told` [60] are the classes predicted from the 20 nearest neighbours of each, by votes of
   e^(cosine / 0.07).
 """
 

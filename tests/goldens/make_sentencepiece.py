@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ids and texts of the library of SentencePiece for small models of its own, for tests/it/hf_tokenizers.rs. Run by hand.
+"""Ids and texts of the SentencePiece library for small models, for tests/it/hf_tokenizers.rs. Run by hand.
 
 Versions: Python 3.11 or later, sentencepiece 0.2.3, protobuf.
 
@@ -7,9 +7,9 @@ Versions: Python 3.11 or later, sentencepiece 0.2.3, protobuf.
 
 DATA holds `wikitext2/`. Written are, into this folder or FOLDER:
 
-* sentencepiece_alone/: models without a file beside them, trained here, small enough to be kept.
+* sentencepiece_alone/: models without other files, trained here, small enough to be kept.
 * sentencepiece_alone.json: for each of them, and for sentencepiece/llama, the ids of some lines, and the text of these ids
-  where none of them stands for unknown text, which the library writes as ⁇.
+  unless one of them stands for unknown text, which the library writes as ⁇.
 """
 import gzip
 import json
@@ -24,7 +24,7 @@ from sentencepiece import sentencepiece_model_pb2 as spm
 DATA = pathlib.Path(sys.argv[1])
 HERE = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else pathlib.Path(__file__).parent
 TEXT = gzip.open(DATA / "wikitext2/train.txt.gz", "rt", encoding="utf-8", newline="\n").read()
-# The mark for unknown words would be the model's own.
+# The symbol for unknown text would depend on the model.
 LINES = [line for line in TEXT.replace("<unk>", "word").split("\n")[:3000] if line.strip()]
 HARD = [
     "", " ", "   ", "a", " a", "a ", "Hello, World!", "  two  blanks  ", "one   three    four", "tab\there", "line\nbreak\n\nand more\n",
@@ -32,7 +32,7 @@ HARD = [
     "x" * 70, "ab " * 20, "▁ underline ▁▁", "▁", "a▁b", "3.14159 1,000,000 10% $5", "foo", "foo bar", "a foo b", "xfoofoox", "a foo", "foo  foo",
     "a<sep>b <sep> c", "<<user>> here and <<user>>there", "The Man the man THE MAN", "finfish ﬁnﬁsh",
 ]
-# A map of few rules is small.
+# A normalisation map of few rules is small.
 RULES = "FB01\t66 69\nA0\t20\n9\t20\nA\t20\n2026\t2E 2E 2E\n65 301\tE9\n"
 MODELS = {
     "bpe": dict(model_type="bpe", vocab_size=400),
@@ -57,7 +57,7 @@ def trained(path, rules=RULES, **settings):
         sentencepiece.SentencePieceTrainer.train(
             input=str(scratch / "text.txt"), model_prefix=str(scratch / "model"), minloglevel=2, num_threads=1,
             input_sentence_size=0, hard_vocab_limit=False, character_coverage=0.99, **normaliser, **settings)
-        # What it was trained from is no part of how it reads.
+        # The training settings do not affect encoding.
         model = spm.ModelProto()
         model.ParseFromString((scratch / "model.model").read_bytes())
     for field in ["input", "model_prefix"]:

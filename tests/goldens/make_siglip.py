@@ -5,17 +5,17 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 transformers==5.24.0 safetensors
     python make_siglip.py
 
-sigmoid_loss.safetensors: `u`, `v` [7, 12], vectors of different norms, row n of both a pair; `t` and `b` [1], the logarithm of what
-cosines are multiplied by and what is added to them. Each of these has `.loss` [1], `.grad_u`, `.grad_v`, `.grad_t` and `.grad_b`:
+sigmoid_loss.safetensors: `u`, `v` [7, 12], vectors of different norms, row n of both makes a pair; `t` and `b` [1], the logarithm of the
+scale on cosines and the bias added to them. Each of these has `.loss` [1], `.grad_u`, `.grad_v`, `.grad_t` and `.grad_b`:
 
-    all         the sum of −ln σ(z·(exp(t)·cos(u, v) + b)) over all pairs of a u and a v, over the 7 rows; z is 1 where both are of
-                one row and −1 elsewhere (Zhai et al. 2023, algorithm 1)
-    grouped     the same of rows 0..4 and 4..7 alone with themselves, over the 7 rows
+    all         the sum of −ln σ(z·(exp(t)·cos(u, v) + b)) over all pairs of a u and a v, over the 7 rows; z is 1 if both belong to
+                one row and −1 otherwise (Zhai et al. 2023, algorithm 1)
+    grouped     the same within rows 0..4 and within rows 4..7, over the 7 rows
 
 All is computed in float64 from the float32 values of the file, and rounded to float32 when written.
 
-siglip.safetensors: `weight.<name>`, `pixel_values` [3, 3, 12, 12], `input_ids` I64 [3, 7], of which the texts have 7, 5 and 3 tokens
-and are filled up with the id 1, `attention_mask` I64 [3, 7], which tells both apart and which the class is not given;
+siglip.safetensors: `weight.<name>`, `pixel_values` [3, 3, 12, 12], `input_ids` I64 [3, 7], whose texts have 7, 5 and 3 tokens
+and are padded with the id 1, `attention_mask` I64 [3, 7], which marks the padding and is not given to the class;
 `image_embeds`, `text_embeds` [3, 20] of length 1, `logits_per_image` [3, 3], `loss` and `grad.<name>`. The scale is exp(1.5), the bias
 −2. In float32.
 """
@@ -29,7 +29,7 @@ PAD = 1
 
 
 def pairwise(u, v, t, b):
-    """The sum over all pairs, from the definition."""
+    """The sum over all pairs, by definition."""
     cosines = torch.nn.functional.normalize(u, dim=1) @ torch.nn.functional.normalize(v, dim=1).T
     z = 2 * torch.eye(len(u), dtype=u.dtype) - 1
     return -torch.nn.functional.logsigmoid(z * (t.exp() * cosines + b)).sum()

@@ -4,10 +4,10 @@
 Versions: Python 3.11 or later, torch 2.15.0, pytorch_optimizer 4.1.0, numpy 2, safetensors 0.5 or later.
 
 Five parameters take 20 steps along the gradients of make_optimizers.py: of a quadratic bowl plus noise. The optimizer is
-pytorch_optimizer's SOAP, in float64; it makes orthogonal factors in float32. Bases follow every third step, and the longest
+pytorch_optimizer's SOAP, in float64; it makes orthogonal factors in float32. Eigenbases are updated at every third step, and the longest
 dimension that has one is 5: a square matrix has two, a wide and a tall one have one each, a kernel of three dimensions has
-three, a vector has none. The first gradient is of full rank in each, since eigenvectors of one eigenvalue are no one's choice.
-Weight decay acts on all but the vector. Kept are the parameters after steps 1, 2, 5 and 20.
+three, a vector has none. The first gradient is of full rank in each, since eigenvectors of equal eigenvalues are arbitrary.
+Weight decay acts on all parameters except the vector. The file has the parameters after steps 1, 2, 5 and 20.
 """
 import pathlib
 

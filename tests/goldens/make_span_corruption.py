@@ -1,4 +1,4 @@
-"""Oracle of span corruption: functions of the T5 package, with the shuffles that they drew.
+"""Oracle of span corruption: functions of the T5 package, with their random shuffles.
 
 Run by hand, in this folder, with Python 3.11:
 
@@ -6,13 +6,13 @@ Run by hand, in this folder, with Python 3.11:
     pip download t5==0.9.4 --no-deps
     python make_span_corruption.py t5-0.9.4-py2.py3-none-any.whl
 
-Four functions of t5/data/preprocessors.py are run as they stand there (`random_spans_noise_mask`, `random_spans_helper`,
-`noise_span_to_unique_sentinel`, `nonnoise_span_to_unique_sentinel`); none of their text is kept. What they ask of seqio is
-given here: a shuffle that is drawn from NumPy and written down, and the highest id as the first sentinel.
+Four functions of t5/data/preprocessors.py are run unchanged (`random_spans_noise_mask`, `random_spans_helper`,
+`noise_span_to_unique_sentinel`, `nonnoise_span_to_unique_sentinel`); none of their text is copied. Their calls of seqio are
+replaced: the shuffle is drawn from NumPy and recorded, and the first sentinel is the highest id.
 
 span_corruption.safetensors, for each of `settings` [n, 2] (share, mean span) as number i and each of `lengths`, joined:
-`noise.i` and `rest.i` are the shuffled flags of the noise and of the rest, `mask.i` is the mask, all U8. Of the first and the
-last of the settings `source.i` and `target.i` are I64: the corrupted text and its target without end marks, of a text that
+`noise.i` and `rest.i` are the shuffled flags of the noise and of the rest, `mask.i` is the mask, all U8. For the first and the
+last of the settings, `source.i` and `target.i` are I64: the corrupted text and its target without end tokens, of a text that
 counts up from 0, with sentinels from 999 downwards; `source_lengths.i` and `target_lengths.i` are their lengths. `filling`
 [n, contexts, 2] holds the tokens of a text and those of its target for each of `contexts`.
 """
@@ -53,7 +53,7 @@ class Seqio:
 
 
 def functions(wheel):
-    """The functions as they stand in the package, without their decorators."""
+    """The functions of the package, without their decorators."""
     with zipfile.ZipFile(wheel) as files:
         module = ast.parse(files.read("t5/data/preprocessors.py"))
     found = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name in FUNCTIONS]

@@ -5,11 +5,11 @@
     python make_statistics.py [FILE [SEED]]
 
 `samples`: `values` (differences from a baseline; the arm of Welch's test), `other` (the baseline of Welch's test),
-`level`, and what scipy says: `summary`, `paired` (ttest_1samp), `welch` (ttest_ind), `bootstrap`. The bootstrap
+`level`, and scipy's results: `summary`, `paired` (ttest_1samp), `welch` (ttest_ind), `bootstrap`. The bootstrap
 distribution is handed to scipy.stats.bootstrap: all n^n resamples up to n = 8, and from n = 11 2000 resamples drawn with SplitMix64 (`how` = "drawn"). For n = 9 and 10 the
 n^n are grouped, by formulas that are asserted to give what scipy gives up to 8. Means of resamples that equal the
-sample's mean to rounding are set to it: scipy counts ties, and sums in another order break them. Where all values are
-equal scipy has no answer: there is no t and no p then, and the interval is the difference alone.
+sample's mean to rounding are set to it: scipy counts ties, and sums in another order break them. If all values are
+equal, scipy has no answer: there is no t and no p, and the interval is only the difference.
 
 `power`: the definition integrated by mpmath (scipy's nct agrees to 1e-8 where it has a value, which is asserted);
 `needed`: the solutions of statsmodels' TTestPower and TTestIndPower, rounded up. `holm`: statsmodels' multipletests.
@@ -51,7 +51,7 @@ def short(values):
 
 
 def splitmix(seed):
-    """The generator of the tests: SplitMix64 and Lemire's product without rejection."""
+    """The random generator of the tests: SplitMix64 and Lemire's product without rejection."""
     state = seed
     while True:
         state = (state + 0x9E3779B97F4A7C15) % 2**64
@@ -119,7 +119,7 @@ def resampled_means(x, seed):
 
 
 def grouped_means(x):
-    """The resampled means that differ by what they draw, in rising order, and how many of the n^n have each."""
+    """The distinct resampled means in ascending order, and how many of the n^n resamples have each."""
     n = len(x)
     means, counts = [], []
     for picks in itertools.combinations_with_replacement(range(n), n):

@@ -7,17 +7,17 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 
 transformers' `SwinForImageClassification`, tiny and random, in float32 and without dropout; cases, each with a prefix:
 
-    shifted  images of 16 by 16, patches of 2, windows of 4: a map of 8 by 8 with shifted windows, then one of 4 by 4, a window
+    shifted  images of 16 by 16, patches of 2, windows of 4: a map of 8 by 8 with shifted windows, then one of 4 by 4, a single window
     smaller  images of 8 by 16, patches of 1, windows of 4: maps of 8 by 16 and of 4 by 8, then one of 2 by 4, smaller than a window;
              feed-forward layers of twice the width
-    filled   images of 10 by 14, patches of 2, windows of 3: a map of 5 by 7, which zeros fill up for windows and for the merging of
-             places, then one of 3 by 4; queries, keys and values without biases
+    filled   images of 10 by 14, patches of 2, windows of 3: a map of 5 by 7, padded with zeros for windows and for patch
+             merging, then one of 3 by 4; queries, keys and values without biases
 
-`<case>.pixels` [2, channels, height, width], `<case>.labels` [2], `<case>.hidden` (the last map behind its norm), `<case>.logits`
+`<case>.pixels` [2, channels, height, width], `<case>.labels` [2], `<case>.hidden` (the last map after its norm), `<case>.logits`
 [2, 5], `<case>.loss` (the mean cross-entropy), `<case>.grad_pixels`; `<case>.weight.` and `<case>.grad.` under formwork's paths.
 
-In a stage whose map is smaller than a window the window is the map's shorter side, with a table of distances of that size, as the
-authors' code makes it (Liu et al. 2021). transformers' class has the large table there and fails: it gets the small one here.
+In a stage whose map is smaller than a window, the window is the map's shorter side, with a relative position table of that size, as in
+the authors' code (Liu et al. 2021). transformers' class has the large table there and fails; here it is given the small one.
 """
 
 import torch
@@ -51,7 +51,7 @@ RENAMED = [
 
 
 def ours(tensors):
-    """Tensors by formwork's paths: kernels as matrices, weights and biases of norms as gamma and beta."""
+    """Converts tensors to formwork's paths: kernels as matrices, weights and biases of norms as gamma and beta."""
     found = {}
     for name, tensor in tensors.items():
         name = renamed(name, RENAMED)

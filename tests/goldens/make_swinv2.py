@@ -7,14 +7,14 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 
 transformers' `Swinv2ForImageClassification`, tiny and random, in float32 and without dropout; cases, each with a prefix:
 
-    shifted  images of 16 by 16, patches of 2, windows of 4: a map of 8 by 8 with shifted windows, then one of 4 by 4, a window; the
-             logarithm of what a head of the first block multiplies cosines by is above its bound
+    shifted  images of 16 by 16, patches of 2, windows of 4: a map of 8 by 8 with shifted windows, then one of 4 by 4, a single window; the
+             logarithm of a cosine scale in the first block is above its bound
     oblong   images of 8 by 16, patches of 1, windows of 4: maps of 8 by 16 and of 4 by 8, then one of 2 by 4, smaller than a window;
              feed-forward layers of twice the width
-    trained  images of 12 by 12, patches of 2, windows of 4: a map of 6 by 6, which zeros fill up, then one of 3 by 3; networks of distances
-             that learned by windows of 3 and 2; queries and values without biases
+    trained  images of 12 by 12, patches of 2, windows of 4: a map of 6 by 6, padded with zeros, then one of 3 by 3; networks of relative
+             positions that were trained with windows of 3 and 2; queries and values without biases
 
-`<case>.pixels` [2, channels, height, width], `<case>.labels` [2], `<case>.hidden` (the last map behind its norm), `<case>.logits`
+`<case>.pixels` [2, channels, height, width], `<case>.labels` [2], `<case>.hidden` (the last map after its norm), `<case>.logits`
 [2, 5], `<case>.loss` (the mean cross-entropy), `<case>.grad_pixels`; `<case>.weight.` and `<case>.grad.` under formwork's paths.
 """
 
@@ -51,7 +51,7 @@ RENAMED = [
 
 
 def ours(tensors):
-    """Tensors by formwork's paths: kernels as matrices, weights and biases of norms as gamma and beta, a number for each head as a vector."""
+    """Converts tensors to formwork's paths: kernels as matrices, weights and biases of norms as gamma and beta, per-head scales as a vector."""
     found = {}
     for name, tensor in tensors.items():
         name = renamed(name, RENAMED)

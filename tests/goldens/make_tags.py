@@ -4,10 +4,10 @@
     pip install seqeval==1.2.2 scipy==1.17.1 numpy==2.4.6 torchmetrics==1.9.0 torch==2.15.0
     python make_tags.py
 
-`tagged`: tags of some texts as they are and as they were predicted, seqeval's entities of both (type, first and last word)
+`tagged`: true and predicted tags of some texts, seqeval's entities of both (type, first and last word)
 and its precision, recall and F1 over all types. Predictions break the rules of the schemes: they begin with `I-`, change
-their type within an entity, end what has not begun. `numbers`: true and predicted numbers, with ties, and scipy's
-correlations; `null` where scipy has none, since a side is constant. `answers`: an answer, the right ones, and the exact match
+their type within an entity, end an entity that has not begun. `numbers`: true and predicted numbers, with ties, and scipy's
+correlations; `null` if scipy has none because one side is constant. `answers`: an answer, the right ones, and the exact match
 and F1 that torchmetrics' SQuAD gives them (in percent there, shares here).
 """
 
@@ -27,7 +27,7 @@ warnings.simplefilter("ignore")
 
 
 def tagged(places, kinds, texts, kept):
-    """Random tags; of each truth a share `kept` is predicted as it is."""
+    """Random tags; a share `kept` of the true tags is predicted correctly."""
     names = ["O"] + [f"{place}-{kind}" for place in places for kind in kinds]
     weights = np.array([len(names)] + [1.5] * (len(names) - 1))
     weights = weights / weights.sum()

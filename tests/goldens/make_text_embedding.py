@@ -5,26 +5,26 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 transformers==5.23.0 sentence-transformers==6.2.0 safetensors
     python make_text_embedding.py
 
-All is computed in float64 from the float32 values of the file, and rounded to float32 when written; the labels of the
-cosine loss alone are rounded to float32 before, by the library. A number has shape [1].
+All is computed in float64 from the float32 values of the file, and rounded to float32 when written; only the labels
+of the cosine loss are rounded to float32 earlier, by the library. Scalars have shape [1].
 
-text_embedding.safetensors, losses: `u`, `v` [7, 12], pairs of vectors of different norms; row 4 of `u` is 1000 times
+text_embedding.safetensors, losses: `u`, `v` [7, 12], pairs of embeddings with different norms; row 4 of `u` is 1000 times
 smaller, row 3 of `v` nearly parallel to that of `u`. Each has `.loss`, `.grad_u` and `.grad_v`:
 
     in_batch    MultipleNegativesRankingLoss with scale 20: the v of each u among all v, mean over the pairs
     symmetric   MultipleNegativesRankingLoss with scale 1 / 0.07, directions query_to_doc and doc_to_query, partition_mode
                 per_direction (once MultipleNegativesSymmetricRankingLoss): mean of u among v and v among u
-    grouped     in_batch over rows 0..4 and 4..7 as batches of their own, mean over the 7 pairs
-    cosine      CosineSimilarityLoss: mean square of the cosine less `scores` / 5; `scores` [7], `cosine.cosines` [7]
+    grouped     in_batch over rows 0..4 and 4..7 as separate batches, mean over the 7 pairs
+    cosine      CosineSimilarityLoss: mean square of the cosine minus `scores` / 5; `scores` [7], `cosine.cosines` [7]
 
-Pooling: `hidden` [3, 5, 12] with numbers at padding, too, `lengths` I64 [3]; `pooled.mean`, `pooled.cls`,
+Pooling: `hidden` [3, 5, 12] with values at padding, too, `lengths` I64 [3]; `pooled.mean`, `pooled.cls`,
 `pooled.mean_normalized` [3, 12].
 
 Retrieval: `queries`, `documents` [40, 16]; document i belongs to query i. `recall_1`, `recall_10` and `mrr` (over all 40)
-are those of InformationRetrievalEvaluator by cosines, `evaluator_ranks` I64 [40] the places it gives to the documents.
+are those of InformationRetrievalEvaluator by cosines, `evaluator_ranks` I64 [40] the ranks it gives to the documents.
 Documents 8 and 23 are the same and nearest to queries 8 and 23. The evaluator sorts ties by ascending id, a text (here of
 two digits: the order of the indices), so document 8 is first for both queries, and the rank of query 23 is 2. `ranks` I64
-[40] has no order of ties: 1 + the documents whose cosine is greater, so 1 for both.
+[40] does not order ties: 1 + the number of documents whose cosine is greater, so 1 for both.
 """
 
 import json
@@ -50,7 +50,7 @@ def ranking(u, v, **options):
 
 
 def defined(u, v, scale):
-    """The ranking loss from its definition."""
+    """The ranking loss by definition."""
     unit = [x / x.norm(dim=1, keepdim=True) for x in (u, v)]
     return torch.nn.functional.cross_entropy(scale * unit[0] @ unit[1].T, torch.arange(len(u)))
 
@@ -104,7 +104,7 @@ def pooled(generator):
 
 
 class Vectors:
-    """A model whose texts are numbers of rows."""
+    """A model whose texts are row numbers of an embedding matrix."""
 
     def __init__(self, queries, documents):
         self.queries, self.documents = queries, documents

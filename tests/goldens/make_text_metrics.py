@@ -8,9 +8,9 @@ Versions: Python 3.11 or later, sacrebleu 2.6.0, rouge-score 0.1.2, nltk 3.10, s
 Segments are made here: sentences of a small grammar in three languages, corner cases, and random strings
 of awkward pieces (entities, numbers, separators, marks, scripts). Each segment has two or three references
 and two hypotheses: references with words dropped, doubled, swapped, moved, replaced. Another seed or
-number of segments, into another file, is a harder search for differences than the file that is kept.
+number of segments, written to another file, makes a harder search for differences than the stored file.
 
-Kept are, for each hypothesis, the scores of all options (`SENTENCE`), for several subsets of the corpus
+The file has, for each hypothesis, the scores of all options (`SENTENCE`), for several subsets of the corpus
 those of `CORPUS` with their breakdown, and scikit-learn's scores of random predictions. Numbers have 12 digits.
 """
 import json
@@ -110,7 +110,7 @@ def segments():
 
 
 def limits():
-    """Long segments for the limits of TER: phrases, distances, beam, moves tried, lengths that differ by far."""
+    """Long segments for the limits of TER: phrases, distances, beam, moves tried, lengths that differ a lot."""
     names = [f"{a}{b}" for a in "abcdefghijklmnop" for b in range(9)]
     few = [" ".join(random.choices("abcdefgh"[:kinds], k=length)) for kinds in (3, 5) for length in range(14, 36, 3)]
     pairs = [(random_order(text), text) for text in few]
@@ -156,7 +156,7 @@ def sentence_scores(hypothesis, references):
 
 
 def corpus_scores(system, chosen):
-    """`chosen`: pairs of a segment's number and how many references it has."""
+    """`chosen`: pairs of a segment's number and its number of references."""
     hypotheses = [SEGMENTS[i][system] for i, _ in chosen]
     most = max(n for _, n in chosen)
     references = [[SEGMENTS[i][2 + r] if r < n else None for i, n in chosen] for r in range(most)]

@@ -1,4 +1,4 @@
-"""Oracle of what a saved tokenizer.json puts around texts, and of blanks before a mask: the file loaded in Hugging Face
+"""Oracle of the frame that a saved tokenizer.json puts around texts, and of blanks before a mask: the file loaded in Hugging Face
 transformers.
 
 Run by hand in this folder, with the program that writes the files; nothing is downloaded:
@@ -8,8 +8,8 @@ Run by hand in this folder, with the program that writes the files; nothing is d
 
 tokenizer_frames.json is a list of cases: `name`, the `experiment` (its data is `text.txt`, whose content is `text`, or
 `pairs.tsv`, its lines twice with a tab and `0` or `1`, or the pair of `text.txt` and itself), the SHA-256 of the
-`tokenizer.json` that formwork writes (`digest`), and for each of `texts` and `pairs` what `PreTrainedTokenizerFast`
-gives: `ids` and `pair_ids`.
+`tokenizer.json` that formwork writes (`digest`), and for each of `texts` and `pairs` the ids of
+`PreTrainedTokenizerFast`: `ids` and `pair_ids`.
 """
 
 import hashlib

@@ -62,7 +62,7 @@ def hard(tokenizer):
 
 
 def model_proto(pieces, charsmap):
-    """A T5 model of pieces; the sentinels at the end are added by its class."""
+    """A T5 model of pieces; its class adds the sentinels at the end."""
     proto = spm.ModelProto()
     for text, score in pieces:
         if text.startswith("<extra_id_"):
@@ -85,14 +85,14 @@ def t5_model(folder):
 
 
 def trained(folder, name, **settings):
-    """A small SentencePiece model of the first lines."""
+    """Trains a small SentencePiece model on the first lines."""
     folder.mkdir(parents=True, exist_ok=True)
     text = folder / "text.txt"
     text.write_text("\n".join(line for line in LINES[:3000] if line.strip()))
     defaults = dict(input=str(text), model_prefix=str(folder / "model"), minloglevel=2, num_threads=1,
                     normalization_rule_name="identity", input_sentence_size=0, hard_vocab_limit=False)
     sentencepiece.SentencePieceTrainer.train(**{**defaults, **settings})
-    # What it was trained from is no part of how it reads.
+    # The training settings do not affect encoding.
     model = spm.ModelProto()
     model.ParseFromString((folder / "model.model").read_bytes())
     for field in ["input", "model_prefix"]:
@@ -109,9 +109,9 @@ def write(folder, name, value):
 
 
 def small_models(root):
-    """Folders as transformers finds them."""
+    """Folders in the form that transformers expects."""
     shutil.rmtree(root, ignore_errors=True)
-    # A rule of its own: the compiled map of one rule is small.
+    # A single normalisation rule, since its compiled map is small.
     root.mkdir(parents=True)
     rule = root / "rule.tsv"
     rule.write_text("FB01\t66 69\nA0\t20\n2026\t2E 2E 2E\n65 301\tE9\n200B\t\n")
@@ -145,7 +145,7 @@ def small_models(root):
 
 
 def bytes_of(folder):
-    """Byte-level BPE as DeBERTa has it: small, with its marks among the tokens."""
+    """Byte-level BPE as in DeBERTa: small, with its special tokens in the vocabulary."""
     from tokenizers import ByteLevelBPETokenizer
 
     folder.mkdir(parents=True)

@@ -9,9 +9,9 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 trajectory_NAME.safetensors holds `start.<weight>` and `end.<weight>` (names and configuration as in bert,
 transformer_post and vit.safetensors), the batches as I8, [step, micro-batch, row, …], and of each step, as F64 [50],
 `losses`, `norms` before clipping, and `rates`. Dropout 0, all in float32. A step is two micro-batches; a sum over the
-step's scored things is divided by their number in BOTH micro-batches. The gradient is clipped to a global norm of 1:
+step's scored elements is divided by their number in BOTH micro-batches. The gradient is clipped to a global norm of 1:
 times min(1, 1 / (norm + 1e-6)). Biases of keys shift all scores of a query alike: their gradients are rounding noise,
-which Adam blows up, so their ends mean nothing (`…key.bias`; the middle third of `in_proj_bias`).
+which Adam amplifies, so their final values mean nothing (`…key.bias`; the middle third of `in_proj_bias`).
 
 In mlm and vit, AdamW of learning rate 1e-2 and epsilon 1e-6 has two groups: a decay of 0.1 on every `…weight` of two
 or more dimensions (tables of embeddings and the patch convolution included), none on gains, biases, and ViT's
@@ -26,8 +26,8 @@ tokens of the step + NSP sum / rows of the step (16); `losses_mlm` and `losses_n
 
 translation: nn.Transformer, post-LN, as in make_encoder_decoder.py (V 24, d 24, ff 40). `input_ids`, `attention_mask`
 [50, 2, 8, 9], `decoder_input_ids`, `labels` [50, 2, 8, 10] (-100 at padding). A target is the source's words, each
-plus one, behind a word for the parity of their number. loss = sum of the label-smoothed (0.1) cross-entropy / targets
-of the step, which are unequally many in the micro-batches. AdamW (Adam: no decay), betas (0.9, 0.98), epsilon 1e-9,
+plus one, after a word for the parity of their number. loss = sum of the label-smoothed (0.1) cross-entropy / targets
+of the step, whose number differs between the micro-batches. AdamW (Adam: no decay), betas (0.9, 0.98), epsilon 1e-9,
 noam: step s (from 1) has 0.2 * 24^-0.5 * min(s^-0.5, s * 20^-1.5).
 
 vit: `ViTForImageClassification` (3 x 8 x 8 pixels, patches of 2, d 24, 2 layers, 4 classes), betas (0.9, 0.99).
@@ -36,9 +36,9 @@ patterns of stripes in noise. loss = sum of the label-smoothed (0.1) cross-entro
 
 spans: `T5ForConditionalGeneration` as in t5.safetensors (V 32, d 24), no decay, betas (0.9, 0.98), epsilon 1e-6, 0.3
 times the rate of mlm. `input_ids`, `attention_mask` [50, 2, 6, 22], `decoder_input_ids`, `labels` [50, 2, 6, 10] (-100
-at padding). A text of 24 tokens in the first micro-batch and of 16 in the second goes up or down by one step from a
-word to the next, one word in ten at random; a quarter of it is taken out in spans of 2 tokens on the mean, cut as
-Raffel et al. 2019 do; 0 pads and starts, 1 ends, sentinels go down from 31. loss = sum of the cross-entropy / targets
+at padding). A text of 24 tokens in the first micro-batch and of 16 in the second goes up or down by one from each
+word to the next, one word in ten at random; a quarter of it is removed in spans with a mean of 2 tokens, as in
+Raffel et al. 2019; 0 pads and starts, 1 ends, sentinels go down from 31. loss = sum of the cross-entropy / targets
 of the step.
 """
 
@@ -54,7 +54,7 @@ from shared import begin, padding, seeded, weights, write
 STEPS, MICRO = 50, 2
 LR, WARMUP, CLIP, DECAY = 1e-2, 10, 1.0, 0.1
 SMOOTHING = 0.1
-# Summands of a loss at most.
+# Maximum number of terms in a loss.
 TERMS = 3
 
 
@@ -69,7 +69,7 @@ def noam(width, warmup, factor):
 
 
 def fresh(model, generator):
-    """Weights of a fresh model, with biases and gains that show."""
+    """Initial weights of a fresh model, with biases and gains that have an effect."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
@@ -95,7 +95,7 @@ def decays(name, parameter):
 
 
 def train(model, batches, terms, rate, decay, betas, eps):
-    """Curves of a training; `terms(model, batch, step's labels)` are the summands of a micro-batch's loss."""
+    """Trains and returns the curves; `terms(model, batch, step's labels)` are the terms of a micro-batch's loss."""
     named = list(model.named_parameters())
     groups = [
         {"params": [p for n, p in named if decays(n, p)], "weight_decay": decay},
@@ -120,7 +120,7 @@ def train(model, batches, terms, rate, decay, betas, eps):
 
 
 def record(name, model, config, batches, terms, rate, **optimizer):
-    """Trains in float32, and again in float64 to say how far rounding carries."""
+    """Trains in float32, and again in float64 to report the effect of rounding."""
     tensors = weights(model, "start.")
     exact = copy.deepcopy(model).double()
     wide = {key: array.double() if array.is_floating_point() else array for key, array in batches.items()}
@@ -148,7 +148,7 @@ def record(name, model, config, batches, terms, rate, **optimizer):
 
 
 def two_segments(generator, rows, length, vocab):
-    """Texts of two segments that repeat one token each, but for noise: ids, segments, mask, the tokens that are to be guessed, and whether the
+    """Texts of two segments, each repeating one token except for noise: ids, segments, mask, the tokens to predict, and whether the
     second segment's token is of the other kind."""
     shape = (STEPS * MICRO * rows,)
     draw = lambda low, high: torch.randint(low, high, shape, generator=generator)[:, None]
@@ -294,7 +294,7 @@ def segments(count, parts, generator):
 
 
 def corrupted(text, share, mean, first, end, generator):
-    """A text without its spans, and the spans, each side with sentinels that go down from `first`."""
+    """A text without its spans, and the spans; both sides with sentinels that count down from `first`."""
     noise = round(len(text) * share)
     parts = round(noise / mean)
     source, target, at = [], [], 0
@@ -364,7 +364,7 @@ def spans():
     for module in model.modules():
         if isinstance(module, torch.nn.Embedding):
             module.padding_idx = None
-    # Hidden states are made smaller before the product with the table.
+    # Hidden states are scaled down before the product with the embedding table.
     model.shared.weight.data.mul_(4.0)
     rate = lambda step: 0.3 * cosine(step)
     record("spans", model, config, batches, terms, rate, decay=0.0, betas=(0.9, 0.98), eps=1e-6)

@@ -37,7 +37,7 @@ def rate(step):
 
 
 def batches(generator):
-    """Rows that step through the vocabulary by a stride of their own, one token in ten at random."""
+    """Rows that step through the vocabulary with different strides, one token in ten at random."""
     shape = (STEPS, MICRO, ROWS)
     first = torch.randint(0, VOCAB, (*shape, 1), generator=generator)
     stride = torch.randint(1, 4, (*shape, 1), generator=generator)
@@ -45,7 +45,7 @@ def batches(generator):
     noise = torch.randint(0, VOCAB, tokens.shape, generator=generator)
     tokens = torch.where(torch.rand(tokens.shape, generator=generator) < 0.1, noise, tokens)
     inputs, targets = tokens[..., :-1].contiguous(), tokens[..., 1:].clone()
-    # The second micro-batch scores a few tokens of each row only.
+    # In the second micro-batch, only a few tokens of each row are scored.
     scored = torch.randint(9, LENGTH + 1, (*shape, 1), generator=generator)
     scored[:, 1] = torch.randint(1, 5, (STEPS, ROWS, 1), generator=generator)
     targets[torch.arange(LENGTH) >= scored] = -100

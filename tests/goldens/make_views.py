@@ -1,4 +1,4 @@
-"""Oracle of changes of images that views have and RandAugment has not: hues turned, and Gaussian blur.
+"""Oracle of image augmentations for views that RandAugment lacks: hue rotation and Gaussian blur.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 

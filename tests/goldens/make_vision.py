@@ -15,8 +15,8 @@ convolution `vit.embeddings.patch_embeddings.projection` [24, 3, 4, 4]; `vit.emb
 10, 24].
 
 vit_resized.safetensors: the weights of vit.safetensors (not stored again) on `pixel_values` [3, 3, 20, 20], with HF's
-interpolate_pos_encoding: `position_embeddings` [1, 26, 24] is the table it makes (the class token's row as it was,
-the 3 x 3 grid to 5 x 5 by bicubic interpolation without aligned corners), `last_hidden_state` [3, 26, 24], `logits`,
+interpolate_pos_encoding: `position_embeddings` [1, 26, 24] is the table it computes (the class token's row unchanged,
+the 3 x 3 grid resampled to 5 x 5 by bicubic interpolation without aligned corners), `last_hidden_state` [3, 26, 24], `logits`,
 `labels`, `loss`, and `grad.<name>` of all weights, of the 3 x 3 table through the interpolation.
 
 resnet.safetensors has cases, each with a prefix:

@@ -10,9 +10,9 @@ column], patches and grid positions row by row; the pixels of a patch are in the
 
 vit_mae.safetensors: two encoder layers of width 24 and one decoder layer of width 16 (pre-norm, erf GELU, epsilon 1e-6) on
 `pixel_values` [3, 3, 12, 12] in patches of 4: 9 patches, of which mask_ratio 0.6 leaves 3. `noise` [3, 9] is given to the model:
-the patches with the lowest numbers of an image stay visible. `position_embeddings` [1, 10, 24] and `decoder_pos_embed` [1, 10, 16]
-are its fixed sines and cosines. `logits` [3, 9, 48] are what is told of all patches. For norm_pix_loss false and true,
-`<false|true>.loss` is the loss and `<false|true>.grad.<name>` its gradient by every weight. Names are those of version 5 of the
+the patches of an image with the lowest values stay visible. `position_embeddings` [1, 10, 24] and `decoder_pos_embed` [1, 10, 16]
+are its fixed sinusoids. `logits` [3, 9, 48] are the predictions for all patches. For norm_pix_loss false and true,
+`<false|true>.loss` is the loss and `<false|true>.grad.<name>` its gradient for every weight. Names are those of version 5 of the
 library. The weights are `weight.<name>`; fixed tables are not among them.
 """
 
@@ -44,7 +44,7 @@ def main():
     )
     config.architectures = ["ViTMAEForPreTraining"]
     model = hf.ViTMAEForPreTraining(config).eval()
-    # A fresh model has zeros in the place of sines and cosines; these are those of published models, columns first.
+    # A fresh model has zeros in place of the sinusoids; these are those of published models, columns first.
     for fixed in [model.vit.embeddings.position_embeddings, model.decoder.decoder_pos_embed]:
         width = fixed.shape[-1]
         table = build_2d_sinusoidal_position_embedding(3, 3, width, cls_token=True)

@@ -1,14 +1,14 @@
-"""Probabilities of the next token behind transformers' processors of scores: warpers.safetensors, for tests/it/warpers.rs.
+"""Probabilities of the next token after transformers' logits processors: warpers.safetensors, for tests/it/warpers.rs.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
     pip install torch==2.15.0 transformers==5.24.0 safetensors
     python make_warpers.py
 
-`logits` [6, 40] are scores of six rows; row 0 has two highest ones, row 5 is nearly flat. `tokens` [6, 5] (I64) are the texts
-that they follow. For each of WAYS `TEMPERATURE_TOPK_TOPP_MINP_PENALTY` [6, 40] has the softmax of the scores that `generate`
-draws from: behind the repetition penalty, the temperature, top-k, top-p and min-p, in the order in which
-`GenerationMixin._get_logits_processor` puts them. 0 for top-k, 1 for top-p and 0 for min-p stand for none.
+`logits` [6, 40] belong to six rows; row 0 has two equal maxima, row 5 is nearly flat. `tokens` [6, 5] (I64) are the texts
+that they follow. For each of WAYS, `TEMPERATURE_TOPK_TOPP_MINP_PENALTY` [6, 40] has the distribution from which `generate`
+draws: after the repetition penalty, the temperature, top-k, top-p and min-p, in the order in which
+`GenerationMixin._get_logits_processor` puts them. 0 for top-k, 1 for top-p and 0 for min-p mean that the rule is off.
 """
 
 import torch
@@ -23,7 +23,7 @@ WAYS = [
 
 
 class Model(hf.GPT2LMHeadModel):
-    """Gives the processors of settings as `generate` puts them together."""
+    """Returns the logits processors of settings, as `generate` builds them."""
 
     def __init__(self):
         super().__init__(hf.GPT2Config(vocab_size=VOCAB, n_positions=8, n_embd=4, n_layer=1, n_head=1, bos_token_id=0, eos_token_id=0))

@@ -5,16 +5,16 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 transformers==5.24.0 safetensors
     python make_wav2vec2.py
 
-transformers' `Wav2Vec2ForCTC` and `HubertForCTC`, tiny and random, in float32, attention eager, without dropout, masks and layers that
-are skipped. All parameters are redrawn, so that every bias, gain and table shows.
+transformers' `Wav2Vec2ForCTC` and `HubertForCTC`, tiny and random, in float32, attention eager, without dropout, masks and
+skipped layers. All parameters are redrawn, so that every bias, gain and table has an effect.
 
-    wav2vec2         group norm behind the first convolution, norms behind the layers, an even window of positions, losses summed
-    wav2vec2_stable  layer norms and biases in all convolutions, norms before the layers, an odd window, mean losses
+    wav2vec2         group norm after the first convolution, post-norm layers, an even position kernel, summed losses
+    wav2vec2_stable  layer norms and biases in all convolutions, pre-norm layers, an odd position kernel, mean losses
     hubert           as wav2vec2, without a norm of the features, mean losses
 
-`input_values` [3, 330], `attention_mask` [3, 330] and `labels` [3, 4] with -100 behind them; `logits`, zero at what fills rows up,
-`loss`, and `weight.` and `grad.` of all parameters that learn under the class's names; config.json in the metadata. Rows are those of
-`wav2vec2_stable` side by side. The others count what fills a row up when they are given several, so that theirs are each read alone,
+`input_values` [3, 330], `attention_mask` [3, 330] and `labels` [3, 4] padded with -100; `logits`, zero at padding,
+`loss`, and `weight.` and `grad.` of all trainable parameters under the class's names; config.json in the metadata. `wav2vec2_stable`
+reads the rows as one batch. The others would let padding affect a batch, so that each of their rows is read alone,
 without a mask.
 """
 

@@ -6,14 +6,14 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     python make_whisper.py
 
 transformers' `WhisperForConditionalGeneration`, tiny and random, in float32, attention eager, without dropout. The encoder's sinusoids
-are those of the class; all other parameters are redrawn, so that every bias, gain and table shows.
+are those of the class; all other parameters are redrawn, so that every bias, gain and table has an effect.
 
-    whisper        both sides alike, tied to the table of tokens
-    whisper_sides  sides of other heads, widths and depths, ReLU, a head of its own
+    whisper        encoder and decoder of equal sizes, the head tied to the embedding table
+    whisper_sides  encoder and decoder with different heads, widths and depths, ReLU, an untied head
 
 `input_features` [3, n_mels, frames], `decoder_input_ids` [3, 6], `labels` [3, 6] with -100 at the ends of two rows; `encoder`, the last
 hidden states of the encoder, `logits`, `loss` (the class's, the mean cross-entropy of `labels`), and `weight.` and `grad.` of all
-parameters that learn under the class's names; config.json in the metadata.
+trainable parameters under the class's names; config.json in the metadata.
 """
 
 import torch
@@ -45,7 +45,7 @@ def main():
         redraw(model, generator)
         for module in model.modules():
             if isinstance(module, torch.nn.Embedding):
-                # Lookups of the padding token count as those of other tokens.
+                # Gradients of the padding token are kept as those of other tokens.
                 module.padding_idx = None
         features = torch.randn([3, config.num_mel_bins, 2 * config.max_source_positions], generator=generator)
         ids = (3 + 7 * torch.arange(18)).remainder(VOCAB - 1).reshape(3, 6)

@@ -8,15 +8,15 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 Conventions (names, padding, configuration) are those of shared.py.
 
 xlnet_order.safetensors: `input_ids`, `token_type_ids`, `attention_mask`, `labels`, `ranks` [3, 12], rows of 12, 12 and 9 tokens (first
-segment, <sep> = 4, second segment, <sep>, <cls> = 3 in a segment of its own, padding = 5; labels are -100 where nothing is
-predicted). `ranks` are 0 at the tokens of the context, else the place in the order. `perm_mask` and `target_mapping` are made of
-them: a token sees the context and what comes before it, a target also its own state in the stream of the tokens. `logits` [n, 37]
-are those of the targets row after row, `loss` their mean cross-entropy; `grad.<name>` its gradients.
+segment, <sep> = 4, second segment, <sep>, <cls> = 3 in a separate segment, padding = 5; labels are -100 at tokens that are not
+predicted). `ranks` are 0 for context tokens, otherwise the position in the order. `perm_mask` and `target_mapping` follow from
+them: a token sees the context and earlier tokens of the order, a target also its own state in the content stream. `logits` [n, 37]
+are those of the targets, row by row, `loss` their mean cross-entropy; `grad.<name>` its gradients.
 
-xlnet_mems.safetensors: three segments one after the other, `<n>.input_ids` … `<n>.logits`, `<n>.loss` as above but with rows that are
-full, each with the `mems` that the class gave behind the one before it (`mem_len` = 15, `reuse_len` = 10: without the marks at a row's
-end), `mems.<n>.<layer>` [row, position, 12] those behind it. `loss` is the sum of the three; `grad.<name>` its gradients, which no
-memory has.
+xlnet_mems.safetensors: three consecutive segments, `<n>.input_ids` … `<n>.logits`, `<n>.loss` as above but with full
+rows, each with the `mems` that the class returned for the segment before (`mem_len` = 15, `reuse_len` = 10: without the special
+tokens at a row's end), `mems.<n>.<layer>` [row, position, 12] those after it. `loss` is the sum of the three; `grad.<name>` its
+gradients, which do not flow through memories.
 """
 
 import os
@@ -28,7 +28,7 @@ from shared import HERE, MADE_WITH, begin, gradients, padding, seeded, write
 MADE_WITH["transformers"] = "5.24.0"
 LENGTHS, FIRST = [12, 12, 9], [5, 3, 2]
 SEP, CLS, PAD = 4, 3, 5
-# Places in the order of the targets of each row; as many in each, as the class has it.
+# Positions in the order of each row's targets; the class needs the same number in each row.
 ORDER = [{1: 2, 2: 4, 7: 1, 8: 3}, {0: 1, 5: 3, 6: 2, 9: 4}, {0: 3, 1: 1, 4: 2, 5: 4}]
 
 
@@ -50,7 +50,7 @@ def read(name, lengths):
 
 
 def scored(model, read, **keys):
-    """The tensors of a pass over what was read, and the memory behind it."""
+    """The tensors of a pass over these inputs, and the memory after it."""
     ids, types, mask, ranks = read
     rank_of_key, rank_of_query = ranks[:, None, :], ranks[:, :, None]
     seen = (rank_of_key == 0) | (rank_of_key < rank_of_query)

@@ -1,4 +1,4 @@
-"""What the make_*.py of the encoders, encoder-decoders, vision models and their trajectories share.
+"""Code shared by the make_*.py of the encoders, encoder-decoders, vision models and their trajectories.
 
 Conventions of their files (safetensors, one folder, one reader):
 
@@ -6,8 +6,8 @@ Conventions of their files (safetensors, one folder, one reader):
   `loss` by it. Trajectories have `start.<name>` and `end.<name>` instead.
 * Floats are F32 (F64 for the curves of a trajectory), ids and masks I64 (I8 in trajectories).
 * `attention_mask` and `decoder_attention_mask` are 1 at tokens and 0 at padding. Rows of an output at padding mean
-  nothing: they are zero in the file, and the reader zeroes his own before he compares.
-* The configuration is JSON text in the metadata under the key `config`: config.json where the model is HF's.
+  nothing: they are zero in the file, and the reader zeroes its own before comparing.
+* The configuration is JSON text in the metadata under the key `config`: config.json if the model is HF's.
 """
 
 import json
@@ -24,7 +24,7 @@ MADE_WITH = {"torch": "2.15.0", "torchvision": "0.29.2", "transformers": "4.57.1
 
 
 def begin(*modules):
-    """One thread, and a warning where a module is not of the version that made the files in the repository."""
+    """Sets one thread, and warns if a module's version differs from the one that made the files in the repository."""
     torch.set_num_threads(1)
     for module in modules:
         version, wanted = module.__version__.split("+")[0], MADE_WITH[module.__name__]
@@ -37,7 +37,7 @@ def seeded(name):
 
 
 def redraw(model, generator):
-    """Weights of a size at which attention is far from uniform and every bias, gain and table shows."""
+    """Redraws weights, large enough that attention is far from uniform and every bias, gain and table has an effect."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if not parameter.requires_grad:
@@ -52,7 +52,7 @@ def redraw(model, generator):
 
 
 def of_states(name, noise):
-    """A value of a parameter of Mamba, Mamba-2 or RWKV with which states last for some tokens and stay small; `None` for other parameters."""
+    """Values of a parameter of Mamba, Mamba-2 or RWKV with which states persist for some tokens and stay small; `None` for others."""
     last = name.rsplit(".", 1)[-1]
     if last == "A_log" and noise.dim() == 1:
         return 0.7 * noise - 0.5
@@ -107,7 +107,7 @@ def config_text(config):
 def write(name, tensors, config):
     path = os.path.join(HERE, name + ".safetensors")
     tensors = {key: value.detach().contiguous() for key, value in tensors.items()}
-    # One key alone: safetensors writes several in an order that changes from run to run.
+    # A single key, since safetensors writes several in an order that changes from run to run.
     save_file(tensors, path, {"config": config_text(config)})
     loss = f"loss {tensors['loss'].item():.4f}  " if "loss" in tensors else ""
     print(f"{name:24} {loss}{os.path.getsize(path) // 1024} KB")

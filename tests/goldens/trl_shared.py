@@ -1,6 +1,6 @@
-"""What make_preference.py, make_reward.py and make_grpo.py share: TRL's trainers are called on tiny random LLaMAs in float64.
+"""Code shared by make_preference.py, make_reward.py and make_grpo.py: TRL's trainers are called on tiny random LLaMAs in float64.
 
-Weights are drawn in float32, as the files have them; all that is computed from them is float64 and is rounded when written.
+Weights are drawn in float32, as stored in the files; everything computed from them is float64 and rounded when written.
 """
 
 import copy
@@ -42,7 +42,7 @@ def policy_and_reference(generator):
     reference = model("LlamaForCausalLM", generator)
     policy = copy.deepcopy(reference)
     with torch.no_grad():
-        # Not far from its reference, as after some steps.
+        # Close to its reference, as after some steps.
         for parameter in policy.parameters():
             parameter += 0.15 * parameter.abs().mean() * torch.randn(parameter.shape, generator=generator)
     return policy, reference

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 const VOCAB: usize = 30;
 const TOLERANCE: f64 = 1e-5;
 
-/// The parameters of a vocabulary.
+/// The adaptive embedding and the scores over one vocabulary, with their parameters.
 #[derive(Module, Debug)]
 struct Vocabulary {
     embedding: TokenVectors,
@@ -61,7 +61,7 @@ impl Vocabulary {
     }
 }
 
-/// The golden file's case with its parameters.
+/// One case of the golden file, with its parameters.
 struct Case {
     oracle: Oracle,
     name: &'static str,
@@ -89,7 +89,7 @@ impl Case {
             given.keys().all(|path| paths.contains(path)),
             "{name}: {paths:?}"
         );
-        // Torch's softmax has no vectors of a way in.
+        // Torch's softmax has no input embeddings.
         let absent = paths.iter().filter(|path| !given.contains_key(*path));
         assert!(
             absent
@@ -120,7 +120,7 @@ impl Case {
         assert!(off < TOLERANCE, "{}: {what} is off by {off:e}", self.name);
     }
 
-    /// Log-probabilities and the loss of hidden states `[batch, seq, d_model]`, and which of them are right; then all
+    /// Checks log-probabilities, the loss and the correct predictions for hidden states `[batch, seq, d_model]`, then all
     /// gradients.
     fn scored(&self, hidden: Tensor<3>, leaf: Option<&Tensor<3>>) {
         let [batch, seq, _] = hidden.dims();
@@ -190,7 +190,7 @@ fn keys(div_val: usize) -> Value {
     json!({ "d_model": 48, "d_embed": 48, "div_val": div_val, "tied": true, "tie_projs": "none", "bias": true })
 }
 
-/// Hidden states and targets of many clusters, at some places none.
+/// Hidden states and targets that fall into several clusters; every ninth position has no target.
 fn problem(device: &Device) -> (Tensor<2, Int>, Tensor<1, Int>) {
     let ids: Vec<i32> = (0..600).map(|i| (i * i * 7 + i * 13) % 3000).collect();
     let targets = (0..600).map(|i| {
@@ -233,7 +233,7 @@ fn the_same_bits_on_one_thread() {
     assert!(alone.install(run) == run());
 }
 
-/// Probabilities of all tokens sum to 1, and a model that is stored for decoding has the same ones.
+/// The probabilities of all tokens sum to 1, and a model stored for decoding gives the same ones.
 #[test]
 fn log_probabilities_are_those_of_the_whole_vocabulary() {
     let device = Device::flex();
@@ -251,7 +251,7 @@ fn log_probabilities_are_those_of_the_whole_vocabulary() {
     }
 }
 
-/// With one cluster's worth of frequent tokens and a wide tail, the parameters are those that the formula has.
+/// The number of parameters follows the formula, with a first cluster of frequent tokens and a wide tail.
 #[test]
 fn parameters_are_counted() {
     let count = |keys: Value| {
@@ -260,7 +260,7 @@ fn parameters_are_counted() {
     };
     let biases = 3000 + 2;
     assert_eq!(count(keys(1)), 3000 * 48 + 2 * 48 + biases);
-    // 48, 12 and 3 elements; projections of both directions.
+    // Embedding widths of 48, 12 and 3; projections in both directions.
     let tables = 200 * 48 + 800 * 12 + 2000 * 3;
     let projections = 2 * 48 * (48 + 12 + 3);
     assert_eq!(count(keys(4)), tables + projections + 2 * 48 + biases);

@@ -1,4 +1,5 @@
-//! Admin: scales of skips against admin-torch's modules and the formula of the paper (`tests/goldens/make_admin.py`), and what is refused.
+//! Admin's residual scales against admin-torch's modules and the formula of the paper (`tests/goldens/make_admin.py`), and what
+//! is refused.
 
 use crate::diagnostics::says;
 use crate::oracle::{Oracle, difference, values};
@@ -46,7 +47,7 @@ impl Case {
         Tensor::from_data(TensorData::new(ids, shape), &Device::flex().autodiff())
     }
 
-    /// The module with their weights; scales of skips are 1.
+    /// The module with the oracle's weights; residual scales are 1.
     fn weights<M: Module>(&self, module: M) -> M {
         let module = materialised(name_parameters(module));
         let mut arrays = values_of(&module);
@@ -59,7 +60,7 @@ impl Case {
         put(module, &arrays)
     }
 
-    /// Scales by the connections of a stack under these paths, which are the same for all channels.
+    /// Checks the residual scales of a stack against the oracle's, connection by connection; each is the same for all channels.
     fn scales(&self, found: &Arrays, stack: &str, theirs: &str) {
         let wanted = self
             .oracle
@@ -84,7 +85,7 @@ impl Case {
         }
     }
 
-    /// Scores and gradients of a module with its scales.
+    /// Checks logits and gradients of a module with its scales.
     fn passes<M: Module>(&self, module: &M, logits: Tensor<3>) {
         let stored = |name: &str| self.oracle.array(&format!("{}.{name}", self.name));
         let off = difference(&values(logits.clone()), &stored("logits").values);
@@ -116,7 +117,7 @@ fn a_decoder_begins_and_learns_as_admin_torch_s() {
         device: &Device::flex().autodiff(),
     }));
     let of = |ids| DecoderInput::new(ids);
-    // One row after the other, as runs measure.
+    // One row after the other, as runs measure the scales.
     let mut branches = Branches::default();
     for row in 0..3 {
         let pass = Pass::evaluation().measuring(branches);

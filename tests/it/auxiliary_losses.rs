@@ -59,7 +59,7 @@ fn task(config: &CausalLmConfig) -> Objective {
     materialised(name_parameters(task))
 }
 
-/// Rows of ten tokens, of which eight are read; any number of them.
+/// Rows of ten tokens each: eight are inputs, the last two are targets only.
 struct Windows(Vec<TextItem>);
 
 impl Windows {
@@ -74,7 +74,7 @@ impl Windows {
         Arc::new(Self(rows.collect()))
     }
 
-    /// Rows with different numbers of targets, one of them ending with its document.
+    /// Rows with different numbers of targets; one of them ends with its document.
     fn uneven(oracle: &Oracle) -> Arc<dyn Source> {
         let source = Self::of(oracle);
         let mut rows: Vec<TextItem> = (0..3)
@@ -118,7 +118,7 @@ fn positions(positions: ScoredPositions) -> Targets {
     }
 }
 
-/// By path; parameters without a gradient are left out.
+/// Gradients by parameter path; parameters without a gradient are left out.
 fn gradients<M: Module>(task: &M, gradient: &Gradient) -> BTreeMap<String, Vec<f32>> {
     let mut found = BTreeMap::new();
     let values = |data: TensorData| data.iter::<f32>().collect::<Vec<f32>>();
@@ -135,7 +135,8 @@ fn gradients<M: Module>(task: &M, gradient: &Gradient) -> BTreeMap<String, Vec<f
     found
 }
 
-/// The loss that is differentiated, from the numbers that the journal has: means over `alive` layers before the last.
+/// The loss that is differentiated, computed from the journal's metrics, which are means over the `alive` layers before the
+/// last.
 fn total(gradient: &Gradient, alive: f64) -> f64 {
     let metric = |name: &str| {
         gradient
@@ -148,7 +149,7 @@ fn total(gradient: &Gradient, alive: f64) -> f64 {
     next + SECOND * (metric("second_loss") + alive * metric("layer_second_loss"))
 }
 
-/// Layer 2 of 4 stops at step 25 of 100, which is the step of the middle.
+/// Layer 2 of 4 stops at step 25 of 100, the step of the cases in the middle of training.
 #[test]
 fn losses_and_gradients_are_those_of_the_definition() {
     let oracle = Oracle::open("al_rfou");
@@ -186,7 +187,7 @@ fn losses_and_gradients_are_those_of_the_definition() {
     }
 }
 
-/// However the rows of a step are cut, and however their targets are spread.
+/// Gradients do not depend on how the rows of a step are cut into micro-batches, nor on how targets are spread over them.
 #[test]
 fn micro_batches_are_one_batch() {
     let oracle = Oracle::open("al_rfou");
@@ -210,7 +211,7 @@ fn micro_batches_are_one_batch() {
     }
 }
 
-/// An evaluation is that of a model without these losses, which has the same network from the same seed.
+/// Evaluation gives the numbers of a model without these losses that has the same network from the same seed.
 #[test]
 fn an_evaluation_is_of_the_next_token_alone() {
     let oracle = Oracle::open("al_rfou");
@@ -224,7 +225,7 @@ fn an_evaluation_is_of_the_next_token_alone() {
         let all = list(task).into_iter().map(|p| p.path);
         all.filter(|path| path.starts_with("auxiliary.")).collect()
     };
-    // Two maps of each layer but for the next token of the last.
+    // Two output maps for each of the 4 layers, except next-token prediction in the last, which is the LM head.
     assert_eq!((names(&plain).len(), names(&with).len()), (0, 14));
 }
 
@@ -252,7 +253,7 @@ fn planned(model: &ModelConfig, task: &CausalLmConfig, shape: &Shape) -> ModelCo
     plan(&question, &Device::default()).unwrap()
 }
 
-/// Layer l of n multiplies for l/2n of training, and positions that are not scored for nothing.
+/// Layer l of n computes its map during the first l/2n of training; positions that are not scored cost nothing.
 #[test]
 fn a_plan_counts_the_maps_as_long_as_they_are_used() {
     let shape = Shape::of_text(LENGTH, 13);
@@ -260,7 +261,7 @@ fn a_plan_counts_the_maps_as_long_as_they_are_used() {
     let plain = flops(&CausalLmConfig::default());
     let product = 6.0 * 12.0 * 13.0;
     let near = |found: f64, wanted: f64| assert!((found - wanted).abs() < 1e-6, "{found} {wanted}");
-    // (1 + 2 + 3)/8 of training, each for two targets.
+    // The three layers before the last compute for (1 + 2 + 3)/8 of training, each for two targets.
     near(flops(&all()) - plain, product * (2.0 * (1.0 + 0.75) - 1.0));
     let last = CausalLmConfig {
         positions: ScoredPositions::Last,
@@ -269,7 +270,7 @@ fn a_plan_counts_the_maps_as_long_as_they_are_used() {
     near(flops(&last) - plain, product * (1.0 / 8.0 - 1.0));
 }
 
-/// N·T·d values (SYSTEMS.md, section 3): a table for each layer.
+/// Learned positions of every layer take N·T·d values (SYSTEMS.md, section 3): one table for each layer.
 #[test]
 fn positions_of_each_layer_are_counted() {
     for (n, t, d) in [(1, 5, 8), (3, 7, 16)] {

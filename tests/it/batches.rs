@@ -7,7 +7,7 @@ use formwork::data::batch::{
 use formwork::nn::neighbours::Neighbours;
 use std::ops::Range;
 
-/// A batch, a step of its own.
+/// Builds a batch that is a whole step.
 pub fn of(content: Content, rows: usize) -> Batch {
     let (scored, tokens) = (content.scored(), content.tokens());
     let second = content.second();
@@ -36,7 +36,7 @@ pub fn of(content: Content, rows: usize) -> Batch {
     }
 }
 
-/// Texts of one length, scored token by token.
+/// Builds a batch of texts of one length with a target for each token.
 pub fn of_texts(inputs: &[i32], targets: &[i32], rows: usize) -> Batch {
     let texts = TextBatch {
         inputs: inputs.to_vec(),
@@ -47,7 +47,7 @@ pub fn of_texts(inputs: &[i32], targets: &[i32], rows: usize) -> Batch {
     of(Content::Text(texts), rows)
 }
 
-/// These micro-batches as one step.
+/// Marks these micro-batches as parts of one step.
 pub fn in_one_step(mut micros: Vec<Batch>, step: usize) -> Vec<Batch> {
     let scored = micros.iter().map(|batch| batch.scored).sum();
     let weight = micros.iter().map(|batch| batch.weight).sum();
@@ -65,7 +65,7 @@ pub fn in_one_step(mut micros: Vec<Batch>, step: usize) -> Vec<Batch> {
     micros
 }
 
-/// Some rows of a batch; `tight` ones are as wide as the longest of them.
+/// Returns some rows of a batch; with `tight`, cut to the length of the longest of them.
 pub fn cut(batch: &Batch, rows: Range<usize>, tight: bool) -> Batch {
     let longest = |lengths: &[usize], cols: usize| match tight {
         true => lengths.iter().copied().max().unwrap_or(cols),
@@ -150,7 +150,7 @@ pub fn cut(batch: &Batch, rows: Range<usize>, tight: bool) -> Batch {
     of(content, rows.len())
 }
 
-/// The neighbours of the chunks of some of so many rows.
+/// Returns the retrieved neighbours of `rows`, out of `count` rows.
 fn of_chunks(found: &Neighbours, count: usize, rows: &Range<usize>) -> Neighbours {
     let each = found.lengths.len() / count.max(1);
     let lengths = rows.start * each..rows.end * each;

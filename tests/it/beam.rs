@@ -14,11 +14,11 @@ use formwork::rng::mix;
 const END: u32 = 0;
 const FIRST: u32 = 9;
 
-/// Gives log-probabilities as a function of all that a row has read.
+/// A model whose log-probabilities are a function of all tokens that a row has read.
 struct Model<F> {
     scores: F,
     rows: Vec<Vec<u32>>,
-    /// Rows of each call.
+    /// Number of rows in each call.
     calls: Vec<usize>,
 }
 
@@ -57,7 +57,7 @@ fn normalised(logits: Vec<f64>) -> Vec<f32> {
     logits.iter().map(|l| (l - sum.ln()) as f32).collect()
 }
 
-/// A random model of `vocab_size` tokens; the end mark grows likelier as a text grows.
+/// A random model of `vocab_size` tokens; the end-of-text token becomes likelier as a text grows.
 fn random(seed: u64, vocab_size: usize, spread: f64) -> impl Fn(&[u32]) -> Vec<f32> {
     move |read: &[u32]| {
         let key = read.iter().fold(mix(seed), |k, t| mix(k ^ u64::from(*t)));
@@ -115,7 +115,7 @@ fn penalties() -> [LengthPenalty; 6] {
     ]
 }
 
-/// Every text of at most `max_len` tokens with its score, the best first.
+/// Returns every text of at most `max_len` tokens with its score, best first.
 fn enumerated(
     scores: &dyn Fn(&[u32]) -> Vec<f32>,
     max_len: usize,
@@ -161,7 +161,7 @@ fn a_beam_that_holds_everything_finds_the_best_texts_in_order() {
     }
 }
 
-/// 0.6 · 0.35 the greedy way; 0.4 · 0.9 the other one.
+/// A model in which greedy search finds a text of probability 0.6 · 0.35, though one of 0.4 · 0.9 exists.
 fn crossroads(read: &[u32]) -> Vec<f32> {
     log(match read {
         [_] => &[0.0, 0.6, 0.4],
@@ -185,7 +185,7 @@ fn a_beam_finds_what_greed_misses() {
     assert!((best(2).log_prob.exp() - 0.36).abs() < 1e-6);
 }
 
-/// An empty text of probability 0.4, and one of two tokens of 0.36.
+/// A model that gives the empty text probability 0.4, and a text of two tokens 0.36.
 fn short_or_long(read: &[u32]) -> Vec<f32> {
     log(match read.len() {
         1 => &[0.4, 0.6],
@@ -203,7 +203,7 @@ fn length_penalties_by_hand() {
         let text = |h: &Hypothesis| (h.tokens.clone(), h.score);
         found[0].iter().map(text).collect::<Vec<_>>()
     };
-    // Two tokens are cut short here: their end is scored, 0.6 · 1 · 0.6.
+    // A text of two tokens reaches the limit; its end is scored nevertheless: 0.6 · 1 · 0.6.
     let (short, long) = (0.4f64.ln(), 0.36f64.ln());
     let [none, _, gnmt, average, _, _] = penalties();
     for (penalty, expected) in [
@@ -250,7 +250,7 @@ fn a_beam_of_one_is_greedy_search() {
     }
 }
 
-/// The search without an early end: every hypothesis continues until it ends or is crowded out.
+/// Beam search without early stopping: every hypothesis continues until it ends or is crowded out of the beam.
 fn to_the_end(
     scores: &dyn Fn(&[u32]) -> Vec<f32>,
     max_len: usize,
@@ -307,7 +307,7 @@ fn ending_early_changes_no_result_and_saves_steps() {
         }
     }
     assert!(saved > 700, "{saved}");
-    // A text that all but surely ends at once is not searched to the end of the bound.
+    // If a text almost surely ends at once, the search stops long before the length limit.
     let mut model = Model::new(1, |_: &[u32]| log(&[0.99, 0.005, 0.005]));
     search(
         &mut model,
@@ -321,7 +321,7 @@ fn ending_early_changes_no_result_and_saves_steps() {
 
 #[test]
 fn sources_side_by_side_are_as_one_by_one_and_leave_when_they_are_done() {
-    // The first token of a source makes it another one.
+    // The first token identifies the source.
     let source = |number: u32| Sentence {
         first: 100 + number,
         max_len: 4 + 3 * (number as usize % 5),

@@ -1,5 +1,5 @@
-//! BigBird against HF's (`tests/goldens/make_big_bird.py` makes the oracle): hidden states, scores, losses and gradients, with
-//! the random blocks that the oracle drew; texts of which every block is picked are read whole.
+//! BigBird against HF's (`tests/goldens/make_big_bird.py` makes the oracle): hidden states, logits, losses and gradients, with
+//! the random blocks that the oracle drew; texts short enough to select every block get full attention.
 
 use crate::block_patterns::{at_sizes, forward, near};
 use crate::goldens_encoders::{check_task, config, task};
@@ -43,7 +43,7 @@ fn encoder() -> EncoderConfig {
     }
 }
 
-/// The random blocks of each layer, by head and block of queries.
+/// Returns the random blocks of each layer, by head and block of queries.
 fn plans(oracle: &Oracle) -> Vec<Vec<Vec<Vec<usize>>>> {
     let (shape, numbers) = oracle.integers("plan");
     let blocks = |row: &[i32]| {
@@ -57,7 +57,7 @@ fn plans(oracle: &Oracle) -> Vec<Vec<Vec<Vec<usize>>>> {
     heads.chunks(shape[1]).map(<[_]>::to_vec).collect()
 }
 
-/// The network whose layers have these random blocks.
+/// Replaces the random blocks of each layer's attention with these.
 fn with_plans(
     mut task: Objective<MaskedLm>,
     plans: &[Vec<Vec<Vec<usize>>>],
@@ -80,11 +80,11 @@ fn big_bird_is_hf_s() {
     check_task("big_bird", with_plans(task, &plans), &names::big_bird(2));
 }
 
-/// Sooner or later in the text, with partial blocks and padding.
+/// If all blocks are selected, attention is dense, for short texts and longer ones, with partial blocks and padding.
 #[test]
 fn all_blocks_picked_are_dense_attention() {
     let dense = json!({ "kind": "multi_head", "n_heads": 4, "n_kv_heads": 2 });
-    // A text of 5 + 2·random blocks is read whole.
+    // A text of at most 5 + 2·random blocks gets full attention.
     let short =
         json!({ "kind": "big_bird", "n_heads": 4, "n_kv_heads": 2, "block": 5, "random": 3 });
     let visible = Visibility::of_lengths(&[50, 43]);
@@ -92,7 +92,7 @@ fn all_blocks_picked_are_dense_attention() {
     let found = forward(&at_sizes(&short, false), &visible, [50, 43]);
     near("short", &found, &wanted);
 
-    // Every block of a longer one by its plan, and one missing.
+    // A longer text whose plan selects every block, and one whose plan misses a block.
     let plan = |but: usize| -> Vec<Vec<Vec<usize>>> {
         let others = |_| (0..13).filter(|block| *block != but).collect();
         (0..4).map(|_| (0..13).map(others).collect()).collect()
@@ -112,7 +112,7 @@ fn all_blocks_picked_are_dense_attention() {
     assert!(fewer.iter().zip(&wanted).any(apart), "a block less counts");
 }
 
-/// The last global block and the random ones are those of the row's own length.
+/// The last global block and the random ones depend on the row's own length, not on the padded one.
 #[test]
 fn padding_moves_no_block() {
     let blocks = json!({ "kind": "big_bird", "n_heads": 4, "block": 3, "random": 1, "seed": 7 });

@@ -1,10 +1,10 @@
-//! Runs the built binary as a person would.
+//! Runs the built binary as a user would.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The binary with its arguments, away from the caller's settings.
+/// The binary with its arguments, shielded from the caller's environment.
 pub fn formwork<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_formwork"));
     command
@@ -14,14 +14,14 @@ pub fn formwork<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Command {
     command
 }
 
-/// Standard output of a command that must succeed.
+/// Returns standard output of a command that must succeed.
 pub fn output<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> String {
     let output = formwork(arguments).output().unwrap();
     assert!(output.status.success(), "{}", shown(&output));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Standard output of a command that reads `input` and must succeed.
+/// Returns standard output of a command that reads `input` and must succeed.
 pub fn piped<S: AsRef<std::ffi::OsStr>>(arguments: &[S], input: &str) -> String {
     let mut child = formwork(arguments)
         .stdin(Stdio::piped())
@@ -37,7 +37,7 @@ pub fn piped<S: AsRef<std::ffi::OsStr>>(arguments: &[S], input: &str) -> String 
     String::from_utf8(ended.stdout).unwrap()
 }
 
-/// Exit status and standard error of a command that must fail.
+/// Returns exit status and standard error of a command that must fail.
 pub fn failure<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> (i32, String) {
     let output = formwork(arguments).output().unwrap();
     assert!(!output.status.success(), "{}", shown(&output));
@@ -47,7 +47,7 @@ pub fn failure<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> (i32, String) {
     )
 }
 
-/// Exit status and everything that a command printed.
+/// Formats exit status and everything that a command printed.
 pub fn shown(output: &Output) -> String {
     format!(
         "{}\n{}{}",
@@ -57,12 +57,12 @@ pub fn shown(output: &Output) -> String {
     )
 }
 
-/// A file of the repository.
+/// Path of a file in the repository.
 pub fn shipped(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Every shipped experiment.
+/// Paths of all shipped experiments.
 pub fn experiments() -> Vec<PathBuf> {
     fn visit(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap() {

@@ -1,5 +1,5 @@
-//! Attention whose queries see few keys against torch under masks written out pair by pair
-//! (`tests/goldens/make_block_patterns.py` makes the oracle), and its limits.
+//! Sparse attention patterns against torch under masks written out pair by pair (`tests/goldens/make_block_patterns.py` makes
+//! the oracle), and their limits.
 
 mod limits;
 
@@ -29,7 +29,7 @@ pub fn near(name: &str, found: &[f32], wanted: &[f32]) {
     assert!(far < TOLERANCE, "{name} is off by {far:e}");
 }
 
-/// Attention of width 16 with some weights for inputs of up to 50 positions.
+/// Attention of width 16 with fixed weights for inputs of up to 50 positions.
 pub fn at_sizes(keys: &Value, causal: bool) -> Attention {
     build(keys, causal, &Device::flex())
 }
@@ -52,7 +52,7 @@ fn input(device: &Device) -> Tensor<3> {
     Tensor::from_data(TensorData::new(numbers, [2, T, D]), device)
 }
 
-/// Outputs of two rows under some rules, the first so many of each.
+/// Returns the outputs of two rows under this visibility, each cut to its length.
 pub fn forward(layer: &Attention, visible: &Visibility, lengths: [usize; 2]) -> Vec<f32> {
     let pass = Pass::evaluation();
     let x = input(&Device::flex());
@@ -108,7 +108,7 @@ fn cases() -> Vec<Case> {
             json!({ "kind": "local", "block": 6, "look_back": 2, "look_ahead": 1 }),
             [false, false, false],
         ),
-        // The root of 50.
+        // The default stride is √50.
         case("strided", json!({ "kind": "strided" }), [true, true, false]),
         case(
             "strided_documents",

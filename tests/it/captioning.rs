@@ -1,5 +1,5 @@
-//! Captions of images: Flamingo against transformers' Idefics (`tests/goldens/make_flamingo.py`), what network and task keep over
-//! ways to look at an image, and runs from training to captions.
+//! Captions of images: Flamingo against transformers' Idefics (`tests/goldens/make_flamingo.py`), the contracts of network and
+//! task over all kinds of image reader, and runs from training to captions.
 
 mod cases;
 mod contracts;
@@ -22,7 +22,7 @@ use formwork::model::LanguageModel;
 use formwork::model::decoder::DecoderInput;
 use formwork::nn::pass::Pass;
 
-/// Captions with the token after each of their tokens.
+/// Builds captions whose targets are the tokens that follow.
 pub fn captions(inputs: Vec<i32>, cols: usize, lengths: &[usize]) -> TextBatch {
     let mut targets = vec![NOT_SCORED; inputs.len()];
     for (row, length) in lengths.iter().enumerate() {
@@ -39,10 +39,10 @@ pub fn captions(inputs: Vec<i32>, cols: usize, lengths: &[usize]) -> TextBatch {
     }
 }
 
-/// The oracle's weights under the names of the class.
+/// The oracle's weights under the parameter names of the HF class.
 fn weights(oracle: &Oracle) -> Arrays {
     let mut weights = oracle.arrays(|name| name.strip_prefix("weight."));
-    // Nothing reads it, and the class has it.
+    // The HF class has this norm but never uses it.
     for (kind, value) in [("weight", 1.0), ("bias", 0.0)] {
         let path = format!("model.vision_model.post_layernorm.{kind}");
         let norm = Array {

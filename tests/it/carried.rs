@@ -1,5 +1,5 @@
-//! State carried from step to step, with the smallest network that keeps one (Elman 1990): rows continue where they ended,
-//! micro-batches and resumed runs change nothing, evaluations start empty.
+//! State carried from step to step, with the smallest recurrent network (Elman 1990): rows continue where they ended,
+//! micro-batches and resumed runs change nothing, evaluations start from an empty state.
 
 mod documents;
 pub mod resumed;
@@ -34,7 +34,7 @@ pub struct Elman {
     table: Param<Tensor<2>>,
     recurrent: Param<Tensor<2>>,
     head: Param<Tensor<2>>,
-    /// No gradient passes this position.
+    /// Position at which the gradient is cut.
     cut: Option<usize>,
 }
 
@@ -100,7 +100,7 @@ impl Task for Elman {
     }
 }
 
-/// Windows of a text, side by side; targets before `scored_from` do not count.
+/// Windows of a text, side by side; targets before `scored_from` are not scored.
 struct Windows {
     tokens: Vec<i32>,
     context: usize,
@@ -181,7 +181,7 @@ fn segments_of_one_lane_are_one_long_pass() {
     let sum: f64 = segments.iter().map(|step| step.output.loss.sum).sum();
     let long = steps(&elman(None), &*windows(4, 4 * CONTEXT, 0), [1, 1], 1);
     assert!((sum / long[0].output.loss.sum - 1.0).abs() < 1e-6);
-    // Without the state they are another thing.
+    // Without the carried state, the loss differs.
     let mut order = Order::lanes(1);
     let alone = |step| step_batches(&*windows(4, CONTEXT, 0), &mut order, 1, step).unwrap();
     let alone: Vec<Gradient> = (0..4)
@@ -190,7 +190,7 @@ fn segments_of_one_lane_are_one_long_pass() {
         .collect();
     let without: f64 = alone.iter().map(|step| step.output.loss.sum).sum();
     assert!((without / sum - 1.0).abs() > 1e-3);
-    // The gradient of the last segment stops where it begins.
+    // The gradient of the last segment stops at the segment's start.
     let task = elman(Some(3 * CONTEXT));
     let whole = steps(&task, &*windows(4, 4 * CONTEXT, 3 * CONTEXT), [1, 1], 1);
     near(&arrays(&task, &segments[3]), &arrays(&task, &whole[0]));
@@ -217,7 +217,7 @@ fn micro_batches_carry_the_state_of_their_rows() {
 
 #[test]
 fn a_lane_that_begins_anew_forgets() {
-    // Lanes of 4 and 5 windows: after four steps the first begins anew and the second continues.
+    // Lanes of 4 and 5 windows: after four steps the first lane starts again and the second continues.
     let (task, source) = (elman(None), windows(9, CONTEXT, 0));
     let all = steps(&task, &*source, [2, 2], 6);
     let state = |step: usize, row: usize| {
@@ -240,7 +240,7 @@ fn evaluation_scores_every_token_once_from_an_empty_state() {
         one,
         evaluate(&model, &split(source.clone(), true), 1).unwrap()
     );
-    // Three lanes of 3, 2 and 2 windows are three texts.
+    // Three lanes of 3, 2 and 2 windows are three separate texts.
     let three = evaluate(&model, &split(source.clone(), true), 3).unwrap();
     let tokens = text(7);
     let mut sum = 0.0;

@@ -1,5 +1,5 @@
-//! An LSTM language model that carries its state, by command: stopped and resumed it is the same run to the bit, and an
-//! evaluation in segments is one long pass.
+//! An LSTM language model that carries its state, through the commands: stopped and resumed it is the same run bit for bit, and
+//! an evaluation in segments equals one long pass.
 
 use crate::binary::{failure, output};
 use crate::lanes::{self, files, train};
@@ -30,7 +30,7 @@ fn a_resumed_run_goes_on_with_its_state() {
     let parts = folder.join("parts").display().to_string();
     output(&["resume", &parts, "--quiet", "--set", "train.steps=9"]);
     assert!(files(folder, "whole") == files(folder, "parts"));
-    // Without its state the run cannot go on as it was, and does not.
+    // Without its state the run could not continue as before, so it is refused.
     let (status, said) = failure(&["resume", &parts, "--set", "train.carry_state=false"]);
     assert_eq!(status, 2, "{said}");
     assert!(
@@ -39,7 +39,7 @@ fn a_resumed_run_goes_on_with_its_state() {
     );
 }
 
-/// Documents that begin anywhere in a window: the state begins anew with them, and the run is resumed to the bit.
+/// Documents may begin anywhere in a window: the state is reset at each, and the run is resumed bit for bit.
 #[test]
 fn a_run_over_documents_apart_is_resumed_with_its_state() {
     let apart = "windows = \"documents\"\nacross_documents = false\ndocument_separator = \"e\"";
@@ -77,11 +77,11 @@ fn an_evaluation_in_segments_is_one_long_pass() {
             .as_f64()
             .unwrap_or_else(|| panic!("{scores}"))
     };
-    // Windows cover the validation text, whatever their length.
+    // Windows cover the whole validation text, whatever their length.
     for segments in ["4", "8"] {
         assert!((loss(segments) / loss("64") - 1.0).abs() < 1e-5, "{scores}");
     }
-    // In two lanes the second begins empty.
+    // With two lanes, the second begins with an empty state.
     let start = fs::read_to_string(folder.join("run/resolved.toml")).unwrap();
     let two = start.replace("eval_batch_size = 1", "eval_batch_size = 2");
     fs::write(folder.join("run/resolved.toml"), two).unwrap();

@@ -1,4 +1,4 @@
-//! The plainest case of each sort of task.
+//! The plainest case of each kind of task.
 
 use crate::case_tasks::{classification, masked_lm, translation};
 use crate::cases::Case;
@@ -7,7 +7,7 @@ use formwork::model::{DecoderConfig, EncoderConfig, EncoderDecoderConfig, ModelC
 use formwork::stack::StackConfig;
 use formwork::task::whole_text::Pooling;
 
-/// The first sort of each task, with no more than its defaults: masked, classes, translation, prefix.
+/// The first case of each task, all keys at their defaults: masked, classes, translation, prefix.
 pub fn base(width: usize) -> [Case; 4] {
     let encoder = ModelConfig::Encoder(EncoderConfig {
         n_layers: Some(2),

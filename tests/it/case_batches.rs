@@ -1,4 +1,4 @@
-//! A batch of rows of different lengths for each sort of task.
+//! A batch of rows of different lengths for each kind of task.
 
 use formwork::data::NOT_SCORED;
 use formwork::data::batch::{PairBatch, QuestionAnswer, TextBatch, Window};
@@ -10,7 +10,7 @@ pub const LENGTHS: [usize; 4] = [5, 9, 3, 7];
 pub const TARGET_COLS: usize = 7;
 pub const TARGETS: [usize; 4] = [7, 2, 4, 6];
 
-/// Rows of different lengths, filled up with `filling`.
+/// Builds rows of different lengths, padded with `filling`.
 fn rows(
     lengths: &[usize],
     cols: usize,
@@ -29,7 +29,7 @@ fn some(row: usize, col: usize) -> i32 {
     ((row * 11 + col * 7 + col * col) % VOCAB as usize) as i32
 }
 
-/// Texts of two segments; the third scores nothing.
+/// Texts of two segments; the third row has no targets.
 pub fn texts(labels: &[i32; 4]) -> TextBatch {
     let target = |row: usize, col: usize| match row != 2 && (row + col).is_multiple_of(3) {
         true => (some(row, col) * 5 + 1) % VOCAB,
@@ -54,7 +54,7 @@ pub fn texts(labels: &[i32; 4]) -> TextBatch {
     }
 }
 
-/// A span of each row but the third, which has none.
+/// A span for each row except the third, which has none.
 pub fn asked() -> Vec<QuestionAnswer> {
     let window = |row: usize| Window {
         question: row as u64,
@@ -78,7 +78,7 @@ pub fn asked() -> Vec<QuestionAnswer> {
     .collect()
 }
 
-/// Some of three classes at the places of targets.
+/// Tags of three classes at the target positions.
 pub fn tags() -> Vec<i32> {
     let targets = texts(&[0; 4]).targets.into_iter();
     let tag = |target| match target {

@@ -1,4 +1,4 @@
-//! Tasks for contract tests, each with a few of its keys.
+//! Tasks for contract tests, each with a few of its keys set.
 
 use formwork::data::masked::masking::Pairs;
 use formwork::model::generator::TableSharing;
@@ -22,7 +22,7 @@ pub fn translation(label_smoothing: f64, bidirectional_source: bool) -> TaskConf
     })
 }
 
-/// An adaptive softmax smooths no labels.
+/// Label smoothing; an adaptive softmax does not support it.
 pub fn smoothing(vocabulary: &VocabularyConfig) -> f64 {
     if vocabulary.is_full() { 0.1 } else { 0.0 }
 }
@@ -35,7 +35,7 @@ pub fn masked_lm(pairs: Pairs, global_tokens: Option<GlobalTokens>) -> TaskConfi
     })
 }
 
-/// The sharing of tables that a model bears, one after the other.
+/// Table sharing that the model supports, chosen in turn by `number`.
 pub fn replaced_token(number: usize, model: &EncoderConfig) -> TaskConfig {
     use TableSharing::{Disentangled, Shared, Unshared};
     let fixed =
@@ -76,7 +76,7 @@ pub fn regression(
     })
 }
 
-/// Rewards that are held around 0, without which what all texts have in common has no gradient.
+/// Rewards pulled towards 0; otherwise a component common to all texts has no gradient.
 pub fn rewards(pooling: Option<Pooling>, global_tokens: Option<GlobalTokens>) -> TaskConfig {
     TaskConfig::Reward(RewardConfig {
         center_rewards_coefficient: Some(0.5),
@@ -86,7 +86,7 @@ pub fn rewards(pooling: Option<Pooling>, global_tokens: Option<GlobalTokens>) ->
     })
 }
 
-/// Any number of three classes.
+/// Multi-label classification over three classes.
 pub fn several(pooling: Option<Pooling>, global_tokens: Option<GlobalTokens>) -> TaskConfig {
     TaskConfig::MultiLabel(MultiLabelConfig {
         pooling,
@@ -109,7 +109,7 @@ pub fn answering(global_tokens: Option<GlobalTokens>) -> TaskConfig {
     })
 }
 
-/// Of two texts that are read alone.
+/// Classification of two texts that are encoded separately.
 pub fn towers(pooling: Pooling) -> TaskConfig {
     TaskConfig::TextClassification(TextClassificationConfig {
         towers: true,
@@ -118,7 +118,7 @@ pub fn towers(pooling: Pooling) -> TaskConfig {
     })
 }
 
-/// Vectors that are learned from pairs, `group` rows at a time, or from their scores.
+/// Text embeddings learned from pairs, `group` rows at a time, or from scores.
 pub fn embedding(
     loss: EmbeddingLoss,
     pooling: Pooling,

@@ -1,5 +1,5 @@
-//! Tasks on texts and pairs with models for every kind of every family, and a batch of rows of different lengths for
-//! each: what their contract tests run over.
+//! Tasks on texts and pairs with models of every kind and family, and a batch of rows of different lengths for each: the cases
+//! of the contract tests.
 
 pub use crate::case_base::base;
 pub use crate::case_batches::{COLS, LENGTHS, TARGET_COLS, TARGETS, VOCAB, pairs, texts};
@@ -23,7 +23,7 @@ use formwork::task::whole_text::Pooling;
 use formwork::task::{Objective, PermutedLmConfig, SpanCorruptionConfig, TaskConfig};
 use formwork::train::parameters::{materialised, name_parameters};
 
-/// A task with a model that learns it.
+/// A task with a model that can learn it.
 pub struct Case {
     pub name: String,
     task: TaskConfig,
@@ -36,7 +36,8 @@ impl Case {
         Self { name, task, model }
     }
 
-    /// Whether a layer declares that rows of a batch depend on each other in training: full experts, balanced experts.
+    /// Whether a layer makes the rows of a batch depend on each other in training: experts with a capacity, or balanced
+    /// experts.
     pub fn couples_rows(&self) -> bool {
         let transformer = self.model.transformer();
         let mut blocks = transformer.iter().flat_map(|model| model.blocks());
@@ -45,14 +46,14 @@ impl Case {
         coupled || self.task.facts().compared_rows().is_some()
     }
 
-    /// Whether recomputed gradients are added in another order: of parameters that one block reads more than once, as a mask
-    /// decoder's and those of two streams, and of skips that are scaled.
+    /// Whether recomputation adds gradients in another order: for parameters that one block reads more than once, such as those
+    /// of a mask decoder or of two streams, and for scaled residuals.
     pub fn reads_a_table_again(&self) -> bool {
         let has = |part: &str| self.name.contains(part);
-        // A network that reads two texts reads all of them twice.
+        // A network that encodes two texts reads all of its tables twice.
         let twice = ["text_embedding", "reward"].map(|task| self.name.starts_with(task));
         let again = has("mask decoder of");
-        // Blocks that share parameters, of which the first one's values reach the others.
+        // Blocks that share parameters while the first block's values reach the others.
         let first_values = has("rwkv7") && has("share_layers");
         again
             || has("two streams")
@@ -72,7 +73,7 @@ impl Case {
         self.on(seed, &Device::flex())
     }
 
-    /// The model with weights of this seed, for training on a device.
+    /// Builds the model with the weights of this seed, for training on a device.
     pub fn on(&self, seed: u64, device: &Device) -> Objective {
         let shape = Shape {
             classes: ["a", "b", "c"].map(Into::into).to_vec(),
@@ -91,7 +92,7 @@ impl Case {
         self.with_seed(5)
     }
 
-    /// The same with dropout and drop path, everywhere or in one of the two ways.
+    /// The same with dropout and drop path at these rates.
     pub fn dropping(mut self, dropout: f64, drop_path: f64) -> Self {
         let both = (dropout, drop_path);
         match &mut self.model {
@@ -119,7 +120,7 @@ impl Case {
         self
     }
 
-    /// The same with other values of some keys of the model.
+    /// The same with other values for some keys of the model.
     pub fn with(mut self, keys: &serde_json::Value) -> Self {
         let mut model = serde_json::to_value(&self.model).unwrap();
         for (key, value) in keys.as_object().unwrap() {
@@ -174,7 +175,7 @@ impl Case {
     }
 }
 
-/// An encoder with distances and segments in its scores.
+/// An encoder whose attention scores include distances and segments.
 fn two_streams() -> ModelConfig {
     serde_json::from_value(serde_json::json!({
         "kind": "encoder", "n_layers": 2, "d_model": 16, "norm_placement": "post", "segments": 0, "head_transform": false,

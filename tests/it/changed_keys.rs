@@ -1,4 +1,4 @@
-//! Keys that change when a run is resumed: kept by step, shown by `compare`, and not taken where no step is left.
+//! Keys that change when a run is resumed: recorded by step, shown by `compare`, and not applied if no step is left.
 
 use crate::binary::{formwork, output};
 use formwork::train::journal;
@@ -18,7 +18,7 @@ fn train(run: &Path, sets: &[&str]) {
     output(&words);
 }
 
-/// What `resume` says on standard output and error.
+/// Returns standard output and error of `resume`.
 fn resume(run: &Path, sets: &[&str]) -> (String, String) {
     let shown = run.display().to_string();
     let mut words = vec!["resume", &shown, "--quiet"];
@@ -31,7 +31,7 @@ fn resume(run: &Path, sets: &[&str]) -> (String, String) {
     (out, said)
 }
 
-/// Every file of a folder with its content and the moment of its last change.
+/// Returns every file of a folder with its content and modification time.
 fn state_of(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -55,7 +55,7 @@ fn a_finished_run_with_nothing_to_do_is_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
     train(&run, &[]);
-    // Not even a lock is left in a folder that came without one.
+    // Not even a lock file is left in a folder that had none.
     fs::remove_file(run.join("run.lock")).unwrap();
     let before = state_of(&run);
     for sets in [
@@ -75,7 +75,7 @@ fn a_finished_run_with_nothing_to_do_is_left_as_it_is() {
         }
         assert!(state_of(&run) == before, "{sets:?} changed the folder");
     }
-    // Where scores are missing they are made, and the keys are not taken either.
+    // Missing scores are computed, and the keys are still not applied.
     fs::remove_file(run.join("scores.json")).unwrap();
     let (_, said) = resume(&run, &["optimizer.lr=0.5"]);
     assert!(said.contains("not taken: optimizer.lr"), "{said}");
@@ -113,7 +113,7 @@ fn keys_that_change_on_the_way_are_kept_by_step_and_compared() {
             r#"30 "train.steps": "30" to "35""#,
         ]
     );
-    // The same keys from the first step on are another arm.
+    // Setting the same keys from the first step on makes another arm.
     train(
         &other,
         &[
@@ -147,7 +147,7 @@ fn keys_that_change_on_the_way_are_kept_by_step_and_compared() {
     );
 }
 
-/// A value of one metric is no best of another one, and nothing to wait for.
+/// If evaluations compare by another metric, the best checkpoint is chosen again and patience starts over.
 #[test]
 fn the_best_is_chosen_anew_where_evaluations_compare_by_another_value() {
     let folder = tempfile::tempdir().unwrap();
@@ -183,11 +183,11 @@ fn the_best_is_chosen_anew_where_evaluations_compare_by_another_value() {
         assert!((value - least.1).abs() < 1e-12, "{value} and {}", least.1);
     };
     is_least();
-    // Other keys leave it as it is, other sizes of whole evaluations among them.
+    // Other keys leave the choice as it is, among them the batch size of full evaluations.
     let (_, said) = resume(&run, &["train.steps=25", "train.eval_batch_size=8"]);
     assert!(!said.contains("chosen anew"), "{said}");
     is_least();
-    // A part of the split has another loss than all of it.
+    // A part of the split has another loss than the whole.
     let run = folder.path().join("part");
     train(&run, &["train.steps=10", "train.eval_every=5"]);
     let sets = ["train.steps=15", "train.eval_batches=1"];
@@ -199,7 +199,7 @@ fn the_best_is_chosen_anew_where_evaluations_compare_by_another_value() {
     assert_eq!(state(&run)["best"]["step"], 15);
 }
 
-/// Killed after the key was taken and before a checkpoint, the run still knows it.
+/// A run that is killed after a key was changed, but before a checkpoint, still knows the change.
 #[test]
 fn a_change_outlives_a_process_that_saved_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -223,7 +223,7 @@ fn a_change_outlives_a_process_that_saved_nothing() {
     );
 }
 
-/// A group of layers goes by its number, in the file's own list and in a preset's.
+/// Items of a list, such as groups of layers, are addressed by number, in the file's own list and in a preset's.
 #[test]
 fn keys_of_a_list_are_set_by_the_numbers_of_its_items() {
     let folder = tempfile::tempdir().unwrap();

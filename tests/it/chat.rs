@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What transformers made, or what a script of benches/ made of others' templates.
+/// Output of transformers, or of a script in benches/ for templates of published models.
 fn golden() -> Value {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens/chat.json");
     let path = std::env::var_os("FORMWORK_CHAT_GOLDEN").map_or(own, PathBuf::from);
@@ -67,7 +67,7 @@ fn templates_write_what_transformers_writes() {
     assert!(wrong.is_empty(), "{count} of {all}:\n{}", wrong.join("\n"));
 }
 
-/// The targets of conversations as data gives them, with the tokens that they stand behind.
+/// Returns the inputs and targets that data makes of a conversation.
 fn targets(golden: &Value, name: &str, chat: &Value) -> (Vec<i32>, Vec<i32>) {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
@@ -168,7 +168,7 @@ eval_every = 150
 kind = "causal_lm"
 "#;
 
-/// The user names a colour and asks for its place in a list.
+/// Conversations in which the user names a colour and asks for its position in a list.
 fn chats(count: usize) -> String {
     let colours = ["red", "blue", "green", "pink"];
     let line = |i: usize| {
@@ -240,7 +240,7 @@ fn a_model_learns_to_answer_and_remembers_the_conversation() {
     let prompt = "<|im_start|>user\nSay blue.<|im_end|>\n<|im_start|>assistant\nblue<|im_end|>\n<|im_start|>user\nAnd \
                   pink?<|im_end|>\n<|im_start|>assistant\n";
     assert_eq!(answers[1]["prompt"], prompt);
-    // An empty line of standard input begins a new conversation.
+    // An empty line on standard input begins a new conversation.
     let lines = piped(
         &["chat", &run, "--temperature", "0"],
         "Say red.\nAnd blue?\n\nSay green.\n",

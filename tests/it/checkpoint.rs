@@ -1,4 +1,4 @@
-//! Checkpoints: exact, equal between equal runs, refused when damaged or foreign, pruned.
+//! Checkpoints: exact, identical for identical runs, refused if damaged or foreign, pruned.
 
 use crate::small_run::{Run, files, folder, net};
 use formwork::train::checkpoint::{
@@ -18,7 +18,7 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
     let resumed = Run::load(&saved, 8).steps(5);
     assert_eq!(resumed.hashes(), whole.hashes());
     assert_eq!(resumed.state, whole.state);
-    // Files too, in another folder: nothing random is in them.
+    // Files are the same in another folder, too: they contain nothing random.
     let (_other, other) = folder();
     assert_eq!(files(&resumed.save(&dir, 2)), files(&whole.save(&other, 2)));
 }
@@ -163,7 +163,7 @@ fn the_newest_and_the_best_are_kept() {
     assert_eq!(target("latest"), Path::new("steps/00000004"));
     assert_eq!(target("best"), Path::new("steps/00000001"));
     assert_eq!(Checkpoint::open(dir.path("best")).unwrap().state().step, 1);
-    // A run that went back: later steps belong to a past that was given up.
+    // A run that went back to step 1: later checkpoints belong to an abandoned past and are removed.
     let back = Run::load(&Checkpoint::open(dir.steps().join("00000001")).unwrap(), 4).step();
     back.save(&dir, 2);
     assert_eq!(checkpoint::steps(dir.root()), [1, 2]);

@@ -1,5 +1,5 @@
-//! Weights of classes: a loss is the weighted mean of its rows, whatever micro-batches, processes and batches of an evaluation they
-//! stand in; weights that follow from the training examples are the run's own later; faults are told.
+//! Class weights: a loss is the weighted mean of its rows, however these are spread over micro-batches, processes and
+//! evaluation batches; weights computed from the training examples stay with the run; faults are reported.
 
 use crate::batches::{cut, in_one_step};
 use crate::case_tasks::tagging;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 const WEIGHTS: [f32; 3] = [0.5, 3.0, 1.25];
 
-/// The batch with weights of its three classes, a step of its own.
+/// The batch with weights for its three classes, as a whole step.
 fn with_weights(mut batch: Batch) -> Batch {
     let weight = weighed::weight(&batch.content, &WEIGHTS);
     (batch.weight, batch.step_weight) = (weight, weight);
@@ -31,7 +31,7 @@ fn with_weights(mut batch: Batch) -> Batch {
     batch
 }
 
-/// Classes of texts, and tags of tokens.
+/// A case of text classes, and one of token tags.
 fn cases() -> [Case; 2] {
     let [_, texts, ..] = base(16);
     let [_, tags, ..] = base(16);
@@ -135,7 +135,7 @@ fn data(files: &Files, set: &str) -> Result<Data> {
 fn balanced_weights_are_counted_once() {
     let files = Files::images();
     let first = data(&files, BALANCED).unwrap();
-    // Of 60 images, 20 of each class, 42 are trained on.
+    // Of 60 images, 20 of each class, 42 are training examples.
     let counts = weighed::counts(first.train.as_ref(), 3).unwrap();
     assert_eq!(counts, Ok(vec![15, 14, 13]));
     let wanted = [14.0 / 15.0, 1.0, 14.0 / 13.0].map(|weight: f64| weight as f32);
@@ -145,7 +145,7 @@ fn balanced_weights_are_counted_once() {
         let weights = source.and_then(|source| source.class_weights());
         assert_eq!(weights.map(|all| all.to_vec()), Some(wanted.clone()));
     }
-    // A run that goes on, or is opened, has its own, whatever the files hold today.
+    // A run that is resumed or opened keeps its own weights, whatever the files contain by now.
     let mut run = first.shape.clone();
     run.class_weights = WEIGHTS.to_vec();
     let loaded = load(&files.path("x.toml"), &[BALANCED.to_string()]).unwrap();
@@ -156,7 +156,7 @@ fn balanced_weights_are_counted_once() {
     assert_eq!(weights, Some(WEIGHTS.to_vec()));
 }
 
-/// Examples that are drawn without end.
+/// A source of endlessly drawn examples.
 struct Endless;
 
 impl Source for Endless {
@@ -173,7 +173,7 @@ impl Source for Endless {
     }
 }
 
-/// Those of a student stand at the key of the task that it learns.
+/// The fault of a student's weights is reported at the key of the task that it learns.
 #[test]
 fn what_is_not_counted_is_told_at_its_line() {
     let files = Files::images();

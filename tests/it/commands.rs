@@ -1,4 +1,4 @@
-//! Every command once, on a small run, as scripts use them.
+//! Every command once, on a small run, called as scripts would.
 
 mod around_runs;
 mod audited;
@@ -40,7 +40,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text.trim()).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
-/// A finished run of the smoke experiment, with this name and changes.
+/// Trains the smoke experiment with this name and changes, and returns the run's folder.
 fn run(folder: &Path, name: &str, sets: &[&str]) -> String {
     let shown = folder.join(name).display().to_string();
     let mut arguments = vec![
@@ -154,7 +154,7 @@ fn generate_is_a_function_of_its_seed_and_stops_where_told() {
     assert_eq!(greedy, text(&["--temperature", "0", "--seed", "9"]));
     assert!(greedy.starts_with("abcd="), "{greedy}");
     let drawn = text(&["--seed", "1"]);
-    // The last character that was drawn, and where it first comes.
+    // The last generated character, and the position where it first occurs.
     let answer = &drawn["abcd=".len()..];
     let stop = answer.chars().next().unwrap().to_string();
     let stopped = text(&["--seed", "1", "--stop", &stop]);
@@ -177,7 +177,7 @@ fn compare_shows_what_differs() {
     output(&["compare", &pre, &post, "--html", &page]);
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("norm_placement"));
-    // The name of SVG's namespace is not an address that is fetched.
+    // The name of SVG's namespace looks like an address but is never fetched.
     let addresses = page.replace("http://www.w3.org/2000/svg", "");
     assert!(!addresses.contains("http://") && !addresses.contains("https://"));
 }
@@ -255,7 +255,7 @@ fn wrong_arguments_exit_with_2_and_say_why() {
     }
 }
 
-/// The runs that an experiment begins from and learns from, by their keys.
+/// The runs that an experiment begins from or learns from, with the keys that name them.
 fn other_runs(
     experiment: &formwork::experiment::Experiment,
 ) -> Vec<(&'static str, std::path::PathBuf)> {
@@ -266,7 +266,7 @@ fn other_runs(
     from.chain(frozen).collect()
 }
 
-/// Nothing is wrong with the experiment but that other runs are not there, and those are of shipped ones.
+/// Checks that the experiment's only fault is that other runs are missing, and that these are runs of shipped experiments.
 fn needs_shipped_ones(shown: &str, others: &[(&str, std::path::PathBuf)]) {
     let named = |file: &std::path::PathBuf| {
         formwork::experiment::load(file, &[])
@@ -285,7 +285,7 @@ fn needs_shipped_ones(shown: &str, others: &[(&str, std::path::PathBuf)]) {
     let faults: Vec<&str> = said.lines().filter(|l| l.starts_with("error: ")).collect();
     assert_eq!(faults.len(), others.len(), "{shown}: {said}");
     for (key, from) in others {
-        // Or an arm of a shipped sweep, in its folder of runs.
+        // Or a run of an arm of a shipped sweep, in the sweep's folder.
         let arm = from.parent().filter(|cells| cells.ends_with("cells"));
         let run = arm.and_then(Path::parent).unwrap_or(from);
         let name = run.file_name().unwrap().to_string_lossy().into_owned();

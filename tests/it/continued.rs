@@ -1,5 +1,5 @@
-//! The likeliest continuations of prompts: transformers' beam search (`tests/goldens/make_continued.py` makes the oracle), all
-//! continuations of a tiny vocabulary, and the state of every kind of layer, whose rows change places.
+//! The most likely continuations of prompts: against transformers' beam search (`tests/goldens/make_continued.py` makes the
+//! oracle), against all continuations over a tiny vocabulary, and with every kind of layer state as rows change places.
 
 use crate::binary::shipped;
 use crate::contracts::plain;
@@ -17,10 +17,10 @@ use formwork::train::parameters::{materialised, name_parameters};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Tokens of a continuation of the oracle at most.
+/// Maximum number of tokens in the oracle's continuations.
 const LIMIT: usize = 7;
 
-/// A search as transformers has it.
+/// A search with the conventions of transformers.
 fn search(beam: usize, alpha: f64, done_when: DoneWhen) -> BeamConfig {
     BeamConfig {
         beam,
@@ -32,7 +32,7 @@ fn search(beam: usize, alpha: f64, done_when: DoneWhen) -> BeamConfig {
     }
 }
 
-/// The tokens of a text of `most` tokens at most, with the one of `ends` that ended it where there is one of these.
+/// Returns the tokens of a text of at most `most` tokens, followed by its end token if that is known: if `ends` has only one.
 fn with_end(found: &Hypothesis, most: usize, ends: &[u32]) -> Vec<u32> {
     let mut tokens = found.tokens.clone();
     if let ([end], true) = (ends, tokens.len() < most) {
@@ -41,7 +41,7 @@ fn with_end(found: &Hypothesis, most: usize, ends: &[u32]) -> Vec<u32> {
     tokens
 }
 
-/// The settings of a set, by its name: beam, length penalty, end of the search, ends, repetition penalty.
+/// Returns the settings of a set by its name: beam width, length penalty, stopping rule, end tokens, repetition penalty.
 fn named(way: &str) -> (BeamConfig, usize, f64) {
     let parts: Vec<&str> = way.split('_').collect();
     let [beam, alpha, early, ends, repetition] = parts[..] else {
@@ -56,7 +56,7 @@ fn named(way: &str) -> (BeamConfig, usize, f64) {
     (config, ends.parse().unwrap(), repetition.parse().unwrap())
 }
 
-/// Rows of tokens that are filled up with -1.
+/// Rows of tokens padded with -1.
 fn texts(oracle: &Oracle, name: &str) -> Vec<Vec<u32>> {
     let (shape, flat) = oracle.integers(name);
     let rows = flat.chunks(shape[shape.len() - 1]);
@@ -98,7 +98,7 @@ fn imported_decoders_find_the_texts_and_scores_of_hugging_face() {
                 let found = likeliest(generator, LIMIT, ends, &sampling, &config).unwrap();
                 assert_eq!(found[0].len(), config.beam);
                 for ((ours, theirs), score) in found[0].iter().zip(theirs).zip(scores) {
-                    // Of several ends the text does not say which one it was.
+                    // With several end tokens, a hypothesis does not say which one ended it.
                     let last = theirs.last().filter(|last| ends.contains(last));
                     let end: Vec<u32> = last.copied().into_iter().collect();
                     let place = format!("{folder}, {way}, behind {prompt:?}");
@@ -113,7 +113,7 @@ fn imported_decoders_find_the_texts_and_scores_of_hugging_face() {
     assert_eq!(compared, 7 * 6 * (2 + 3 + 4 + 4 + 3 + 4 + 3 + 3));
 }
 
-/// A small decoder with these keys and so many tokens.
+/// A small decoder with these keys and vocabulary size.
 fn decoder(keys: &Value, vocab_size: usize) -> Decoder {
     let mut config =
         json!({ "n_layers": 2, "d_model": 16, "init": { "kind": "gpt2", "std": 0.4 } });
@@ -137,7 +137,7 @@ fn log_prob(logits: &[f32], token: u32) -> f64 {
     f64::from(logits[token as usize]) - sum.ln()
 }
 
-/// Every continuation of up to `most` tokens with its log-probability, by passes over whole texts; token 0 ends a text.
+/// Returns every continuation of up to `most` tokens with its log-probability, from full passes; token 0 ends a text.
 fn enumerated(model: &Decoder, prompt: &[u32], most: usize, vocab: u32) -> BTreeMap<Vec<u32>, f64> {
     let mut all = BTreeMap::new();
     let mut open: Vec<(Vec<u32>, f64)> = vec![(Vec::new(), 0.0)];
@@ -170,7 +170,7 @@ fn a_beam_that_holds_everything_finds_every_continuation_in_order() {
         let model = decoder(&keys, 5);
         let prompt = [3, 1, 4, 1];
         let all = enumerated(&model, &prompt, 3, 5);
-        // The end at once, behind one token, and behind two, where any token is the last one.
+        // The end at once, after one token, and after two, where the third token may be any.
         assert_eq!(all.len(), 1 + 4 + 16 * 5);
         for alpha in [0.0, 1.0, -0.5] {
             let config = search(100, alpha, DoneWhen::Settled);
@@ -192,7 +192,7 @@ fn a_beam_that_holds_everything_finds_every_continuation_in_order() {
     }
 }
 
-/// The log-probability of a text behind a prompt, read token by token in a row of its own.
+/// Returns the log-probability of a text behind a prompt, read token by token in a row of its own.
 fn alone(model: &Decoder, prompt: &[u32], text: &[u32]) -> f64 {
     let mut generator = TextGenerator::new(model, 9, &[prompt]).unwrap();
     let mut sum = 0.0;
@@ -205,7 +205,7 @@ fn alone(model: &Decoder, prompt: &[u32], text: &[u32]) -> f64 {
     sum
 }
 
-/// Past the end of the context, too.
+/// Also beyond the end of the context.
 #[test]
 fn hypotheses_of_every_kind_go_on_from_the_state_of_the_one_they_follow() {
     const MOST: usize = 11;
@@ -238,7 +238,7 @@ fn texts_without_an_end_stop_at_their_limit() {
         ..Sampling::default()
     };
     for most in [1, 6, 20] {
-        // An id that is no token ends no text.
+        // An id outside the vocabulary ends no text.
         for ends in [&[][..], &[17, 99999]] {
             let begun = || TextGenerator::new(&model, 9, &[&[3, 1, 4]]).unwrap();
             let found = |beam| {

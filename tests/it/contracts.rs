@@ -1,4 +1,4 @@
-//! What every kind of every family keeps: HOUSE's contract table, over all positions and placements.
+//! Contracts of every kind of every family: HOUSE's contract table, over all positions and norm placements.
 
 use crate::batches;
 use crate::kinds::{all, couples_rows, regrouping};
@@ -18,7 +18,7 @@ use formwork::train::{gradients, optim, parameters};
 pub const VOCAB: usize = 17;
 pub const SEQ: usize = 9;
 
-/// All, and those whose keys depend on all tokens of a row.
+/// All decoders, including those whose attention regroups keys by all tokens of a row.
 fn everything() -> impl Iterator<Item = (String, DecoderConfig)> {
     all().into_iter().chain(regrouping())
 }
@@ -83,7 +83,7 @@ fn batch(inputs: &[i32], rows: usize, first_row: usize, step_scored: usize) -> B
 
 #[test]
 fn fresh_models_guess_uniformly() {
-    // An adaptive vocabulary guesses clusters first.
+    // An adaptive vocabulary predicts clusters first.
     let full = everything().filter(|(_, c)| c.vocabulary.is_full());
     for (name, config) in full {
         let task = task(&config);
@@ -184,7 +184,7 @@ fn gradient_norm(gradients: &GradientsParams, parameter: &parameters::Parameter)
     }
 }
 
-/// All values of a model, parameter by parameter.
+/// Collects all values of a model, parameter by parameter.
 #[derive(Default)]
 struct Values(Vec<Vec<f32>>);
 
@@ -241,7 +241,7 @@ fn micro_batches_equal_one_batch_with_dropout_on() {
         let task = task(&config);
         let values = sample(3, 6);
         let whole = vec![batch(&values, 3, 0, 26)];
-        // The first row of a batch has one position that is not scored: give every part its own.
+        // The batch's first row has one position that is not scored: each part gets one.
         let mut parts = vec![
             batch(&values[..SEQ], 1, 0, 26),
             batch(&values[SEQ..], 2, 1, 26),
@@ -266,7 +266,7 @@ fn micro_batches_equal_one_batch_with_dropout_on() {
             (one.output.loss.sum / two.output.loss.sum - 1.0).abs() < 1e-5,
             "{name}"
         );
-        // The balance of experts is measured in each part.
+        // The balance of experts is measured within each part.
         for (metric, whole) in one.output.metrics.iter().filter(|(n, _)| **n != "balance") {
             let parts = two.output.metrics[metric];
             assert!(

@@ -1,5 +1,5 @@
-//! What encoders and encoder-decoders keep, over all positions and placements: who sees whom, padding, rows, cached
-//! decoding; DeepNorm's factors in two stacks; the prefix mask.
+//! Contracts of encoders and encoder-decoders, over all positions and norm placements: which tokens see which, padding, rows,
+//! cached decoding; DeepNorm's factors in two stacks; the prefix mask.
 
 use crate::contracts::{ids, near};
 use crate::kinds;
@@ -43,7 +43,7 @@ fn both(config: &EncoderDecoderConfig) -> EncoderDecoder {
     })
 }
 
-/// Rows of these lengths, filled up to `cols` with a token that may stand for anything.
+/// Rows of these lengths, padded to `cols` with the token `filling`.
 fn rows(lengths: &[usize], cols: usize, filling: i32) -> Vec<i32> {
     let token = |row: usize, col: usize| ((row * 11 + col * 7 + col * col) % VOCAB) as i32;
     let row = |(row, length): (usize, &usize)| {
@@ -63,12 +63,12 @@ fn floats<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().iter::<f32>().collect()
 }
 
-/// The first `n` vectors of a row.
+/// Returns the first `n` vectors of a row.
 fn part(values: &[f32], row: usize, cols: usize, n: usize) -> &[f32] {
     part_of(WIDTH, values, row, cols, n)
 }
 
-/// The same of vectors of `width` elements.
+/// The same for vectors of `width` elements.
 fn part_of(width: usize, values: &[f32], row: usize, cols: usize, n: usize) -> &[f32] {
     &values[row * cols * width..(row * cols + n) * width]
 }
@@ -79,7 +79,7 @@ fn hidden(model: &Encoder, values: &[i32], lengths: Option<&[usize]>) -> Vec<f32
         ids: ids(values, count),
         segments: None,
         lengths: lengths.map(<[usize]>::to_vec),
-        // Of attention without global tokens they are none.
+        // Attention without global tokens ignores them.
         globals: Some(vec![vec![0]; count].into()),
     };
     floats(model.forward(input, &Pass::evaluation()))
@@ -92,7 +92,7 @@ fn an_encoder_sees_its_text_and_nothing_else() {
         let values = rows(&LENGTHS, SEQ, 0);
         let whole = hidden(&model, &values, Some(&LENGTHS));
         let other = hidden(&model, &rows(&LENGTHS, SEQ, 3), Some(&LENGTHS));
-        // Of a reversible stack the streams may stand side by side.
+        // The output of a reversible stack may hold both streams side by side.
         let width = whole.len() / (LENGTHS.len() * SEQ);
         for (row, length) in LENGTHS.into_iter().enumerate() {
             let ours = part_of(width, &whole, row, SEQ, length);
@@ -119,7 +119,7 @@ fn an_encoder_sees_its_text_and_nothing_else() {
         let of_blocks = config.stack.attention.facts().counts_from_row();
         let sees = of_blocks || first(&after) != first(&whole);
         assert!(sees, "{name}: the first token sees no last");
-        // Whatever its blocks are, it sees the second.
+        // It sees the second token, whatever its blocks are.
         let mut changed = values.clone();
         changed[SEQ + 1] = (changed[SEQ + 1] + 1) % VOCAB as i32;
         let after = hidden(&model, &changed, Some(&LENGTHS));
@@ -194,7 +194,7 @@ fn a_decoder_sees_its_past_and_all_of_its_source() {
     }
 }
 
-/// Columns `from..to` of every row.
+/// Returns columns `from..to` of every row.
 fn columns(values: &[i32], cols: usize, from: usize, to: usize) -> Vec<i32> {
     let rows = values.chunks(cols);
     rows.flat_map(|row| row[from..to].to_vec()).collect()
@@ -257,7 +257,7 @@ fn sources_may_have_a_vocabulary_of_their_own() {
     assert_eq!(model.logits(hidden).dims(), [1, 2, VOCAB]);
 }
 
-/// α and β of 6 and 6, 12 and 6, 100 and 100 layers, by hand from table 2 of Wang et al. 2022.
+/// α and β for 6 and 6, 12 and 6, 100 and 100 layers, from table 2 of Wang et al. 2022.
 #[test]
 fn deepnorm_s_factors_are_those_of_the_table() {
     for (n, m, [(a, b), (c, d)]) in [
@@ -275,8 +275,8 @@ fn deepnorm_s_factors_are_those_of_the_table() {
     assert!((alone.0 - 2.2134).abs() < 1e-4 && (alone.1 - 0.3195).abs() < 1e-4);
 }
 
-/// LN(αx + f(x)) = LN(x + f(x)/α): with what its layers give divided by α, a post-norm model is the DeepNorm one. Its
-/// initial weights are the post-norm model's, values, outputs and feed-forward layers times β.
+/// LN(αx + f(x)) = LN(x + f(x)/α): a post-norm model whose sublayer outputs are divided by α is the DeepNorm one. DeepNorm's
+/// initial weights are those of the post-norm model, with values, output projections and feed-forward layers multiplied by β.
 #[test]
 fn deepnorm_acts_in_both_stacks() {
     let placed = |norm_placement| {
@@ -340,9 +340,9 @@ fn a_prefix_is_seen_from_everywhere_and_the_rest_from_behind() {
     assert_eq!(mask.dims(), [3, 1, 4, 4]);
     let blocked: Vec<bool> = mask.into_data().iter::<bool>().collect();
     let table = [
-        // Two tokens of source.
-        "..##", "..##", "...#", "....", // None: causal.
-        ".###", "..##", "...#", "....", // Three.
+        // The prefix has two tokens.
+        "..##", "..##", "...#", "....", // No prefix: causal.
+        ".###", "..##", "...#", "....", // A prefix of three.
         "...#", "...#", "...#", "....",
     ];
     let expected: Vec<bool> = table.concat().chars().map(|c| c == '#').collect();

@@ -1,4 +1,4 @@
-//! Rows of a batch and documents of a row are apart.
+//! Rows of a batch, and documents of a row, do not affect each other.
 
 use crate::contracts::{SEQ, VOCAB, build, ids, logits, near, plain, sample};
 use crate::kinds::{all, regrouping};
@@ -15,7 +15,7 @@ fn packed_documents_equal_documents_alone() {
             .stack
             .blocks(&depth)
             .filter_map(|block| block.attention);
-        // Shares of the distance from the start of the row are others in documents that stand behind it.
+        // FIRE's relative distances depend on the position in the row, which changes for documents that are not first.
         let by_row = config.stack.position.facts().kind().kind == "fire";
         !by_row
             && blocks.all(|attention| {
@@ -54,7 +54,7 @@ fn packed_documents_equal_documents_alone() {
     }
 }
 
-/// Where a later token may change the keys that an earlier query meets, rows are apart all the same.
+/// Rows do not affect each other even if a later token may change the keys that an earlier query sees.
 #[test]
 fn rows_are_apart_where_tokens_are_grouped_anew() {
     for (name, config) in regrouping() {

@@ -1,6 +1,6 @@
-//! What every task on texts and pairs keeps, over all positions and placements: every parameter learns, micro-batches
-//! make one batch, padding changes nothing, the same seed gives the same bits, dropout rests in evaluation, one batch
-//! is learnt by heart.
+//! Contracts of every task on texts and pairs, over all positions and norm placements: every parameter learns, micro-batches
+//! make one batch, padding changes nothing, the same seed gives the same bits, dropout is off in evaluation, one batch is
+//! learned by heart.
 
 use crate::batches::{self, cut, in_one_step};
 use crate::cases::{COLS, Case, LENGTHS, TARGET_COLS, TARGETS, VOCAB, base, cases, pairs};
@@ -25,10 +25,10 @@ fn adamw(lr: f64) -> OptimizerConfig {
     serde_json::from_value(serde_json::json!({ "kind": "adamw", "lr": lr })).unwrap()
 }
 
-/// Biases of keys shift all scores of a query alike where positions do not turn them, and the biases of a head over the
-/// positions of a text all scores of the text.
+/// Whether a parameter has no gradient: key biases shift all scores of a query alike if positions do not rotate keys, and
+/// biases of a head over a text's positions shift all its scores alike.
 fn idle(path: &str, name: &str) -> bool {
-    // A number that is added to all scores of a head changes no weight.
+    // A number added to all scores of a head changes no attention weight.
     let of_scores = path.contains("position") && path.ends_with("head.bias");
     of_scores
         || path.ends_with("key.bias")
@@ -68,14 +68,14 @@ fn every_parameter_learns_and_alike_each_time() {
     }
 }
 
-/// The metrics of tasks and of evaluations.
+/// Whether a metric is in the tables of tasks and evaluations.
 fn defined(name: &str) -> bool {
     let tables = METRICS.iter().copied().chain([metric::METRICS]);
     tables.flatten().any(|metric| metric.name == name)
 }
 
-/// The same sums and gradients, for every size of micro-batch. Losses that layers add are means over a micro-batch, filling
-/// included, and so depend on its cut; here they have no share in the gradient.
+/// Checks that sums and gradients are equal for every size of micro-batch. Auxiliary losses of layers are means over a
+/// micro-batch, padding included, and so depend on the cut; here they do not contribute to the gradient.
 fn equal(case: &Case, task: &Objective, one: &Gradient, two: &Gradient) {
     let name = &case.name;
     let near = |a: f64, b: f64| (a - b).abs() <= 2e-5 * b.abs().max(1e-3);
@@ -174,7 +174,7 @@ fn seeds_draw_the_weights() {
             let drawn = array.values.iter().any(|x| *x != array.values[0]);
             assert!(!drawn || *array != two[path], "{}: {path}", case.name);
         }
-        // No two matrices begin alike.
+        // No two matrices are initialised alike.
         let drawn = one
             .iter()
             .filter(|(_, array)| array.values[0] != array.values[1]);
@@ -206,7 +206,7 @@ fn one_batch_is_learnt_by_heart() {
     }
 }
 
-/// A micro-batch may have nothing that is scored, and so may a whole step.
+/// A micro-batch may have no scored position, and so may a whole step.
 #[test]
 fn masked_lm_bears_micro_batches_without_scored_positions() {
     let [case, ..] = base(16);
@@ -240,8 +240,7 @@ fn masked_lm_bears_micro_batches_without_scored_positions() {
     }
 }
 
-/// The loss of a prefix language model is that of the target behind the source, and what the source is to say next
-/// does not count.
+/// The loss of a prefix language model covers the target behind the source; predictions within the source are not scored.
 #[test]
 fn prefix_lm_scores_the_target_alone() {
     for bidirectional_source in [false, true] {

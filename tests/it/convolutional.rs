@@ -1,5 +1,5 @@
-//! The convolutional reader of texts: torch's numbers with their gradients, padding that changes nothing, a run with its
-//! commands, faults at their lines.
+//! The convolutional text encoder: torch's outputs and gradients, padding that changes nothing, a run with its commands, faults
+//! reported at their lines.
 
 use crate::batches;
 use crate::binary::{failure, output};
@@ -25,7 +25,7 @@ fn lengths(oracle: &Oracle) -> Vec<usize> {
     serde_json::from_value(config["lengths"].clone()).unwrap()
 }
 
-/// The oracle's network and head, as a run of texts with three classes has them.
+/// The oracle's network and head, as in a run on texts of three classes.
 fn classifier(oracle: &Oracle, device: &Device) -> Objective {
     let config: Value = serde_json::from_str(&oracle.config()).unwrap();
     let (shape, _) = oracle.integers("ids");
@@ -51,7 +51,7 @@ fn classifier(oracle: &Oracle, device: &Device) -> Objective {
     )
 }
 
-/// The oracle's arrays under our names: a window's weights `[filters, d, width]` stand token after token here.
+/// The oracle's arrays under Formwork's names: convolution weights `[filters, d, width]` are stored position by position here.
 fn ours(oracle: &Oracle, prefix: &str) -> Arrays {
     let arrays = oracle.arrays(|name| name.strip_prefix(prefix));
     let named = arrays.into_iter().map(|(name, array)| {
@@ -211,7 +211,7 @@ fn themes_are_learned_and_vectors_are_the_largest_features() {
     assert_eq!(largest[0], (0..width).map(most).collect::<Vec<_>>());
 }
 
-/// The vectors of a line, whether it holds one or one for each position.
+/// Returns the vectors of an output line, whether it has one or one for each position.
 fn numbers(line: &Value) -> Vec<Vec<f64>> {
     let object = line.as_object().unwrap();
     let arrays = object.values().find(|value| value.is_array()).unwrap();

@@ -1,5 +1,5 @@
-//! States of optimizers that were made by hand: ids, ranks and shapes of no parameter, records that are missing. Burn takes
-//! a record for granted; each of them is one clear error before Burn reads it.
+//! Optimizer states made by hand: ids, ranks and shapes of no parameter, missing records. Burn assumes that records are valid;
+//! each fault is one clear error before Burn reads it.
 
 use crate::binary::{failure, output};
 use burn::tensor::{Bytes, DType, Shape};
@@ -13,7 +13,7 @@ use std::path::Path;
 /// Name, number format, shape, id of the parameter, bytes.
 type Moment = (String, DType, Vec<usize>, Option<u64>, Vec<u8>);
 
-/// A file of moments, taken apart.
+/// The contents of a file of moments.
 struct Parts {
     tensors: Vec<Moment>,
     scalars: BTreeMap<String, Scalar>,
@@ -57,7 +57,7 @@ impl Parts {
         writer.write_to_file(path).unwrap();
     }
 
-    /// The id of the first parameter with a matrix.
+    /// Returns the id of the first parameter that is a matrix.
     fn id(&self) -> String {
         let matrix = self.tensors.iter().find(|t| t.2.len() == 2 && t.2[0] > 1);
         matrix.unwrap().3.unwrap().to_string()

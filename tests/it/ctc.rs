@@ -1,6 +1,6 @@
-//! Connectionist temporal classification: its loss against PyTorch's (`tests/goldens/make_ctc.py`), wav2vec 2.0 and HuBERT against
-//! transformers' (`tests/goldens/make_wav2vec2.py`), what network and task keep over sorts of encoders, and runs from training to
-//! transcripts and folders.
+//! Connectionist temporal classification: its loss against PyTorch's (`tests/goldens/make_ctc.py`), wav2vec 2.0 and HuBERT
+//! against transformers' (`tests/goldens/make_wav2vec2.py`), contracts of network and task over kinds of encoders, and runs
+//! from training to transcripts and exported folders.
 
 mod cases;
 mod contracts;
@@ -19,7 +19,7 @@ use formwork::interop::read_hf;
 use formwork::kernel::ctc::{CtcTargets, composed, losses};
 use formwork::nn::pass::Pass;
 
-/// Scores with a graph, and the texts along them.
+/// Scores that require gradients, and their target texts.
 fn scored(oracle: &Oracle) -> (Tensor<3>, CtcTargets) {
     let scores = oracle.array("scores");
     let shape: [usize; 3] = scores.shape.clone().try_into().unwrap();
@@ -62,7 +62,7 @@ fn losses_and_their_gradients_are_those_of_pytorch() {
     assert!(off < 1e-5, "{off:e}");
 }
 
-/// The form of other devices, Burn's operation, of the rows that have a way.
+/// The loss kernel equals the form for other devices, made of Burn's operations, for the rows that have an alignment.
 #[test]
 fn the_kernel_is_burn_s_operation() {
     let (scores, mut targets) = scored(&Oracle::open("ctc"));

@@ -1,5 +1,4 @@
-//! Tokenizers and data: ids against published ones, windows against tables, order against step
-//! numbers.
+//! Tokenizers and data: ids against published ones, windows against tables, order as a function of the step number.
 
 mod articles;
 mod batches;
@@ -54,8 +53,8 @@ use formwork::data::{
 use formwork::error::Result;
 use formwork::tokenizer::TokenizerConfig;
 
-/// A file of the development data. Without FORMWORK_DATA the test is left out, and says so; with
-/// it, the file must be there.
+/// Path of a file of the development data. Without FORMWORK_DATA, the test is skipped with a notice; with it, the file must
+/// exist.
 fn shared(path: &str) -> Option<PathBuf> {
     if std::env::var_os("FORMWORK_DATA").is_none() {
         eprintln!("left out: FORMWORK_DATA is not set, so {path} is not here");
@@ -65,7 +64,7 @@ fn shared(path: &str) -> Option<PathBuf> {
     Some(places.resolve(Path::new(path)).unwrap())
 }
 
-/// A folder with files, and its places.
+/// A temporary folder with files, and the places that data is read from.
 struct Folder {
     dir: tempfile::TempDir,
 }
@@ -100,14 +99,14 @@ impl Folder {
         )
     }
 
-    /// What `[data]` and `[tokenizer]` written like this give.
+    /// Prepares data from this `[data]` and `[tokenizer]`.
     fn prepare(&self, data: &str, tokenizer: &str) -> Result<Data> {
         let tokenizer = tokenizer_config(tokenizer);
         prepared(data, Some(&tokenizer), &self.places(), 7)
     }
 }
 
-/// What `[data]` written like this gives.
+/// Prepares data from this `[data]`.
 fn prepared(
     data: &str,
     tokenizer: Option<&TokenizerConfig>,
@@ -127,7 +126,7 @@ fn prepared(
     prepare(&data_config(data), &request)
 }
 
-/// A text of a source.
+/// Returns a text of a source.
 fn get(source: &Arc<dyn Source>, sample: u64) -> TextItem {
     source.get(sample, sample).unwrap().text().unwrap()
 }
@@ -144,7 +143,7 @@ fn items(source: &Arc<dyn Source>) -> Vec<TextItem> {
     (0..source.len() as u64).map(|i| get(source, i)).collect()
 }
 
-/// Byte ids as text; `.` where nothing is scored.
+/// Byte ids as text; `.` for positions that are not scored.
 fn letters(ids: &[i32]) -> String {
     let letter = |id: &i32| u8::try_from(*id).map_or('.', char::from);
     ids.iter().map(letter).collect()
@@ -157,7 +156,7 @@ fn gzip(content: &[u8]) -> Vec<u8> {
     gz.finish().unwrap()
 }
 
-/// A text of many different words: seeded, the same everywhere.
+/// A text of many different words, seeded and the same on every machine.
 fn prose(lines: usize) -> String {
     use formwork::rng::{Purpose, Stream};
     let mut stream = Stream::new(1, Purpose::Split, (1, 2, 3));

@@ -1,4 +1,4 @@
-//! What a person reads when an experiment or a command line is wrong: exact texts, and no panic whatever the file.
+//! Messages about wrong experiments and command lines: exact texts, and no panic for any file.
 
 mod bounds;
 mod commands;
@@ -22,34 +22,34 @@ use formwork::error::Error;
 use formwork::experiment::{Loaded, check, load_text};
 use std::path::Path;
 
-/// A right experiment, which every case breaks in its own way.
+/// A correct experiment, which every case breaks in its own way.
 pub const RIGHT: &str = include_str!("diagnostics/right.toml");
 
-/// One way to be wrong.
+/// One way in which an experiment is wrong.
 pub struct Case {
-    /// What is wrong, in the test's own words.
+    /// Describes the fault, for the test's output.
     title: &'static str,
-    /// What is written instead of what.
+    /// Replacements (old, new) in the correct text.
     edits: &'static [(&'static str, &'static str)],
-    /// Given with `--set`.
+    /// Values of `--set`.
     sets: &'static [&'static str],
-    /// What the person reads.
+    /// The expected message.
     says: &'static str,
 }
 
-/// Loads and checks without looking for data.
+/// Loads and checks an experiment without looking for its data.
 pub fn judged(text: &str, sets: &[String]) -> Result<Loaded, Error> {
     judged_at(Path::new("x.toml"), text, sets)
 }
 
-/// [`judged`], for a text in the place of a file.
+/// Does what [`judged`] does, for a text in place of the file at `path`.
 pub fn judged_at(path: &Path, text: &str, sets: &[String]) -> Result<Loaded, Error> {
     let loaded = load_text(path, text.into(), sets)?;
     check::check_without_files(&loaded)?;
     Ok(loaded)
 }
 
-/// Holds that an experiment is refused with this rule.
+/// Checks that an experiment is refused and that the message contains this rule.
 pub fn says(text: &str, rule: &str) {
     match judged(text, &[]) {
         Ok(_) => panic!("nothing is wrong with\n{text}"),
@@ -75,7 +75,7 @@ impl Case {
             })
     }
 
-    /// Whether the person reads what the case says; else both texts.
+    /// Returns nothing if the message is as the case expects; otherwise both texts.
     fn wrong(&self) -> Option<String> {
         let sets: Vec<String> = self.sets.iter().map(|s| s.to_string()).collect();
         let says = match judged(&self.text(), &sets) {
@@ -90,7 +90,7 @@ impl Case {
     }
 }
 
-/// Fails with every case that says something else.
+/// Panics with all cases whose message differs.
 pub fn all_say(cases: &[Case]) {
     let wrong: Vec<String> = cases.iter().filter_map(Case::wrong).collect();
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));

@@ -1,6 +1,6 @@
 //! Distillation: its losses and 50 steps of a tiny DistilBERT under a tiny BERT against PyTorch
-//! (`tests/goldens/make_distillation.py` is the oracle); for every task that can be learned from a teacher, a student that
-//! equals it, micro-batches, and what the teacher leaves behind.
+//! (`tests/goldens/make_distillation.py` is the oracle). For every task that can be distilled: a student that equals its
+//! teacher, micro-batches, and the absence of the teacher's parameters.
 
 mod pixels;
 mod runs;
@@ -29,7 +29,7 @@ fn tensor<const D: usize>(oracle: &Oracle, name: &str, device: &Device) -> Tenso
     Tensor::from_data(TensorData::new(array.values, array.shape), device)
 }
 
-/// The value of a loss, and its gradient by `x`, against the oracle's.
+/// Checks the value of a loss and its gradient with respect to `x` against the oracle's.
 fn check<const D: usize>(oracle: &Oracle, name: &str, x: &Tensor<D>, loss: Tensor<1>) {
     let theirs = oracle.array(name).values[0];
     let gradients = loss.backward();
@@ -62,12 +62,12 @@ fn losses_and_their_gradients_are_pytorch_s() {
     let counted = Tensor::<1>::from_data(TensorData::new(counted, [10]), &tracked);
     let loss = losses::cosine(x.clone(), taught.clone(), Some(counted));
     check(&oracle, "cosine", &x, loss);
-    // All positions count where none is named.
+    // Without a selection, all positions count.
     let all = losses::cosine(Tensor::from_inner(taught.clone()), taught, None);
     assert!(values(all)[0].abs() < 1e-5);
 }
 
-/// HF's `DistilBertForMaskedLM` and our [`formwork::task::MaskedLm`].
+/// Maps HF's `DistilBertForMaskedLM` to [`formwork::task::MaskedLm`].
 fn distilbert(layers: usize) -> Table {
     let mut table = Table::new("");
     let embeddings = "distilbert.embeddings";
@@ -168,6 +168,6 @@ fn fifty_steps_under_a_teacher_are_pytorch_s() {
             }),
         ],
     );
-    // The student's parameters alone.
+    // Only the student's parameters.
     compare_ends(&oracle, &table.export(&values_of(&task)), 1e-3);
 }

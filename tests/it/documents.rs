@@ -1,5 +1,5 @@
-//! The documents hold: commands are parsed, experiments and pages that are named are there, every page stands in the
-//! book's contents.
+//! Checks of the documentation: commands can be parsed, named experiments and pages exist, every page is in the book's table of
+//! contents.
 
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// README.md and the pages of docs/, with their texts.
+/// Reads README.md and the pages of docs/.
 fn pages() -> Vec<(PathBuf, String)> {
     let docs = std::fs::read_dir(root().join("docs")).unwrap();
     let mut paths: Vec<PathBuf> = docs.map(|entry| entry.unwrap().path()).collect();
@@ -22,7 +22,7 @@ fn pages() -> Vec<(PathBuf, String)> {
     paths.into_iter().map(read).collect()
 }
 
-/// The lines of a page between fences without a language.
+/// Returns the lines of a page between fences without a language.
 fn shown(text: &str) -> Vec<&str> {
     let (mut inside, mut plain, mut lines) = (false, false, Vec::new());
     for line in text.lines() {
@@ -36,7 +36,7 @@ fn shown(text: &str) -> Vec<&str> {
     lines
 }
 
-/// The commands of a line: without its comment, cut where one feeds or follows another.
+/// Returns the commands of a line: without its comment, split at pipes and separators.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let mut all = vec![vec![]];
     let mut word: Option<String> = None;
@@ -61,7 +61,7 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// The words of our program's call in a command, from its name on.
+/// Returns the words of a call of `formwork` in a command, from its name on.
 fn ours(words: &[String]) -> Option<&[String]> {
     let at = words.iter().position(|word| word == "formwork");
     let cargo = words.starts_with(&["cargo".into(), "run".into()]);
@@ -80,13 +80,13 @@ fn every_command_is_one() {
         for line in shown(&text) {
             for words in commands(line) {
                 let Some(words) = ours(&words) else { continue };
-                // An ellipsis stands for words that are left out.
+                // An ellipsis stands for omitted words.
                 if words.iter().any(|word| word == "…") {
                     continue;
                 }
                 match formwork::cli::parsed(words) {
                     Ok(()) => {}
-                    // A device of another build.
+                    // A device that this build lacks.
                     Err(why) if why.contains("is not in this binary") => {}
                     Err(why) => panic!("{}: {line}\n{why}", path.display()),
                 }
@@ -112,7 +112,7 @@ fn every_experiment_and_page_is_there() {
             if part.contains(['*', 'N', 'F']) && !place.exists() && !part.ends_with(".md") {
                 continue;
             }
-            // What a report writes has a name, too.
+            // A file that a report writes is named, too.
             if part == "table.md" {
                 continue;
             }
@@ -136,7 +136,7 @@ fn every_page_stands_in_the_contents() {
     }
 }
 
-/// The anchor of a heading, as mdBook and GitHub make it.
+/// Returns the anchor of a heading, as mdBook and GitHub make it.
 fn anchor(heading: &str) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     let text: String = heading.trim().to_lowercase().chars().filter(kept).collect();
@@ -181,7 +181,7 @@ fn every_link_leads_to_a_page_and_a_heading() {
     assert!(found > 40, "{found} links");
 }
 
-/// The two files of docs/first_run.md, one over the other, as the program reads them.
+/// The two files of docs/first_run.md, one extending the other, resolve to what the page shows.
 #[test]
 fn one_file_over_another_comes_out_as_the_page_says() {
     let page = std::fs::read_to_string(root().join("docs/first_run.md")).unwrap();

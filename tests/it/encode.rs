@@ -1,5 +1,5 @@
-//! `encode`: vectors of texts and images, against the hidden states that `infer` gives for the same inputs, which
-//! transformers' own models hold.
+//! `encode`: embeddings of texts and images, against the hidden states that `infer` gives for the same inputs, which are tested
+//! against transformers.
 
 mod kinds;
 
@@ -22,7 +22,7 @@ fn encoded(run: &str, file: &str, out: &str, more: &[&str]) -> String {
     output(&[&["encode", run, file, "--out", out], more].concat())
 }
 
-/// The array of a file in NumPy's format.
+/// Reads shape and values of a file in NumPy's format.
 fn numpy(path: &str) -> (String, Vec<f32>) {
     let bytes = fs::read(path).unwrap();
     assert_eq!(&bytes[..8], b"\x93NUMPY\x01\x00");
@@ -61,7 +61,7 @@ fn mean(states: &[f32], width: usize) -> Vec<f32> {
         .collect()
 }
 
-/// The hidden states of each text of a run whose texts are framed, by a layer's name.
+/// Returns the hidden states of each text of a run that frames its texts, by a layer's name.
 fn states(run: &str, name: &str) -> Vec<Vec<f32>> {
     let tokenizer = Tokenizer::load(&Path::new(run).join("tokenizer.json")).unwrap();
     let of_line = |line: &&str| {
@@ -119,7 +119,7 @@ fn texts_have_the_vectors_of_their_hidden_states() {
         );
         near(&values, &wanted.concat(), &format!("{flags:?}"));
     }
-    // The same as lines, of length 1.
+    // The same as JSON lines, normalised to length 1.
     let lines = path("x.jsonl");
     encoded(&run, &texts, &lines, &["--normalize"]);
     for ((line, text), state) in fs::read_to_string(&lines)
@@ -136,7 +136,7 @@ fn texts_have_the_vectors_of_their_hidden_states() {
         wanted.iter_mut().for_each(|x| *x /= length);
         near(&vector, &wanted, text);
     }
-    // All positions, filled up with zeros.
+    // All positions, padded with zeros.
     let all = path("x.safetensors");
     encoded(&run, &texts, &all, &["--pool", "none"]);
     let bytes = fs::read(&all).unwrap();
@@ -239,7 +239,7 @@ fn images_have_their_class_token_or_their_mean() {
             );
         }
         if name == "resnet" {
-            // An early map has more places than the last one.
+            // An early feature map has more positions than the last one.
             encoded(&run, &picture, &out, &["--layer", "1"]);
             let map = &arrays["hidden_states.1"];
             let places: usize = map.shape[2..].iter().product();

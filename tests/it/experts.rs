@@ -1,5 +1,5 @@
-//! Mixtures of experts against HF's Mixtral and Switch layers (`tests/goldens/make_experts.py` makes the oracle), against
-//! a dense layer, and against themselves: causality, padding, rows, losses.
+//! Mixtures of experts against HF's Mixtral and Switch layers (`tests/goldens/make_experts.py` makes the oracle), against a
+//! dense layer, and by their properties: causality, padding, rows, losses.
 
 use crate::oracle::{Oracle, difference, values};
 use burn::module::{Module, Param};
@@ -47,10 +47,10 @@ fn layer(config: &MoeConfig) -> Moe {
     dropping(config, 0.0)
 }
 
-/// With dropout inside the experts.
+/// Builds the layer with dropout inside the experts.
 fn dropping(config: &MoeConfig, dropout: f64) -> Moe {
     let device = device();
-    // Far from uniform: a mistake in the choice shows.
+    // Far from uniform, so that a mistake in the routing shows.
     let init = serde_json::json!({ "kind": "gpt2", "std": 0.4, "depth_scaled": false });
     let init: InitConfig = serde_json::from_value(init).unwrap();
     Moe::new(
@@ -70,7 +70,7 @@ fn parameter<const D: usize>(value: Tensor<D>) -> Param<Tensor<D>> {
     Param::from_tensor(value.detach().require_grad())
 }
 
-/// `[batch, seq, d_model]`, some numbers.
+/// Fixed values, `[batch, seq, d_model]`.
 fn numbers(batch: usize, seq: usize) -> Tensor<3> {
     let mut stream = Stream::new(9, Purpose::Split, (batch as u64, 0, 0));
     let count = batch * seq * D_MODEL;
@@ -78,7 +78,7 @@ fn numbers(batch: usize, seq: usize) -> Tensor<3> {
     Tensor::from_data(TensorData::new(values, [batch, seq, D_MODEL]), &device())
 }
 
-/// The weights of an oracle's layer in ours.
+/// Loads the weights of an oracle's layer into Formwork's.
 fn with_weights(mut moe: Moe, oracle: &Oracle, case: &str) -> Moe {
     let weight = |name: &str| tensor::<3>(oracle, &format!("{case}.weight.{name}"));
     moe.router.weight = parameter(tensor::<2>(oracle, &format!("{case}.weight.router")));
@@ -91,7 +91,7 @@ fn with_weights(mut moe: Moe, oracle: &Oracle, case: &str) -> Moe {
     moe
 }
 
-/// Result, losses and all gradients of one case.
+/// Checks output, losses and all gradients of one case.
 fn check(case: &str, config: &MoeConfig, lengths: Option<&[usize]>) {
     let oracle = Oracle::open("experts");
     let moe = with_weights(layer(config), &oracle, case);
@@ -178,17 +178,17 @@ fn evaluation_passes_over_no_token() {
     let zeros = trained
         .chunks(D_MODEL)
         .filter(|row| row.iter().all(|v| *v == 0.0));
-    // At least 14 − 2·4·1, where each expert takes one of a row.
+    // At least 14 − 2·4·1 tokens get no expert if each expert takes one per row.
     assert!(zeros.count() >= 6);
 }
 
-/// A layer by itself, as a block calls it.
+/// Runs a layer by itself, as a block calls it.
 fn act(layer: &dyn Layer, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
     let length = x.dims()[1];
     layer.forward(x, &mut LayerContext::alone(length, pass))
 }
 
-/// A linear layer's weights as those of the only expert.
+/// Copies a linear layer's weights to the only expert.
 fn copied(from: &Linear, to: &mut ExpertLinear) {
     let weight = from.weight.val();
     to.weight = parameter(weight.unsqueeze());
@@ -237,7 +237,7 @@ fn one_expert_is_the_dense_layer() {
     same(&of_gated, &gated);
 }
 
-/// Later tokens and other rows change nothing of a token's result, in training and with full experts too.
+/// Later tokens and other rows do not change a token's output, in training and with full experts, too.
 #[test]
 fn results_depend_on_no_later_token_and_no_other_row() {
     for config in [
@@ -264,7 +264,7 @@ fn results_depend_on_no_later_token_and_no_other_row() {
                 assert!(difference(&other[range.clone()], &whole[range]) < 1e-6);
             }
             let rest = position(1, at)..position(2, 0);
-            // A full expert passes over a changed token as over the one before.
+            // A full expert may drop the changed token as it dropped the original.
             assert!(config.capacity_factor.is_some() || other[rest.clone()] != whole[rest]);
         }
         let alone = values(moe.mix(x.narrow(0, 1, 1), None, &training()));
@@ -304,7 +304,7 @@ fn padding_changes_nothing() {
     }
 }
 
-/// The z-loss of a batch is the mean of its halves'; the balance loss is not, which `couples_rows` says.
+/// The z-loss of a batch is the mean over its halves; the balance loss is not, which `couples_rows` declares.
 #[test]
 fn of_micro_batches_the_z_loss_is_a_mean_and_the_balance_loss_is_not() {
     let config = mixtral();

@@ -1,5 +1,6 @@
-//! Linear attention and Performer as layers: performer-pytorch's layer with its weights, decoding at a constant size, sums of a
-//! memory, features that training redraws, dense attention in the limit, and faults of their keys.
+//! Linear attention and Performer as layers: against performer-pytorch's layer with its weights, decoding with a state of
+//! constant size, sums over a memory, random features redrawn in training, dense attention in the limit, and faults of their
+//! keys.
 
 use crate::binary;
 use crate::contracts::{ids, near};
@@ -22,7 +23,7 @@ use serde_json::{Value, json};
 const VOCAB: usize = 17;
 const WIDTH: usize = 16;
 
-/// A decoder whose queries and keys are large enough for attention that is far from even.
+/// A decoder whose queries and keys are large enough to make attention far from uniform.
 fn model(attention: &Value, position: Value) -> Decoder {
     let attention: AttentionConfig = serde_json::from_value(attention.clone()).unwrap();
     let config = DecoderConfig {
@@ -58,7 +59,7 @@ fn hidden(model: &Decoder, tokens: &[i32], pass: &Pass) -> Vec<f32> {
     numbers(&model.forward(input, None, pass))
 }
 
-/// Step `step` of a training run.
+/// The pass of training step `step`.
 fn training(step: u64) -> Pass {
     Pass::training(Draws {
         seed: 3,
@@ -127,7 +128,7 @@ fn kinds() -> [Value; 3] {
     ]
 }
 
-/// The numbers that a decoder's layers keep.
+/// Returns the number of values in each layer's state of decoding.
 fn kept(states: &[formwork::stack::state::BlockState]) -> Vec<usize> {
     let each = states.iter().map(|block| match &block.own {
         LayerState::Recurrent(vectors) => vectors.iter().map(|x| x.dims()[1]).sum(),
@@ -158,7 +159,7 @@ fn decoding_keeps_sums_of_one_size() {
     }
 }
 
-/// Rows are reordered, cut and joined with their sums.
+/// The state's sums follow their rows through reordering, selection and concatenation.
 #[test]
 fn sums_follow_their_rows() {
     for kind in kinds() {
@@ -196,7 +197,7 @@ fn layer(kind: &Value, seed: u64) -> Featured {
     }
 }
 
-/// Cross-attention keeps the sums of its memory, which are made once.
+/// Cross-attention keeps the sums over its memory, which are computed once.
 #[test]
 fn a_memory_is_summed_once() {
     for kind in kinds() {
@@ -222,7 +223,7 @@ fn a_memory_is_summed_once() {
         };
         let whole = read(x.clone(), &memory, None);
         let mut state = layer.empty_state(StateUse::Decoding);
-        // What stands behind a length, and another memory afterwards, change nothing.
+        // Values beyond a row's length, and another memory in later calls, change nothing.
         let behind = memory.clone().slice_assign(
             [1..2, 11..30, 0..WIDTH],
             memory.clone().slice([1..2, 11..30, 0..WIDTH]) * 2.0,
@@ -259,7 +260,7 @@ fn features_are_functions_of_the_step() {
     assert_eq!(of(0), first);
 }
 
-/// With many features Performer is dense attention of the same weights, with rotary positions, too.
+/// With many features, Performer approaches dense attention with the same weights, also with rotary positions.
 #[test]
 fn many_features_are_dense_attention() {
     for position in [json!({ "kind": "none" }), json!({ "kind": "rotary" })] {

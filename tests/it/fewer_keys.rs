@@ -1,6 +1,6 @@
-//! Attention over fewer keys: projected along positions (Linformer), compressed by a convolution, within learned spans,
-//! made of a narrow vector; and the difference of two attentions. Each against programs that are not ours, and equal to
-//! dense attention in its limit (`tests/goldens/make_fewer_keys.py`).
+//! Attention over fewer keys: projected along positions (Linformer), compressed by a convolution, within learned spans, or
+//! built from a low-rank latent; and the difference of two attentions. Each is tested against external implementations, and
+//! equals dense attention in its limit (`tests/goldens/make_fewer_keys.py`).
 
 mod adaptive_span;
 mod differential;
@@ -21,12 +21,12 @@ use serde_json::Value;
 
 const WIDTH: usize = 16;
 
-/// A parameter of this value.
+/// A parameter with this value.
 fn parameter<const D: usize>(value: Tensor<D>) -> Param<Tensor<D>> {
     Param::from_tensor(value.detach().require_grad())
 }
 
-/// A parameter of an oracle.
+/// Reads a parameter of an oracle.
 fn read<const D: usize>(oracle: &Oracle, name: &str) -> Param<Tensor<D>> {
     parameter(tensor(oracle, name))
 }
@@ -54,21 +54,21 @@ fn attend(attention: &Attention, x: Tensor<3>, visible: &Visibility) -> Tensor<3
     attention.layer().forward(x, &mut cx)
 }
 
-/// Some numbers, `[rows, positions, 16]`.
+/// Fixed values, `[rows, positions, 16]`.
 fn some(rows: usize, positions: usize) -> Tensor<3> {
     let number = |i: usize| ((i * 37 + i / 16 * 11) % 41) as f32 / 20.0 - 1.0;
     let numbers: Vec<f32> = (0..rows * positions * WIDTH).map(number).collect();
     Tensor::<1>::from_floats(numbers.as_slice(), &device()).reshape([rows, positions, WIDTH])
 }
 
-/// Holds ours against numbers of an oracle.
+/// Compares a tensor with an oracle's.
 fn agrees<const D: usize>(oracle: &Oracle, name: &str, ours: Tensor<D>) {
     let theirs = oracle.array(name).values;
     let far = difference(&values(ours), &theirs);
     assert!(far < TOLERANCE, "{name}: {far}");
 }
 
-/// Holds the gradient of a parameter against an oracle's.
+/// Compares the gradient of a parameter with an oracle's.
 fn learns<const D: usize>(
     oracle: &Oracle,
     [case, name]: [&str; 2],
@@ -79,13 +79,13 @@ fn learns<const D: usize>(
     agrees(oracle, &format!("{case}.grad.{name}"), gradient);
 }
 
-/// Holds outputs of a layer against those of another one.
+/// Compares the outputs of two layers.
 fn near<const D: usize>(ours: Tensor<D>, theirs: Tensor<D>, what: &str) {
     let far = difference(&values(ours), &values(theirs));
     assert!(far < 2e-5, "{what}: {far}");
 }
 
-/// The first layer's heads take the second's.
+/// Copies the second layer's heads into the first.
 macro_rules! same_heads {
     ($ours:expr, $dense:expr) => {
         let formwork::nn::attention::Attention::MultiHead(dense) = $dense else {

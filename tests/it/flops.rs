@@ -1,5 +1,5 @@
-//! FLOPs of plans against those that PyTorch counts on reference implementations (`tests/goldens/make_flops.py`): every
-//! preset, the heads of tasks, and kinds that no preset has.
+//! FLOPs of plans against PyTorch's counts on reference implementations (`tests/goldens/make_flops.py`): every preset, the
+//! heads of tasks, and kinds that no preset has.
 
 use burn::tensor::Device;
 use formwork::data::Shape;
@@ -14,7 +14,7 @@ fn golden() -> Value {
     serde_json::from_str(include_str!("../goldens/flops.json")).unwrap()
 }
 
-/// FLOPs of training for each item.
+/// Returns the training FLOPs for each item.
 fn planned(model: &ModelConfig, task: Option<&TaskConfig>, shape: &Shape) -> f64 {
     let question = PlanRequest {
         task,
@@ -23,10 +23,10 @@ fn planned(model: &ModelConfig, task: Option<&TaskConfig>, shape: &Shape) -> f64
     plan(&question, &Device::default()).unwrap().flops_per_item
 }
 
-/// The cost of an adaptive softmax depends on the words of a text, which PyTorch's counter would have to be given.
+/// The cost of an adaptive softmax depends on the frequency of a text's words, which PyTorch's counter does not know.
 const ADAPTIVE: &[&str] = &["transformer-xl-wt103", "transformer-xl-wt103-large"];
 
-/// The model with every window opened, since PyTorch's attention pays for all pairs, and the windows that it had.
+/// Returns the model with unlimited windows, since PyTorch's attention computes all pairs, and the original windows.
 fn without_windows(mut model: ModelConfig) -> (ModelConfig, Vec<usize>) {
     let mut windows = Vec::new();
     let (blocks, grouped, common, layers) = match &mut model {
@@ -57,7 +57,7 @@ fn without_windows(mut model: ModelConfig) -> (ModelConfig, Vec<usize>) {
     (model, windows)
 }
 
-/// A query pays for its window: of all pairs the scores and the weighted values beyond it fall away.
+/// Windowed attention costs only the pairs in the window: scores and weighted values of all other pairs are saved.
 #[test]
 fn bands_pay_for_their_own_keys() {
     let mut banded = 0;
@@ -84,18 +84,18 @@ fn bands_pay_for_their_own_keys() {
     }
     assert_eq!(banded, 11);
 }
-/// Of windows and blocks the keys that they hold are counted, and of global tokens one; PyTorch's counter sees the padded
+/// For windows and blocks, only the keys inside are counted, and a single global token; PyTorch's counter would see the padded
 /// chunks of transformers' classes.
 const WINDOWS: &[&str] = &[
     "longformer-base-4096",
     "led-base-16384",
     "bigbird-roberta-base",
     "sparse-transformer-enwik8",
-    // A reversible stack makes most of its forward pass twice.
+    // A reversible stack computes most of its forward pass twice.
     "reformer-enwik8",
 ];
 
-/// To the last FLOP: a training step is three forward passes, divided by the items of an example.
+/// To the last FLOP: a training step costs three forward passes, divided by the items of an example.
 #[test]
 fn every_preset_s_are_pytorch_s() {
     let golden = golden();
@@ -103,7 +103,7 @@ fn every_preset_s_are_pytorch_s() {
     for name in names().filter(|name| !ADAPTIVE.contains(name) && !WINDOWS.contains(name)) {
         let preset = parse_preset(name).unwrap();
         let count = |key: &str| presets[name][key].as_u64().unwrap();
-        // Angles of rotary positions are computed element by element here.
+        // Formwork computes the angles of rotary positions element by element, without a product.
         let forward = count("flops") - count("angles");
         let items = match &preset.model {
             ModelConfig::Vision(_)
@@ -135,7 +135,7 @@ fn every_preset_s_are_pytorch_s() {
     );
 }
 
-/// Heads pay for what they read: a masked position the vocabulary, a text its pooler and its classes.
+/// Heads cost what they compute: masked-token prediction the vocabulary, classification the pooler and the classes.
 #[test]
 fn heads_are_counted_for_what_they_read() {
     let golden = golden();
@@ -178,8 +178,8 @@ fn heads_are_counted_for_what_they_read() {
     near(of(classes, false), head("three_classes"));
 }
 
-/// Recurrent cells and experts as PyTorch counts them; of a window its own keys, where PyTorch's dense attention pays for
-/// all pairs.
+/// Recurrent cells and experts cost what PyTorch counts; a window costs only its own keys, where PyTorch's dense attention
+/// computes all pairs.
 #[test]
 fn kinds_without_a_preset_are_counted() {
     let golden = golden();
@@ -218,7 +218,8 @@ fn kinds_without_a_preset_are_counted() {
     });
     let wanted = golden["kinds"]["disentangled"].as_f64().unwrap();
     assert_eq!(forward(deberta), wanted, "disentangled");
-    // A window of Shaw's distances: 16 queries meet the 4 keys' vectors that they see, and then those of values.
+    // A window with Shaw's distances: 16 queries are multiplied with the vectors of the 4 keys that they see, then with those
+    // of values.
     let shaw = |position: Value| {
         forward(json!({
             "kind": "decoder", "n_layers": 2, "d_model": 24, "position": position,
@@ -231,7 +232,8 @@ fn kinds_without_a_preset_are_counted() {
     let mut window = heads("sliding_window");
     window["window"] = json!(5);
     let all = decoder(dense.clone(), heads("multi_head"));
-    // One global token: a key more for each query, a query of its own over all keys, and keys and values of all tokens.
+    // One global token: one more key for each query, a query of its own over all keys, and separate keys and values of all
+    // tokens.
     let own = |more: Value| {
         let mut keys = json!({ "kind": "sliding_window", "n_heads": 4, "window": 3 });
         keys.as_object_mut()
@@ -242,7 +244,7 @@ fn kinds_without_a_preset_are_counted() {
     let of_global = 2 * 16 * 24 + 24 * (24 + 2 * 16) + 16 * 24 * 2 * 24;
     let found = own(json!({ "global": "own" })) - own(json!({}));
     assert_eq!(found, f64::from(2 * 2 * of_global));
-    // Two products a pair, two layers, 16 queries that see 5 keys and not 16.
+    // Two products per pair, two layers, 16 queries that see 5 keys instead of 16.
     let spared = (2 * 2 * 2 * 16 * (16 - 5) * 24) as f64;
     assert_eq!(all - decoder(dense, window), spared);
 }

@@ -1,5 +1,5 @@
-//! FNet: Fourier transforms in the place of attention against HF's class (`tests/goldens/make_fnet.py`), which reads each text alone,
-//! and where the mixer may stand.
+//! FNet: Fourier transforms in place of attention, against HF's class (`tests/goldens/make_fnet.py`) applied to each text
+//! alone, and where the mixer is allowed.
 
 use crate::diagnostics::{judged, says};
 use crate::goldens_encoders;
@@ -42,7 +42,7 @@ fn config() -> EncoderConfig {
     }
 }
 
-/// Texts of three lengths in one batch give what each of them gives alone, with losses and gradients.
+/// Texts of three lengths in one batch give the outputs, losses and gradients that each gives alone.
 #[test]
 fn fnet_is_hf_s_on_each_text_alone() {
     let mut table = names::kin_of_bert("fnet");

@@ -1,5 +1,5 @@
-//! Gated delta networks against Hugging Face's Qwen3-Next with such layers alone (`tests/goldens/make_language_models.py`): logits, loss,
-//! gradients and decoding.
+//! Gated delta networks against Hugging Face's Qwen3-Next with only such layers (`tests/goldens/make_language_models.py`):
+//! logits, loss, gradients and decoding.
 
 use crate::goldens::{Golden, TOLERANCE, check_model, logits};
 use crate::oracle::{decoder_config, decoder_of, difference, hf_folder, values};
@@ -26,7 +26,7 @@ mixer = { kind = "gated_delta", n_heads = 4, n_key_heads = 2, d_key = 5, d_value
 feed_forward = { kind = "gated", activation = "silu", d_ff = 40, bias = false }
 "#;
 
-/// The names of the golden's weights.
+/// Maps the names of the golden's weights.
 fn table(of: &HfShape) -> Table {
     let ModelConfig::Decoder(config) = &of.model else {
         panic!("it is a decoder")
@@ -71,7 +71,7 @@ fn table(of: &HfShape) -> Table {
     table.within("model.")
 }
 
-/// The golden's weights as a folder and the model that reads them.
+/// Writes the golden's weights as a folder and opens it.
 fn opened(golden: &Golden) -> (tempfile::TempDir, HfModel) {
     let dir = hf_folder(&golden.oracle.config(), &golden.weights);
     let config: DecoderConfig = toml::from_str(CONFIG).unwrap();
@@ -106,7 +106,7 @@ fn gated_delta_networks_are_those_of_qwen3_next() {
     check_model("qwen3_next", &golden, &model);
 }
 
-/// The golden sees what a key changes.
+/// The golden would detect a change of either key.
 #[test]
 fn the_golden_of_qwen3_next_sees_its_details() {
     let golden = Golden::open("qwen3_next");

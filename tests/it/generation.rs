@@ -1,4 +1,4 @@
-//! Texts that are continued side by side are what each would be alone, past the end of the model's context too.
+//! Texts that are continued side by side equal those continued alone, also beyond the end of the model's context.
 
 use crate::kinds;
 use burn::tensor::Device;

@@ -1,5 +1,5 @@
-//! Global tokens of sliding windows: attention is that of a dense mask, with gradients; projections of their own are those of
-//! all tokens where they are copies; a model that begins from a shorter run; faults of keys.
+//! Global tokens of sliding windows: attention and gradients equal those under a dense mask; separate projections for global
+//! tokens equal shared ones if they are copies; a model that begins from a run on shorter texts; faults of keys.
 
 mod begun;
 mod faults;
@@ -63,7 +63,8 @@ fn heads_of(linear: &Linear, x: &Tensor<3>, heads: usize) -> Tensor<4> {
     y.reshape([batch, HEADS, seq, WIDTH / HEADS])
 }
 
-/// The layer by its definition, with all scores in memory: `near(head, i, j)` says whether a key is in a window.
+/// Computes the layer by its definition, with the full score matrix; `near(head, i, j)` says whether key `j` is in the window
+/// of query `i`.
 fn by_definition(
     layer: &MultiHead,
     x: &Tensor<3>,
@@ -113,7 +114,7 @@ fn by_definition(
         .forward(y.swap_dims(1, 2).reshape([LENGTHS.len(), SEQ, WIDTH]))
 }
 
-/// Rows that are no padding, weighted so that each number has a gradient of its own.
+/// Sums the rows that are no padding, weighted so that every value has a different gradient.
 fn weighted(y: Tensor<3>) -> Tensor<1> {
     let weights: Vec<f32> = (0..LENGTHS.len() * SEQ * WIDTH)
         .map(|n| {

@@ -1,4 +1,4 @@
-//! What a resumed run remembers, refuses and makes up for.
+//! What a resumed run remembers, refuses and repairs.
 
 use crate::binary::{failure, formwork, output};
 use formwork::train::{journal, run_files};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const TINY: &str = "experiments/smoke/tiny.toml";
 
-/// `train` or `resume`, with `--set`s.
+/// Arguments of `train` or `resume`, with `--set`s.
 fn command(words: &[&str], sets: &[&str]) -> Vec<String> {
     let mut all: Vec<String> = words.iter().map(|w| (*w).to_string()).collect();
     all.push("--quiet".into());
@@ -19,7 +19,7 @@ fn command(words: &[&str], sets: &[&str]) -> Vec<String> {
     all
 }
 
-/// A folder, a run's place in it, and that place as text.
+/// A temporary folder, the path of a run in it, and that path as text.
 fn place() -> (tempfile::TempDir, PathBuf, String) {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
@@ -87,7 +87,7 @@ fn a_run_whose_end_was_cut_gets_its_scores() {
     assert_eq!(fs::read(run.join("metrics.jsonl")).unwrap(), lines);
 }
 
-/// A process that dies behind its last checkpoint and before the links are moved leaves them at earlier steps.
+/// If a process dies after its last checkpoint, before the links are moved, they still point to earlier steps.
 #[cfg(unix)]
 #[test]
 fn links_that_were_left_behind_are_put_right() {
@@ -108,7 +108,7 @@ fn links_that_were_left_behind_are_put_right() {
 #[test]
 fn an_early_stop_outlives_a_resume_and_is_scored_on_the_whole_split() {
     let (_folder, run, shown) = place();
-    // A learning rate of nothing improves nothing after the first evaluation.
+    // With a learning rate of almost zero, nothing improves after the first evaluation.
     let sets = [
         "optimizer.lr=1e-30",
         "train.patience=1",
@@ -141,7 +141,7 @@ fn the_best_is_chosen_by_the_items_that_all_evaluations_read() {
     output(&command(&["train", TINY, "--run", &shown], &sets));
     let lines = evaluations(&run);
     assert_ne!(lines[0].loss, lines.last().unwrap().loss);
-    // The weights stay as they are, so no later evaluation is better, whatever it reads.
+    // The weights do not change, so no later evaluation is better, whatever it reads.
     let best = fs::read_link(run.join("best")).unwrap();
     assert!(best.ends_with("00000010"), "{}", best.display());
 }
@@ -179,7 +179,7 @@ fn a_signal_breaks_an_evaluation_off_and_it_is_made_after_all() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // The line of step 10 is written just before the evaluation.
+    // The journal's line of step 10 is written just before the evaluation.
     let begun = || fs::read_to_string(run.join("metrics.jsonl")).is_ok_and(|t| t.ends_with('\n'));
     while !begun() {
         std::thread::sleep(Duration::from_millis(2));
@@ -216,7 +216,7 @@ fn more_steps_than_can_be_counted_are_not_measured() {
     assert!(said.contains("cannot be measured"), "{said}");
 }
 
-/// Trains on a text of the test's own, from `stem.txt`, for 4 steps.
+/// Trains for 4 steps on the test's own text, in `stem.txt`.
 fn on_text(stem: &Path, shown: &str) {
     let text: String = (0..400).map(|i| format!("{} and {}\n", i, i * i)).collect();
     fs::write(stem.join("words.txt"), text).unwrap();
@@ -234,18 +234,18 @@ fn on_text(stem: &Path, shown: &str) {
 fn a_run_does_not_go_on_with_other_data_by_itself() {
     let (folder, run, shown) = place();
     on_text(folder.path(), &shown);
-    // A learning rate of nothing improves nothing.
+    // With a learning rate of almost zero, nothing improves.
     let more = ["train.steps=6", "optimizer.lr=1e-30"];
     let file = folder.path().join("words.txt");
     let text = fs::read(&file).unwrap();
-    // The same text, gzipped: nothing changed.
+    // The same text, gzipped, counts as unchanged.
     let mut zipped = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut zipped, &text).unwrap();
     fs::write(folder.path().join("words.txt.gz"), zipped.finish().unwrap()).unwrap();
     fs::remove_file(&file).unwrap();
     output(&command(&["resume", &shown], &["train.steps=5"]));
     fs::remove_file(folder.path().join("words.txt.gz")).unwrap();
-    // One letter more, and as many letters but another one.
+    // A text one letter longer, and one of the same length with another letter.
     let mut longer = text.clone();
     longer.push(b'1');
     let mut other = text.clone();
@@ -264,11 +264,11 @@ fn a_run_does_not_go_on_with_other_data_by_itself() {
     }
     let printed = output(&command(&["resume", &shown, "--other-data"], &more));
     assert!(printed.contains("done after 6 steps"), "{printed}");
-    // A loss on other examples is no best of these.
+    // The loss on other examples is no longer the best of these.
     let state = fs::read(run.join("latest/state.json")).unwrap();
     let state: serde_json::Value = serde_json::from_slice(&state).unwrap();
     assert_eq!(state["best"]["step"], 6);
-    // The run keeps what it read before.
+    // The run records what it read before.
     let files = fs::read_to_string(run.join("files.json")).unwrap();
     let files: serde_json::Value = serde_json::from_str(&files).unwrap();
     assert_eq!(files[0]["earlier"][0]["until"], 5, "{files}");
@@ -282,16 +282,16 @@ fn a_run_does_not_go_on_with_other_data_by_itself() {
     let (_, said) = failure(&command(&["resume", &shown], &["train.steps=7"]));
     assert!(said.contains("is not what the run read last"), "{said}");
     fs::write(&file, taken).unwrap();
-    // Known from now on.
+    // The new data is known from now on.
     output(&command(&["resume", &shown], &["train.steps=7"]));
-    // A run of an earlier version wrote nothing down.
+    // A run of an earlier version has no record of its files.
     fs::remove_file(run.join("files.json")).unwrap();
     run_files::seal(&run).unwrap();
     output(&command(&["resume", &shown], &["train.steps=8"]));
     assert!(run.join("files.json").exists());
 }
 
-/// Before its first checkpoint a run has no weights but those that it began from.
+/// Before its first checkpoint, a run has only the weights that it began from.
 #[test]
 fn a_run_begun_from_another_keeps_its_beginning_when_it_has_no_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
@@ -301,7 +301,7 @@ fn a_run_begun_from_another_keeps_its_beginning_when_it_has_no_checkpoint() {
     let from = format!("init.from={:?}", shown("first"));
     let whole = ["train", TINY, "--run", &shown("whole")];
     output(&command(&whole, &[&from, "seed=4", "train.steps=6"]));
-    // What a run killed before its first checkpoint leaves.
+    // The files that a run leaves if it is killed before its first checkpoint.
     let killed = path("killed");
     fs::create_dir_all(killed.join("steps")).unwrap();
     for entry in fs::read_dir(path("whole")).unwrap() {
@@ -328,13 +328,13 @@ fn a_run_begun_from_another_keeps_its_beginning_when_it_has_no_checkpoint() {
             .map(|run| fs::read(run.join("steps/00000006").join(name)).unwrap());
         assert!(ours == theirs, "{name} of the run that was killed");
     }
-    // Nothing that has begun can begin otherwise, and nothing that was drawn comes from a run.
+    // A run that has begun cannot change which of its weights came from another run.
     for (run, set) in [("whole", "init.new=[\".\"]"), ("first", &from)] {
         let (status, said) = failure(&command(&["resume", &shown(run)], &[set]));
         assert_eq!(status, 2, "{said}");
         assert!(said.contains("a run cannot go on with another"), "{said}");
     }
-    // With a checkpoint the other run is needed no more.
+    // Once there is a checkpoint, the other run is no longer needed.
     fs::remove_dir_all(path("first")).unwrap();
     let more = ["train.steps=8", "init.from=elsewhere"];
     output(&command(&["resume", &shown("killed")], &more));

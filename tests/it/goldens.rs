@@ -1,6 +1,5 @@
-//! Our decoders against HF's: logits, loss and every gradient of tiny random models
-//! (`tests/goldens/make_language_models.py` makes the oracles), cached decoding, HF's bucket table, and the
-//! sinusoidal tables of the papers.
+//! Decoders against HF's: logits, loss and every gradient of tiny random models (`tests/goldens/make_language_models.py` makes
+//! the oracles), cached decoding, HF's bucket table, and the sinusoidal tables of the papers.
 
 use crate::oracle::{Oracle, difference, hf_folder, values};
 use crate::oracle::{decoder_of, decoder_table};
@@ -20,11 +19,11 @@ use formwork::nn::position::{
 use formwork::nn::state::StateUse;
 use std::collections::BTreeMap;
 
-/// Largest difference over largest value of the oracle's tensor. Half of the 1e-4 that we promise, so that the
-/// two forms of GELU, which move logits by 1e-4 to 3e-4, cannot be mistaken for each other.
+/// Largest difference, relative to the largest value of the oracle's tensor. It is half of the promised 1e-4, so that the two
+/// forms of GELU, which move logits by 1e-4 to 3e-4, cannot be confused.
 pub const TOLERANCE: f64 = 5e-5;
 
-/// What the oracle read and gave, and its weights.
+/// Inputs and outputs of the oracle, and its weights.
 pub struct Golden {
     pub oracle: Oracle,
     pub weights: BTreeMap<String, Array>,
@@ -44,7 +43,7 @@ impl Golden {
         Tensor::from_data(TensorData::new(ids, shape), device)
     }
 
-    /// The weights as an HF folder, opened.
+    /// Writes the weights as an HF folder and opens it.
     pub fn open_folder(&self) -> (tempfile::TempDir, HfModel) {
         let dir = hf_folder(&self.oracle.config(), &self.weights);
         let model = read_hf(dir.path(), &[]).unwrap();
@@ -68,14 +67,14 @@ pub fn logits(decoder: &Decoder, ids: Tensor<2, Int>) -> Tensor<3> {
     decoder.logits(hidden)
 }
 
-/// A golden whose folder is imported as it is.
+/// Checks a golden whose folder is imported as it is.
 fn check(name: &str) {
     let golden = Golden::open(name);
     let (_dir, model) = golden.open_folder();
     check_model(name, &golden, &model);
 }
 
-/// Logits, loss and gradients of a golden, then its weights back out and cached decoding.
+/// Checks logits, loss and gradients of a golden, then the export of its weights and cached decoding.
 pub fn check_model(name: &str, golden: &Golden, model: &HfModel) {
     let device = Device::flex().autodiff();
     let decoder = decoder_of(model, &device).unwrap();
@@ -90,7 +89,7 @@ pub fn check_model(name: &str, golden: &Golden, model: &HfModel) {
     let mut worst = (off, "logits");
     let gradients = GradientsParams::from_grads(loss.backward(), &decoder);
     let mut found = decoder_table(model).export(&gradients_of(&decoder, &gradients));
-    // A Reformer's bias goes out under two names, of which a golden has the older.
+    // A Reformer's bias is exported under two names, of which the golden has the older.
     found.remove("lm_head.decoder.bias");
     let names = golden.weights.keys();
     assert!(found.keys().eq(names.clone()), "{name}: other gradients");
@@ -114,7 +113,7 @@ pub fn check_model(name: &str, golden: &Golden, model: &HfModel) {
     cached_equals_whole(name, &decoder, golden, &ours);
 }
 
-/// Decoding with a cache, in steps of one token and of several, gives the logits of the whole pass.
+/// Checks that decoding with a cache, in steps of one token and of several, gives the logits of the full pass.
 fn cached_equals_whole(name: &str, decoder: &Decoder, golden: &Golden, whole: &[f32]) {
     let device = Device::flex();
     let [batch, seq] = golden.ids(&device).dims();
@@ -180,7 +179,7 @@ goldens!(
     t5_stack_gated,
 );
 
-/// The file that HF 5 writes for GPT-NeoX: the rotated part of a head stands in `rope_parameters`.
+/// In the file that HF 5 writes for GPT-NeoX, the rotated fraction of a head is in `rope_parameters`.
 #[test]
 fn newer_files_say_the_rotated_part_beside_theta() {
     let golden = Golden::open("gpt_neox");
@@ -222,7 +221,7 @@ fn relative_buckets_are_hf_s() {
     }
 }
 
-/// The tables printed to three decimals for d = 5 and to two for d = 4 with base 100.
+/// The tables as printed: to three decimals for d = 5, and to two for d = 4 with base 100.
 #[test]
 fn sinusoidal_tables() {
     let rounded = |row: &[f32], digits: i32| -> Vec<f64> {

@@ -1,5 +1,5 @@
-//! DeBERTa's masked language models against HF's (`tests/goldens/make_deberta.py`) and its enhanced mask decoder against the
-//! definition rebuilt (`make_deberta_emd.py`): hidden states, scores, losses, every gradient, and what a pass multiplies.
+//! DeBERTa's masked language models against HF's (`tests/goldens/make_deberta.py`), and its enhanced mask decoder against its
+//! definition (`make_deberta_emd.py`): hidden states, logits, losses, every gradient, and the products of a pass.
 
 use crate::goldens::TOLERANCE;
 use crate::goldens_encoders::{check, config, task, texts};
@@ -41,7 +41,7 @@ fn encoder(
     }
 }
 
-/// Version 1: distances clipped to 5, maps of each layer, keys without a bias.
+/// Version 1: distances clipped to 5, separate projections of positions in each layer, keys without a bias.
 fn first(segments: usize) -> EncoderConfig {
     let positions = DisentangledConfig {
         max_distance: 5,
@@ -50,7 +50,7 @@ fn first(segments: usize) -> EncoderConfig {
     encoder(positions, Some(false), segments)
 }
 
-/// Version 2: 6 buckets up to distance 10, attention's own maps, a norm on the vectors of distances.
+/// Version 2: 6 buckets up to distance 10, positions projected by attention's own weights, a norm on the distance embeddings.
 fn second() -> EncoderConfig {
     let positions = DisentangledConfig {
         max_distance: 10,
@@ -105,7 +105,7 @@ fn the_mask_decoder_is_its_definition() {
     check("deberta_v2_emd", &model, Pairs::None, &table);
 }
 
-/// The last block runs for each step, and not for its own states where nothing reads them.
+/// The last block runs once for each decoder step, and on its own hidden states only if something reads them.
 #[test]
 fn the_mask_decoder_s_products_are_pytorch_s() {
     for (name, model) in [("deberta_emd", first(0)), ("deberta_v2_emd", second())] {
@@ -126,7 +126,7 @@ fn the_mask_decoder_s_products_are_pytorch_s() {
         let head = products(Pairs::None, 0.5) - products(Pairs::None, 0.25);
         let network = 2.0 * (products(Pairs::None, 0.25) - head);
         assert!((network / f64::from(counted) - 1.0).abs() < 1e-9, "{name}");
-        // Pairs of segments are told apart by the last block's own states: one run of a block more.
+        // Segment pairs are classified from the last block's own hidden states, which takes one more run of a block.
         let bare = |model: &EncoderConfig| model.text_products(14) as f64;
         let alone = EncoderConfig {
             n_layers: Some(1),
@@ -139,7 +139,8 @@ fn the_mask_decoder_s_products_are_pytorch_s() {
     }
 }
 
-/// A classifier has no use for the places of hidden tokens: it builds none, and its parameters are those of a model without.
+/// A classifier does not need the positions of masked tokens: it builds no mask decoder, and its parameters are those of a
+/// model without.
 #[test]
 fn only_guesses_have_a_mask_decoder() {
     let of = |model: EncoderConfig, task: TaskConfig| {
@@ -161,7 +162,7 @@ fn only_guesses_have_a_mask_decoder() {
     let plain = of(first(0), guessing());
     let lacking = more.keys().filter(|path| !plain.contains_key(*path));
     assert_eq!(lacking.collect::<Vec<_>>(), ["mask_decoder.table"]);
-    // Parts are drawn by their names: those that both have begin alike.
+    // Parameters are initialised by name, so those that both models have are equal.
     assert!(plain.iter().all(|(path, x)| more[path].values == x.values));
     let [more, plain] = [decoding(first(0)), first(0)].map(|model| of(model, classes()));
     assert!(more.keys().eq(plain.keys()));
@@ -170,7 +171,7 @@ fn only_guesses_have_a_mask_decoder() {
     assert_eq!(model.under(&demand), ModelConfig::Encoder(first(0)));
 }
 
-/// A golden would see the number of steps, and a decoder that is not there.
+/// The golden would detect another number of steps, and a missing decoder.
 #[test]
 fn the_golden_sees_the_decoder() {
     let oracle = Oracle::open("deberta_emd");

@@ -1,4 +1,4 @@
-//! Oracles beyond plain import: that each golden sees what sets its model apart, and parts of the decoder
+//! Tests beyond plain import: that each golden detects a change of its model's special features, and features of the decoder
 //! that no importable family has (NTK scaling).
 
 use crate::goldens::{Golden, TOLERANCE, check_model, logits};
@@ -15,8 +15,8 @@ use formwork::nn::position::rotary::{NoScalingConfig, NtkScalingConfig, Pairing,
 
 type Change = fn(&mut DecoderConfig);
 
-/// A golden would see each detail that sets its model apart: without it, logits move by more than twice
-/// the tolerance.
+/// Each golden would detect a change of any feature that sets its model apart: without it, logits move by more than twice the
+/// tolerance.
 #[test]
 fn goldens_see_their_details() {
     let unscaled: Change = |c| {
@@ -109,7 +109,7 @@ fn goldens_see_their_details() {
     }
 }
 
-/// HF's "dynamic" scaling recomputes the base for the length at hand: for one length it is NTK scaling.
+/// HF's "dynamic" scaling recomputes the base for the current length, which for a fixed length is NTK scaling.
 #[test]
 fn ntk_scaling_is_hf_s_dynamic_at_one_length() {
     let golden = Golden::open("llama_dynamic");

@@ -1,6 +1,5 @@
-//! Our encoder-decoder against torch's `nn.Transformer` and HF's Marian, BART and T5
-//! (`tests/goldens/make_encoder_decoder.py` makes the oracles): the outputs of both stacks, scores, losses and every
-//! gradient, and the training loss of translation.
+//! The encoder-decoder against torch's `nn.Transformer` and HF's Marian, BART and T5 (`tests/goldens/make_encoder_decoder.py`
+//! makes the oracles): outputs of both stacks, logits, losses and every gradient, and the training loss of translation.
 
 use crate::batches;
 use crate::goldens::TOLERANCE;
@@ -31,7 +30,7 @@ use formwork::task::{Objective, Translation, TranslationConfig};
 const VOCAB: usize = 47;
 const WIDTH: usize = 24;
 
-/// The shape of all oracles, and of the trajectory: the rest is given.
+/// The model of all oracles, and of the trajectory, with these variations.
 pub fn config(
     placement: NormPlacement,
     activation: Activation,
@@ -57,7 +56,7 @@ pub fn config(
     }
 }
 
-/// Torch's `nn.Transformer`, whose stacks end in a norm wherever the others are.
+/// Torch's `nn.Transformer`, whose stacks end in a norm at every norm placement.
 pub fn torch(placement: NormPlacement) -> EncoderDecoderConfig {
     let position = PositionConfig::Sinusoidal(SinusoidalConfig::default());
     let mut config = config(placement, Activation::Relu, position);
@@ -66,7 +65,7 @@ pub fn torch(placement: NormPlacement) -> EncoderDecoderConfig {
     config
 }
 
-/// An untrained model.
+/// Builds an untrained model.
 pub fn model(config: &EncoderDecoderConfig, vocab: usize, device: &Device) -> EncoderDecoder {
     config.init(&ModelInputs {
         shape: &Shape::of_text(20, vocab),
@@ -96,16 +95,16 @@ fn pairs(oracle: &Oracle) -> PairBatch {
     }
 }
 
-/// What sets an oracle's loss apart.
+/// The variations of an oracle's loss.
 struct Loss {
     smoothing: f64,
-    /// A sum over the targets, or their mean.
+    /// Whether the loss is the sum over the targets instead of their mean.
     sum: bool,
-    /// Whether a constant is added to the scores.
+    /// Whether a constant is added to the logits.
     bias: bool,
 }
 
-/// The encoder's output, the decoder's, and scores, with `constant` added to them.
+/// Returns the encoder's output, the decoder's output, and the logits with `constant` added.
 fn run(
     model: &EncoderDecoder,
     pairs: &PairBatch,
@@ -156,7 +155,7 @@ fn check(name: &str, config: &EncoderDecoderConfig, table: &Table, loss: &Loss) 
     }
 }
 
-/// Translation's own loss is the oracle's.
+/// Checks that the loss of the translation task is the oracle's.
 fn translated(oracle: &Oracle, model: EncoderDecoder, pairs: PairBatch, smoothing: f64) {
     let config = TranslationConfig {
         label_smoothing: smoothing,
@@ -169,7 +168,7 @@ fn translated(oracle: &Oracle, model: EncoderDecoder, pairs: PairBatch, smoothin
     let expected = oracle.array("loss_mean").values;
     assert!(difference(&[output.loss.mean() as f32], &expected) < 1e-6);
     assert_eq!(output.items, 11 + 8 + 5 + 6 + 9 + 4);
-    // Evaluations are without smoothing.
+    // Evaluations use no label smoothing.
     let plain = InferenceStep::step(&task, batch.into()).loss.mean();
     assert!((plain - output.loss.mean()).abs() > 5e-4);
 }
@@ -238,7 +237,7 @@ fn bart_is_hf_s() {
     check("bart", &config, &names::marian_or_bart(2), &WITH_A_CONSTANT);
 }
 
-/// HF's T5, v1.0.
+/// HF's T5, version 1.0.
 pub fn t5(buckets: usize, max_distance: usize, scale: Option<f64>) -> EncoderDecoderConfig {
     let position = PositionConfig::RelativeBias(RelativeBiasConfig {
         buckets,
@@ -269,7 +268,7 @@ fn t5_is_hf_s() {
     check("t5", &t5(8, 16, Some(1.0)), &names::t5(2), &PLAIN);
 }
 
-/// A golden would see each detail that sets its model apart: without it, logits move by more than twice the
+/// Each golden would detect a change of any feature that sets its model apart: without it, logits move by more than twice the
 /// tolerance.
 #[test]
 fn goldens_see_their_details() {

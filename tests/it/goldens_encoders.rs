@@ -1,6 +1,6 @@
-//! Our encoders with their heads against HF's (`tests/goldens/make_encoders.py`, `make_roformer.py` and `make_albert.py` make
-//! the oracles): hidden states, pooled vectors, scores, losses and every gradient of a tiny random BERT, RoBERTa, RoFormer
-//! and ALBERT.
+//! Encoders with their heads against HF's (`tests/goldens/make_encoders.py`, `make_roformer.py` and `make_albert.py` make the
+//! oracles): hidden states, pooled embeddings, logits, losses and every gradient of a tiny random BERT, RoBERTa, RoFormer and
+//! ALBERT.
 
 use crate::batches;
 use crate::goldens::TOLERANCE;
@@ -29,7 +29,7 @@ use formwork::stack::sharing::SharedBy;
 use formwork::stack::{NormPlacement, ShareConfig, StackConfig};
 use formwork::task::{MaskedLm, MaskedLmConfig, Objective};
 
-/// The encoder of both oracles, and of the trajectory.
+/// The encoder of the BERT and RoBERTa oracles, and of the trajectory.
 pub fn config(positions: LearnedConfig, segments: usize, eps: f64, pooler: bool) -> EncoderConfig {
     EncoderConfig {
         n_layers: Some(2),
@@ -55,7 +55,7 @@ pub fn config(positions: LearnedConfig, segments: usize, eps: f64, pooler: bool)
     }
 }
 
-/// An untrained model of the oracles' sizes.
+/// Builds an untrained task with a model of the oracles' sizes.
 pub fn task(
     config: &EncoderConfig,
     pairs: Pairs,
@@ -95,7 +95,7 @@ pub fn texts(oracle: &Oracle) -> TextBatch {
     }
 }
 
-/// Hidden states of the oracle's texts.
+/// Returns the hidden states of the oracle's texts.
 fn hidden(task: &MaskedLm, texts: &TextBatch, pass: &Pass, device: &Device) -> Tensor<3> {
     let matrix = |ids: &Vec<i32>| -> Tensor<2, Int> {
         let shape = [ids.len() / texts.cols, texts.cols];
@@ -110,13 +110,13 @@ fn hidden(task: &MaskedLm, texts: &TextBatch, pass: &Pass, device: &Device) -> T
     task.model.forward(input, pass)
 }
 
-/// Scores, losses and gradients through the task, as training has them.
+/// Checks logits, losses and gradients through the task, as in training.
 pub fn check(name: &str, config: &EncoderConfig, pairs: Pairs, table: &Table) {
     let device = Device::flex().autodiff();
     check_task(name, task(config, pairs, 47, &device), table);
 }
 
-/// The same of a task, which gets the oracle's weights.
+/// The same for a given task, which gets the oracle's weights.
 pub fn check_task(name: &str, task: Objective<MaskedLm>, table: &Table) {
     let oracle = Oracle::open(name);
     let texts = texts(&oracle);
@@ -208,7 +208,7 @@ fn roformer(rotate_values: bool) -> EncoderConfig {
     }
 }
 
-/// Embeddings narrower than the blocks, and values that are rotated with their keys.
+/// Embeddings are narrower than the blocks, and values are rotated with their keys.
 #[test]
 fn roformer_is_hf_s() {
     check(
@@ -239,7 +239,7 @@ fn albert(layers: usize, groups: usize, cycle: usize) -> EncoderConfig {
     }
 }
 
-/// Embeddings narrower than the blocks, one block for all layers, and two groups of two blocks in turn.
+/// Embeddings are narrower than the blocks; one block serves all layers, or two groups of two blocks alternate.
 #[test]
 fn albert_is_hf_s() {
     let table = names::albert(&[(0, [0, 0])]);
@@ -249,7 +249,7 @@ fn albert_is_hf_s() {
     check("albert_groups", &config, Pairs::SentenceOrder, &table);
 }
 
-/// A golden would see each detail that sets its model apart: without it, scores move by more than twice the
+/// Each golden would detect a change of any feature that sets its model apart: without it, logits move by more than twice the
 /// tolerance.
 #[test]
 fn goldens_see_their_details() {

@@ -1,5 +1,5 @@
-//! Group-relative policy optimisation: losses, metrics and gradients of a tiny LLaMA against TRL (`tests/goldens/make_grpo.py` is the
-//! oracle), micro-batches, several updates of one sampling, evaluations, and rewards that rise.
+//! Group-relative policy optimisation: losses, metrics and gradients of a tiny LLaMA against TRL (`tests/goldens/make_grpo.py`
+//! is the oracle), micro-batches, several updates per sampling, evaluations, and rising rewards.
 
 mod learned;
 mod refused;
@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 
 const ORACLE: &str = "grpo";
 
-/// Tokens that the oracle's model reads at most.
+/// Context of the oracle's model in tokens.
 const CONTEXT: usize = 16;
 
-/// The oracle's policy beside its reference, with the names of its parameters.
+/// The oracle's policy and its reference, with the names of its parameters.
 fn task(oracle: &Oracle, keys: &Value) -> (Grpo, Table) {
     let config: GrpoConfig = serde_json::from_value(keys.clone()).unwrap();
     let network = |prefix: &str, device: &Device| {
@@ -40,7 +40,7 @@ fn task(oracle: &Oracle, keys: &Value) -> (Grpo, Table) {
     (task, table)
 }
 
-/// The prompts of the oracle, with what was sampled behind them.
+/// Returns the oracle's prompts with their sampled completions.
 fn sampled(oracle: &Oracle) -> (Vec<Prompt>, Rollouts) {
     let rows = |name: &str, lengths: &str| -> Vec<Vec<u32>> {
         let ((shape, ids), (_, lengths)) = (oracle.integers(name), oracle.integers(lengths));
@@ -111,7 +111,7 @@ fn losses_metrics_and_gradients_are_trl_s() {
             4 * (4 + 2 + 6) + tokens - 12,
             "the last tokens are not read"
         );
-        // The loss of a step is a mean over its prompts.
+        // The loss of a step is the mean over its prompts.
         let loss = sums.loss / prompts.len() as f64;
         let found = number(loss.clone());
         let wanted = f64::from(oracle.array(&format!("{name}.loss")).values[0]);

@@ -1,4 +1,4 @@
-//! What stands beside a model in a Hugging Face folder: image processors and generation settings, both ways.
+//! Files beside the model in a Hugging Face folder, imported and exported: image processors and generation settings.
 
 mod generation;
 mod processors;
@@ -25,7 +25,7 @@ pub fn read_json(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// What a person reads, without the folder's name; the fault is one of what was given.
+/// Returns the error message without the folder's name, and checks that it is an error of the input.
 pub fn told<T>(dir: &Path, result: formwork::error::Result<T>) -> String {
     let Err(error) = result else {
         panic!("accepted")
@@ -57,11 +57,11 @@ fn image_processors_are_mean_deviation_and_fit() {
     let mut shape = Shape::default();
     found.apply(&mut shape);
     assert_eq!(shape.image, Some([3, 24, 32]));
-    // Without rescaling, 255 is a mean of bytes.
+    // Without rescaling, mean and deviation are in units of bytes.
     let bytes = json!({"do_rescale": false, "image_mean": 127.5, "image_std": 255.0, "size": 16});
     let found = processor(&bytes).1.unwrap().unwrap();
     assert_eq!((found.mean, found.std), (vec![0.5; 3], vec![1.0; 3]));
-    // ConvNext's processor, which ResNets use.
+    // ConvNext's processor, which ResNet folders use.
     let convnext = json!({"feature_extractor_type": "ConvNextFeatureExtractor", "size": {"shortest_edge": 224},
                           "crop_pct": 0.875, "resample": 3});
     let found = processor(&convnext).1.unwrap().unwrap();
@@ -73,7 +73,7 @@ fn image_processors_are_mean_deviation_and_fit() {
     assert_eq!((found.size, found.fit), (Some([224, 224]), Some(fit)));
     found.apply(&mut shape);
     assert_eq!(shape.image, Some([3, 24, 32]), "the model's own size stays");
-    // What is written is read back as the same.
+    // Exported files are read back as the same shape.
     for shape in [
         Shape {
             fit: Some(Fit::default()),
@@ -119,8 +119,8 @@ fn image_processors_are_mean_deviation_and_fit() {
     }
 }
 
-/// Keys that CLIP's, Bit's, DeiT's, SigLIP's and ConvNext's processors have another value for than others where a file does not
-/// say it, and CLIP's and ConvNext's reading of a single number.
+/// Defaults of CLIP's, Bit's, DeiT's, SigLIP's and ConvNext's processors that differ from those of other classes, and how
+/// CLIP's and ConvNext's read a single number.
 #[test]
 fn processors_have_defaults_and_numbers_of_their_own() {
     let read = |config: Value| processor(&config).1.unwrap().unwrap();
@@ -145,7 +145,7 @@ fn processors_have_defaults_and_numbers_of_their_own() {
     }
     let whole = json!({"image_processor_type": "CLIPImageProcessor", "size": {"height": 9, "width": 8}, "do_center_crop": false});
     assert_eq!(read(whole).size, Some([9, 8]));
-    // 32 / 0.875, cut off.
+    // 32 / 0.875, rounded down.
     let convnext = read(json!({"image_processor_type": "ConvNextImageProcessor", "size": 32}));
     assert_eq!((convnext.size, convnext.fit), (Some([32, 32]), bicubic(36)));
     let stretched = |stretched: Option<[usize; 2]>| {
@@ -202,7 +202,7 @@ fn pixels_are_those_of_the_processors() {
                 "{name} {backend}: {other} of {} differ, by {most} at most",
                 ours.len()
             );
-            // The two differ from each other by 1 of 255 where a value lies between.
+            // The two backends differ from each other by 1 of 255 where a value lies between two bytes.
             assert!(
                 most < 1.01 && other * 50 < ours.len(),
                 "{name} {backend}: {other} by {most}"

@@ -1,5 +1,5 @@
-//! Folders of Hugging Face (`tests/goldens/make_hf_folders.py` makes them with transformers 5) through the commands:
-//! import, the same outputs from `infer`, export of the same tensors, and import of what was exported.
+//! Folders of Hugging Face (`tests/goldens/make_hf_folders.py` makes them with transformers 5) through the commands: import,
+//! equal outputs of `infer`, export of the same tensors, and import of the exported folder.
 
 mod beams;
 mod begun;
@@ -29,12 +29,12 @@ use files::Numbers;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Largest difference of an output from that of transformers.
+/// Largest difference of an output from transformers'.
 const TOLERANCE: f32 = 1e-4;
 
 pub type Tensors = BTreeMap<String, Numbers>;
 
-/// One of the folders.
+/// Returns the path of one of the folders.
 fn fixture(name: &str) -> PathBuf {
     shipped("tests/fixtures/hf").join(name)
 }
@@ -43,7 +43,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// A folder's way through all commands.
+/// Takes a folder through all commands.
 fn round_trip(name: &str) {
     let folder = fixture(name);
     let work = tempfile::tempdir().unwrap();
@@ -77,7 +77,7 @@ fn round_trip(name: &str) {
     );
 }
 
-/// The outputs of a run for a file's inputs.
+/// Returns the outputs of a run for a file's inputs.
 fn infer(folder: &Path, file: &str, run: &str, options: &[&str]) -> Tensors {
     let work = tempfile::tempdir().unwrap();
     let (inputs, outputs) = (
@@ -99,7 +99,7 @@ fn infer(folder: &Path, file: &str, run: &str, options: &[&str]) -> Tensors {
     files::read(&outputs)
 }
 
-/// Every expected output is there and near, but for numbers at padding, which mean nothing.
+/// Checks that every expected output exists and is close, except at padding, whose values mean nothing.
 fn assert_outputs(name: &str, folder: &Path, file: &str, ours: &Tensors) {
     let reference = files::read(&folder.join(format!("{file}.safetensors")));
     let expected = reference
@@ -130,13 +130,13 @@ fn assert_outputs(name: &str, folder: &Path, file: &str, ours: &Tensors) {
     assert!(compared > 0, "{name}: nothing was compared");
 }
 
-/// Whether a place of an output belongs to a token: its row is not padding.
+/// Returns whether an element of an output belongs to a token rather than to padding.
 fn tokens<'a>(
     key: &str,
     shape: &'a [usize],
     reference: &'a Tensors,
 ) -> impl Fn(usize) -> bool + 'a {
-    // Attention weights are [batch, head, query, key], all else that has tokens is [batch, token, …].
+    // Attention weights are [batch, head, query, key]; all other outputs over tokens are [batch, token, …].
     let axis = if key.contains("attentions") { 2 } else { 1 };
     let decoder = reference.contains_key("decoder_input_ids") && !key.starts_with("encoder_");
     let mask = if decoder {
@@ -157,8 +157,9 @@ fn tokens<'a>(
     }
 }
 
-/// Folders whose weights the test itself does not read (PyTorch's format), which are stored in another arrangement (experts
-/// fused in one tensor, the branches of gated layers in two), or which hold a pooler that nothing reads: that the exported folder is the same model is all that is held of them.
+/// Folders whose weights the test does not compare: they are in PyTorch's format, or arranged differently (experts fused in one
+/// tensor, branches of gated layers in two), or contain a pooler that nothing reads. For these, only the equality of the
+/// exported model is checked.
 const UNREAD: [&str; 10] = [
     "gpt2_bin",
     "llama_shards_bin",
@@ -172,7 +173,7 @@ const UNREAD: [&str; 10] = [
     "roberta_sentences",
 ];
 
-/// The exported tensors are those of the folder, bit by bit, under the names that its class saves.
+/// Checks that the exported tensors are those of the folder, bit for bit, under the names that its class saves.
 fn assert_tensors(name: &str, folder: &Path, exported: &Path) {
     let expected: Tensors = files::read_folder(folder)
         .into_iter()
@@ -189,12 +190,12 @@ fn assert_tensors(name: &str, folder: &Path, exported: &Path) {
     for (key, theirs) in &expected {
         let ours = &exported[key];
         assert_eq!(ours.shape, theirs.shape, "{name}: shape of `{key}`");
-        // A table of sines is a function of the configuration: the last bit may be another.
+        // A sinusoidal table is computed from the configuration, so its last bit may differ.
         let of_sines = name.starts_with("roformer") || name.starts_with("pegasus");
         let of_whisper =
             key == "model.encoder.embed_positions.weight" && name.starts_with("whisper");
         let allowed = if of_whisper {
-            // Angles of its class have 32 bits.
+            // The class computes angles in 32 bits.
             1e-5
         } else if key.ends_with("embed_positions.weight") && of_sines {
             1e-6
@@ -207,37 +208,37 @@ fn assert_tensors(name: &str, folder: &Path, exported: &Path) {
     }
 }
 
-/// Tensors that the class of a folder saves and never reads: an exported folder may have others or none.
+/// Whether a tensor is saved by the folder's class but never read, so that an exported folder may have other values or none.
 fn without_effect(name: &str, key: &str) -> bool {
     match name {
-        // Tables and biases of a model that shares none of them.
+        // The common table or bias of a model that shares neither.
         "bart_3" | "mbart_3" | "m2m_100_3" | "pegasus_3" => key == "model.shared.weight",
         "led_2" => key == "led.shared.weight",
         "albert_4" => key == "predictions.bias",
-        // The fixtures have the older of two names.
+        // The fixtures have only the older of two names.
         "reformer_1" | "reformer_2" => key == "lm_head.decoder.bias",
         "big_bird_2" | "big_bird_3" => key.starts_with("bert.pooler."),
         // Poolers that no head reads.
         "fnet_1" | "fnet_5" | "fnet_6" => key.starts_with("fnet.pooler."),
         "fnet_4" => key.starts_with("fnet.pooler.") || key == "cls.predictions.bias",
         "bert_4" | "roformer_5" | "deberta_3" => key == "cls.predictions.bias",
-        // The vector of queries, of which folders for other tasks have zeros.
+        // The query embedding, which is zero in folders for other tasks.
         _ if name.starts_with("xlnet") => key.ends_with("mask_emb"),
-        // What stands for hidden patches; exported folders have zeros.
+        // The mask embedding of image patches, which is zero in exported folders.
         _ if ["dinov2", "dinov3", "beit"]
             .iter()
             .any(|family| name.starts_with(family)) =>
         {
             key.ends_with("embeddings.mask_token")
         }
-        // The same number on all scores of a query.
+        // This bias adds the same number to all scores of a query.
         "deberta_v2_3" => key.ends_with("pos_key_proj.bias"),
         _ => key.ends_with("num_batches_tracked"),
     }
 }
 
-/// The name under which transformers saves a tensor of a fixture; none for copies of tied tensors, buffers and
-/// tensors that the class of the folder has no place for.
+/// Returns the name under which transformers saves a tensor of a fixture; `None` for copies of tied tensors, buffers, and
+/// tensors that the folder's class lacks.
 fn saved_as(name: &str, key: String) -> Option<String> {
     if without_effect(name, &key) {
         return None;
@@ -271,7 +272,7 @@ fn saved_as(name: &str, key: String) -> Option<String> {
         "albert_hub" if key.contains("predictions.decoder") || key.ends_with("position_ids") => {
             None
         }
-        // Exported with the head that the class has by itself, over the same numbers.
+        // Exported with the head of the standard class, with the same values.
         "deberta_new" => Some(
             key.replace("lm_predictions.lm_head.bias", "cls.predictions.bias")
                 .replace("lm_predictions.lm_head", "cls.predictions.transform"),
@@ -334,7 +335,7 @@ fn saved_as(name: &str, key: String) -> Option<String> {
     }
 }
 
-/// A tensor's name with the newer parts of names replaced by the older ones.
+/// Returns a tensor's name with newer parts of names replaced by older ones.
 fn renamed(key: String, parts: &[(&str, &str)]) -> String {
     let older = |key: String, (new, old): &(&str, &str)| key.replace(new, old);
     parts.iter().fold(key, older)

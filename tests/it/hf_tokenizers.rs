@@ -1,6 +1,6 @@
-//! Tokenizers of Hugging Face folders: the ids of transformers 5 (`tests/goldens/make_tokenizers.py`) for real
-//! vocabularies on 10,000 lines of WikiText-2 and for small SentencePiece models, those of the library of SentencePiece for models
-//! without a class, and what damaged folders are told.
+//! Tokenizers of Hugging Face folders: the ids of transformers 5 (`tests/goldens/make_tokenizers.py`) for real vocabularies on
+//! 10,000 lines of WikiText-2 and for small SentencePiece models, the ids of the SentencePiece library for models without a
+//! class, and the messages about damaged folders.
 
 mod alone;
 mod classes;
@@ -15,8 +15,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A file of the development data. Without FORMWORK_DATA there is none, and the test says so; with it the file must be
-/// there.
+/// Path of a file of the development data. Without FORMWORK_DATA there is none, and the test says so; with it, the file must
+/// exist.
 fn data(path: &str) -> Option<PathBuf> {
     let Some(folders) = std::env::var_os("FORMWORK_DATA") else {
         eprintln!("left out: FORMWORK_DATA is not set, so {path} is not here");
@@ -40,7 +40,7 @@ fn read(dir: &Path) -> HfTokenizer {
     hf::read(dir).unwrap().unwrap()
 }
 
-/// A folder with copies of the development data's files and some that are written here.
+/// A folder with copies of files of the development data, and some that the test writes.
 fn folder(copied: &[(&str, &str)], written: &[(&str, Value)]) -> Option<TempDir> {
     let dir = tempfile::tempdir().unwrap();
     for (from, to) in copied {
@@ -61,7 +61,7 @@ fn ids(value: &Value) -> Vec<u32> {
         .collect()
 }
 
-/// Holds the awkward lines, in full, and the lines of WikiText-2 by their digests.
+/// Compares ids with the golden: difficult lines in full, lines of WikiText-2 by digest.
 fn hold(name: &str, tokenizer: &Tokenizer, golden: &Value) {
     hold_all_but(&[], name, tokenizer, golden);
 }
@@ -116,7 +116,7 @@ fn hold_all_but(others: &[&str], name: &str, tokenizer: &Tokenizer, golden: &Val
     }
 }
 
-/// The first 10,000 lines of WikiText-2's training text.
+/// Reads the first 10,000 lines of WikiText-2's training text.
 fn lines() -> Option<Vec<String>> {
     let file = std::fs::File::open(data("wikitext2/train.txt.gz")?).unwrap();
     let mut text = String::new();
@@ -138,7 +138,7 @@ fn gpt2s_ids_are_those_of_transformers() {
     hold("gpt2", &found.tokenizer, &golden()["vocabularies"]["gpt2"]);
     assert_eq!(found.tokenizer.end_of_text(), Some(50256));
     assert_eq!((found.ignored.len(), found.notes.len()), (0, 0));
-    // The same files under the names that OpenAI gave them.
+    // The same files under OpenAI's names.
     let files = [(GPT2[0].0, "encoder.json"), (GPT2[1].0, "vocab.bpe")];
     let Some(dir) = folder(&files, &[]) else {
         return;
@@ -191,7 +191,7 @@ fn t5s_ids_are_those_of_transformers() {
     );
 }
 
-/// A field of a protocol buffer that holds bytes.
+/// A length-delimited field of a protocol buffer.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![number << 3 | 2];
     let mut left = bytes.len();
@@ -212,7 +212,7 @@ fn piece(text: &str, score: f32, sort: u8) -> Vec<u8> {
     )
 }
 
-/// T5's SentencePiece model of its tokenizer.json.
+/// Builds T5's SentencePiece model from its tokenizer.json.
 fn t5_model(file: &Value) -> Vec<u8> {
     let mut model = Vec::new();
     for entry in file["model"]["vocab"].as_array().unwrap() {
@@ -261,7 +261,7 @@ fn sentencepiece_models_give_the_ids_of_transformers() {
     assert_eq!((marks.begin, marks.end), (1, 2));
 }
 
-/// Byte-level BPE with the marks of BERT.
+/// Byte-level BPE with BERT's special tokens.
 #[test]
 fn deberta_s_ids_are_those_of_transformers() {
     let found = read(&goldens().join("sentencepiece/deberta"));
@@ -271,8 +271,8 @@ fn deberta_s_ids_are_those_of_transformers() {
     assert_eq!(found.tokenizer.mask(), Some(4));
 }
 
-/// Written as Marian's files and read again, two tokenizers give the same ids: Marian's own, and two that were trained
-/// here, with numbers of their own on each side.
+/// Tokenizers of source and target written as Marian's files and read again give the same ids: Marian's own, and two that were
+/// trained here, with different ids on each side.
 #[test]
 fn pairs_of_tokenizers_are_written_as_marian_s() {
     let trained = |text: &str| {
@@ -308,7 +308,7 @@ fn pairs_of_tokenizers_are_written_as_marian_s() {
             }
         }
     }
-    // A model of characters is none of SentencePiece's: the reason is told, and nothing is written.
+    // A model of characters cannot be written as a SentencePiece model: the reason is reported, and nothing is written.
     let chars: TokenizerConfig = serde_json::from_value(json!({"kind": "char"})).unwrap();
     let chars = Tokenizer::build(&chars, &["abc"]).unwrap();
     let dir = tempfile::tempdir().unwrap();
@@ -321,7 +321,7 @@ fn pairs_of_tokenizers_are_written_as_marian_s() {
 fn marians_two_models_share_the_ids_of_its_vocabulary() {
     let golden = &golden()["small"]["marian"];
     let found = read(&goldens().join("sentencepiece/marian"));
-    // What `marian.rs` says of blanks that are written out and of codes inside a text.
+    // Exceptions that `marian.rs` documents: written-out blanks, and language codes inside a text.
     let others = ["▁ underline ▁▁", "Hello >>fr<< there"];
     hold_all_but(&others, "marian", &found.tokenizer, golden);
     let target = found.target.unwrap();

@@ -1,12 +1,12 @@
-//! What a machine or an attacker does to a run: signals at bad moments, files that are none, too little memory, keys and
-//! layers without end.
+//! What a machine or an attacker does to a run: signals at bad moments, paths that are no files, too little memory, endless
+//! keys and layers.
 
 use crate::binary::{failure, formwork, output};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// An experiment on a text of its own.
+/// An experiment on the test's own text.
 fn experiment(folder: &Path, model: &str, train: &str) -> String {
     let text = folder.join("text.txt");
     if !text.exists() {
@@ -58,7 +58,7 @@ mod signals {
         }
     }
 
-    /// Sends SIGTERM once the journal holds this; the seconds until the end, and what was said.
+    /// Sends SIGTERM once the journal contains `after`; returns the seconds until the end, and standard error.
     fn interrupted(file: &str, run: &Path, after: &str, sets: &[&str]) -> (f64, String) {
         let mut arguments = vec!["train", file, "--plain", "--run", run.to_str().unwrap()];
         for set in sets {
@@ -94,7 +94,7 @@ mod signals {
             .collect()
     }
 
-    /// A sample without end, in an evaluation: it is broken off, and made again when the run is resumed.
+    /// An endless sample in an evaluation is interrupted, and made again when the run is resumed.
     #[test]
     fn a_sample_is_left_within_a_second() {
         let folder = tempfile::tempdir().unwrap();
@@ -110,8 +110,8 @@ mod signals {
         assert_eq!(state["evaluation_due"], true, "{state}");
     }
 
-    /// A step of ten thousand micro-batches, so that it lasts seconds on a fast machine too: it is left between two of them,
-    /// and taken again from its beginning.
+    /// A step of ten thousand micro-batches, which lasts seconds even on a fast machine, is interrupted between two of them,
+    /// and repeated from its beginning.
     #[test]
     fn a_step_is_left_between_micro_batches() {
         let folder = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ mod signals {
         assert!(weights(&run) == weights(&whole));
     }
 
-    /// As when a terminal or a connection closes: the run saves; under `nohup` it goes on.
+    /// If a terminal or a connection closes, the run saves; under `nohup` it continues.
     #[test]
     fn a_run_saves_when_its_terminal_closes() {
         let folder = tempfile::tempdir().unwrap();
@@ -169,7 +169,7 @@ mod signals {
         }
     }
 
-    /// As SLURM stops a sweep: the child's input ends, and it gets SIGTERM, in either order, while a step lasts.
+    /// As when SLURM stops a sweep: during a step, the child's input ends and it gets SIGTERM, in either order.
     #[test]
     fn a_signal_and_the_end_of_the_input_save_once() {
         let folder = tempfile::tempdir().unwrap();
@@ -286,7 +286,7 @@ fn keys_and_layers_without_end_are_refused_at_once() {
     let (status, said) = failure(&["check", file.to_str().unwrap()]);
     assert_eq!(status, 2, "{said}");
     assert!(said.contains("there is no key `key0`"), "{said}");
-    // It took 14 s when each key was looked for among all others.
+    // It took 14 s when each key was searched among all others.
     assert!(
         begun.elapsed() < Duration::from_secs(6),
         "{:?}",
@@ -303,7 +303,7 @@ fn keys_and_layers_without_end_are_refused_at_once() {
     assert!(said.contains("n_layers"), "{said}");
 }
 
-/// A line without any end, half of it one word.
+/// A line without any end, half of it a single word.
 #[test]
 fn a_long_line_is_cut_where_tokens_end() {
     use formwork::tokenizer::{BpeConfig, Tokenizer, TokenizerConfig};
@@ -314,7 +314,7 @@ fn a_long_line_is_cut_where_tokens_end() {
     });
     let tokenizer = Tokenizer::build(&config, &[&words[..100_000]]).unwrap();
     assert!(words.len() > 2 << 20 && words.len() < 4 << 20);
-    // The whole line is short enough for one piece of `encode`.
+    // The whole line is short enough to be encoded in one piece.
     let whole = tokenizer.encode(&words).unwrap();
     assert_eq!(tokenizer.encode_long(words.as_bytes()).unwrap(), whole);
     let word = "abc".repeat(2_000_000);
@@ -328,7 +328,7 @@ fn a_full_disk_for_caches_is_a_fault_of_the_environment() {
     let folder = tempfile::tempdir().unwrap();
     let file = experiment(folder.path(), SMALL, "steps = 1\nbatch_size = 1");
     let run = folder.path().join("run").display().to_string();
-    // Every file that is written there fails: it lies below a file.
+    // Every file written there fails, since its folder is a file.
     let cache = folder.path().join("x.toml").join("cache");
     let bpe = "tokenizer={ kind = \"bpe\", vocab_size = 300 }";
     for tokenizer in ["tokenizer={ kind = \"byte\" }", bpe] {

@@ -1,10 +1,10 @@
-//! ARCHITECTURE.md's invariants, read from the sources: floors, file lengths, what must be absent.
+//! ARCHITECTURE.md's invariants, checked in the sources: floors, file lengths, forbidden code.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The floor of each room; a file uses rooms on floors below its own, or its own room.
+/// The floor of each room; a file may use rooms on lower floors, and its own room.
 const FLOORS: &[(u32, &[&str])] = &[
     (
         0,
@@ -52,14 +52,14 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The room of a source file: the first part of its path below src/.
+/// Returns the room of a source file: the first part of its path below src/.
 fn room(path: &Path) -> String {
     let inside = path.strip_prefix(root().join("src")).unwrap();
     let first = inside.components().next().unwrap().as_os_str();
     first.to_string_lossy().trim_end_matches(".rs").to_string()
 }
 
-/// Rooms named behind `crate::`, alone or in braces, outside comments.
+/// Returns the rooms named behind `crate::`, alone or in braces, outside comments.
 fn used_rooms(text: &str) -> Vec<String> {
     let mut rooms = Vec::new();
     for line in text.lines().filter(|l| !l.trim_start().starts_with("//")) {
@@ -100,7 +100,7 @@ fn every_file_uses_floors_below_its_own() {
             if let Some(used_floor) = floor.get(used.as_str())
                 && used != own
                 && used_floor >= own_floor
-                // The ground floor's rooms may lean on each other.
+                // Rooms of the ground floor may use each other.
                 && *own_floor > 0
             {
                 wrong.push(format!(
@@ -141,7 +141,7 @@ fn every_file_says_what_it_is_for() {
     }
 }
 
-/// The part of a file before its unit tests.
+/// Returns the part of a file before its unit tests.
 fn library_part(text: &str) -> &str {
     text.split("#[cfg(test)]").next().unwrap()
 }
@@ -162,10 +162,10 @@ fn what_is_absent_stays_absent() {
                 found.push(format!("{} holds `{word}`", path.display()));
             }
         };
-        // Printing lives on the top floor; unsafe code in the fast path.
+        // Printing is allowed only on the top floor, unsafe code only in the fast path.
         forbid("println!", false);
         let fast_path = own == "kernel" && path.components().any(|c| c.as_os_str() == "flex");
-        // NVIDIA's libraries are looked for by loading them; a recording runs on the buffers that it was made with.
+        // NVIDIA's libraries are found by loading them; a recording replays on the buffers with which it was made.
         let others = [
             "collective/nccl.rs",
             "device/toolkit.rs",
@@ -175,22 +175,22 @@ fn what_is_absent_stays_absent() {
             "unsafe ",
             fast_path || others.iter().any(|other| path.ends_with(other)),
         );
-        // burn-train's steps live in the tasks, its loop is entered in one place.
+        // burn-train's steps are implemented in the tasks, and its loop is entered in one place.
         forbid("impl TrainStep", own == "task");
         forbid("impl InferenceStep", own == "task");
         forbid("SupervisedTraining::", path.ends_with("train/launch.rs"));
-        // TOML is read by the experiment room; model and tokenizer rooms know no files of weights.
+        // Only the experiment room reads TOML; model and tokenizer rooms do not know weight files.
         forbid("toml_edit::", own == "experiment");
-        // Configurations stay strict.
+        // Configurations reject unknown keys.
         forbid("serde(flatten", false);
         forbid("serde(untagged", false);
-        // Softmax attention is written once; modules know no loss.
+        // Cross-entropy is computed only by kernels and tasks; modules know no loss.
         forbid("cross_entropy", own == "kernel" || own == "task");
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// The families and the one folder, or file, that may name their variants.
+/// Families, each with the only folder or file that may name its variants.
 const FAMILIES: &[(&str, &str)] = &[
     ("TaskConfig", "src/task"),
     ("ClassWeights", "src/task"),
@@ -215,7 +215,7 @@ const FAMILIES: &[(&str, &str)] = &[
     ("OptimizerConfig", "src/train/optim"),
 ];
 
-/// A variant's facts live with the variant: only its family, and the tables of Hugging Face, name it.
+/// Facts about a variant are kept with it: only its family and the tables of Hugging Face may name it.
 #[test]
 fn no_variant_is_named_outside_its_family() {
     for path in sources(&root().join("src")) {

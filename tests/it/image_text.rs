@@ -1,5 +1,5 @@
-//! Images and their texts: CLIP and SigLIP against transformers (`tests/goldens/make_clip.py`, `make_siglip.py`), what the task keeps
-//! over kinds of towers, data of both kinds, and runs from training to classes that texts name.
+//! Images and their texts: CLIP and SigLIP against transformers (`tests/goldens/make_clip.py`, `make_siglip.py`), contracts of
+//! the task over kinds of towers, data of both kinds, and runs from training to classes named by texts.
 
 mod contracts;
 mod data;
@@ -17,7 +17,7 @@ use formwork::data::batch::{CaptionedBatch, Content, ImageBatch, TextBatch};
 use formwork::interop::read_hf;
 use formwork::nn::pass::Pass;
 
-/// The batch of the golden file, with the texts' lengths or filled up without them.
+/// Returns the golden's batch, with the texts' lengths or padded without them.
 fn batch(oracle: &Oracle, with_lengths: bool) -> CaptionedBatch {
     let pixels = oracle.array("pixel_values");
     let (shape, inputs) = oracle.integers("input_ids");
@@ -47,7 +47,7 @@ fn scores_loss_and_gradients_are_those_of_transformers() {
     }
 }
 
-/// A model of transformers' with texts that end in what fills them up: told by their lengths, or by the model alone.
+/// Checks a model of transformers with padded texts, whose ends are given by lengths or found by the model itself.
 fn check(model: &str) {
     let oracle = Oracle::open(model);
     let weights = oracle.arrays(|name| name.strip_prefix("weight."));

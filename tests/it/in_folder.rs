@@ -1,12 +1,12 @@
-//! Experiments and runs in a folder of their own: files written, commands in the folder or with its paths, and the same bits after
-//! a run that was interrupted.
+//! Experiments and runs in a temporary folder: writing files, running commands in the folder or with paths into it, and
+//! checking that an interrupted run gives the same bits.
 
 use crate::binary::{formwork, output};
 use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-/// A decoder of one layer; keys of `[model]` may follow.
+/// A decoder of one layer; further keys of `[model]` may follow.
 pub const DECODER: &str = r#"
 [model]
 kind = "decoder"
@@ -18,18 +18,18 @@ attention = { kind = "multi_head", n_heads = 2 }
 feed_forward = { kind = "dense", activation = "gelu_tanh" }
 "#;
 
-/// A path in the folder, as a word of a command.
+/// A path in the folder as a command-line argument.
 pub fn at(folder: &Path, name: &str) -> String {
     folder.join(name).display().to_string()
 }
 
-/// Writes a file; its path.
+/// Writes a file and returns its path.
 pub fn written(folder: &Path, name: &str, text: &str) -> String {
     fs::write(folder.join(name), text).unwrap();
     at(folder, name)
 }
 
-/// Trains an experiment; the folder of its run.
+/// Trains an experiment and returns the run's folder.
 pub fn trained(folder: &Path, experiment: &str) -> String {
     let file = written(folder, "experiment.toml", experiment);
     let run = at(folder, "run");
@@ -37,8 +37,8 @@ pub fn trained(folder: &Path, experiment: &str) -> String {
     run
 }
 
-/// Trains an experiment up to the last of these steps, and once more with a pause after the first of them: both runs have the same
-/// weights. The folder of the run without a pause.
+/// Trains an experiment up to the last of these steps, and a second time with a pause after the first of them; checks that both
+/// runs have the same weights. Returns the folder of the run without a pause.
 pub fn goes_on_to_the_same_bits(
     folder: &Path,
     experiment: &str,
@@ -72,13 +72,13 @@ pub fn experiment(folder: &Path, name: &str, parts: &[&str]) {
     fs::write(folder.join(format!("{name}.toml")), text).unwrap();
 }
 
-/// A command, however it ends.
+/// Runs a command, whatever its exit status.
 pub fn run(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = formwork(arguments);
     command.current_dir(folder).output().unwrap()
 }
 
-/// Standard output of a command that must succeed.
+/// Returns standard output of a command that must succeed.
 pub fn good(folder: &Path, arguments: &[&str]) -> String {
     let output = run(folder, arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -86,7 +86,7 @@ pub fn good(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Standard error of a command that must fail.
+/// Returns standard error of a command that must fail.
 pub fn refused(folder: &Path, arguments: &[&str]) -> String {
     let output = run(folder, arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -94,19 +94,19 @@ pub fn refused(folder: &Path, arguments: &[&str]) -> String {
     said
 }
 
-/// The text of a file.
+/// Reads the text of a file.
 pub fn text(folder: &Path, path: &str) -> String {
     fs::read_to_string(folder.join(path)).unwrap()
 }
 
-/// The weights of a run's checkpoint.
+/// Reads the weights of a run's checkpoint.
 pub fn weights(folder: &Path, run: &str, step: usize) -> Vec<u8> {
     let path = format!("checkpoints/{run}/steps/{step:08}/model.safetensors");
     fs::read(folder.join(path)).unwrap()
 }
 
-/// Trains an experiment up to the last of these steps, and once more as the run `resumed`, which ends at the first of them and is
-/// resumed: both have the same weights.
+/// Trains an experiment up to the last of these steps, and a second time as the run `resumed`, which stops at the first of them
+/// and is resumed; checks that both have the same weights.
 pub fn resumes_exactly(folder: &Path, name: &str, [first, last]: [usize; 2]) {
     let file = format!("{name}.toml");
     let train = ["train", &file, "--quiet"];

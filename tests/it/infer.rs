@@ -1,4 +1,5 @@
-//! `formwork infer`: arrays for arrays through the command line, against transformers and against the tasks themselves.
+//! `formwork infer`: input arrays to output arrays through the command line, against transformers and against the tasks
+//! themselves.
 
 mod classes;
 mod faults;
@@ -68,7 +69,7 @@ pub fn write_inputs(path: &Path, inputs: &Inputs) {
     safetensors::serialize_to_file(views, None, path).unwrap();
 }
 
-/// The arrays of an outputs file.
+/// Reads the arrays of an outputs file.
 pub fn read_outputs(path: &Path) -> Arrays {
     let bytes = std::fs::read(path).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
@@ -84,7 +85,7 @@ pub fn read_outputs(path: &Path) -> Arrays {
     arrays.collect()
 }
 
-/// The command's outputs for these inputs.
+/// Returns the command's outputs for these inputs.
 fn inferred(run: &Path, inputs: &Inputs, flags: &[&str]) -> Arrays {
     let folder = tempfile::tempdir().unwrap();
     let (given, out) = (folder.path().join("in"), folder.path().join("out"));
@@ -111,7 +112,7 @@ fn arguments(run: &Path, inputs: &Path, outputs: &Path) -> [String; 6] {
     ]
 }
 
-/// A run of this experiment at step 0, with the weights of its seed or these.
+/// Creates a run of this experiment at step 0, with the weights of its seed or with these.
 fn run_of(folder: &Path, experiment: &str, shape: &Shape, weights: Option<&Arrays>) -> Objective {
     let loaded = load_text(&folder.join("run.toml"), experiment.to_string(), &[]).unwrap();
     let device = Device::flex().autodiff();
@@ -138,7 +139,7 @@ fn run_of(folder: &Path, experiment: &str, shape: &Shape, weights: Option<&Array
     model
 }
 
-/// A tokenizer whose tokens are letters and the marks of pairs, whatever the model's.
+/// Writes a tokenizer whose tokens are letters and the special tokens of pairs, independent of the model.
 fn write_tokenizer(run: &Path) -> Tokenizer {
     let characters = TokenizerConfig::Char(CharConfig::default());
     let tokenizer = Tokenizer::build(&characters.with_marks(&MarkNames::default()), &["abc"]);
@@ -147,7 +148,7 @@ fn write_tokenizer(run: &Path) -> Tokenizer {
     tokenizer
 }
 
-/// A golden's experiment and the shape of its data.
+/// Returns a golden's experiment and the shape of its data.
 fn golden(oracle: &Oracle) -> (String, Shape) {
     let config: serde_json::Value = serde_json::from_str(&oracle.config()).unwrap();
     let experiment = config["experiment"].as_str().unwrap().to_string();
@@ -157,7 +158,7 @@ fn golden(oracle: &Oracle) -> (String, Shape) {
     )
 }
 
-/// The inputs of a golden.
+/// Returns the inputs of a golden.
 fn golden_inputs(oracle: &Oracle) -> Inputs {
     let names = oracle.names().into_iter();
     let names = names.filter(|n| !n.starts_with("expected.") && !n.starts_with("weight."));

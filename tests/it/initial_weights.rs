@@ -1,5 +1,5 @@
-//! Initial weights of presets against those that Hugging Face's classes draw (`tests/goldens/make_initial_weights.py`):
-//! standard deviations of every matrix and table of a tiny model, gains and biases exactly.
+//! Initial weights of presets against those of Hugging Face's classes (`tests/goldens/make_initial_weights.py`): standard
+//! deviations of every matrix and table of a tiny model; gains and biases exactly.
 
 use crate::transfer::{Arrays, values_of};
 use burn::tensor::Device;
@@ -11,7 +11,7 @@ use formwork::nn::init::{InitConfig, T5InitConfig};
 use serde_json::Value;
 use std::path::Path;
 
-/// Standard deviation of normal draws that are redrawn beyond two of them, as a share of it.
+/// Standard deviation of normal draws that are truncated at two deviations, relative to the untruncated one.
 const TRUNCATED: f64 = 0.879_625_66;
 
 fn golden(name: &str) -> Value {
@@ -24,7 +24,7 @@ fn read(golden: &Value) -> ReadConfig {
     read_config(Path::new("config.json"), config, &[], None).unwrap()
 }
 
-/// The parameters below the head of a model of this shape, drawn this way.
+/// Returns the initial parameters of a model of this shape, without its head, under this scheme.
 fn drawn(shape: &HfShape, init: InitConfig) -> Arrays {
     let device = Device::flex();
     let inputs = ModelInputs {
@@ -56,7 +56,7 @@ fn mean_and_std(x: &[f32]) -> (f64, f64) {
     (mean, (variance.sum::<f64>() / n).sqrt())
 }
 
-/// The weights of a golden's model, drawn this way, have `share` of the golden's standard deviations.
+/// Checks that the initial weights of a golden's model under this scheme have `share` times the golden's standard deviations.
 fn check(name: &str, init: &InitConfig, share: f64) {
     let golden = golden(name);
     let read = read(&golden);
@@ -99,7 +99,7 @@ fn presets_draw_as_their_classes_do() {
     ] {
         check(name, &of_preset(preset), 1.0);
     }
-    // Released code cuts the tails that the classes of transformers have.
+    // Released code truncates the distribution; the classes of transformers do not.
     for (name, preset) in [
         ("bert", "bert-base"),
         ("roformer", "roformer-small"),
@@ -109,7 +109,7 @@ fn presets_draw_as_their_classes_do() {
     }
 }
 
-/// A head of its own is drawn as T5's released code does, d^−½; with 1 where Hugging Face's class is asked for.
+/// An untied head is initialised as in T5's released code, with d^−½; or with 1 if Hugging Face's class is asked for.
 #[test]
 fn t5_s_own_head_is_drawn_as_released_or_as_hugging_face_s() {
     let of_class = |factor: f64| {
@@ -132,7 +132,7 @@ fn t5_s_own_head_is_drawn_as_released_or_as_hugging_face_s() {
         let std = head(&golden, of_preset(preset));
         assert!((std * 8.0 - 1.0).abs() < 0.03, "{name}: {std}, not 1/8");
     }
-    // Every matrix and table is multiplied with the factor.
+    // The factor multiplies every matrix and table.
     let halved = drawn(&read(&golden("t5")).shape, of_class(0.5));
     let (_, std) = mean_and_std(&halved["embedding.weight"].values);
     assert!((std * 2.0 - 1.0).abs() < 0.03, "{std}, not 1/2");

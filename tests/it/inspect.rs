@@ -1,5 +1,5 @@
-//! What `inspect` measures, against brute force over single passes and against closed forms; evaluation by windows that
-//! slide, against one pass for each token.
+//! Measurements of `inspect`, against brute force over single passes and against closed forms; evaluation by sliding windows,
+//! against one pass for each token.
 
 mod command;
 mod goldens;
@@ -59,7 +59,7 @@ fn reader(network: &dyn LanguageModel, segment: usize, carries: bool) -> Reader<
     }
 }
 
-/// −log softmax of the scores after `read` at `next`, in 64 bits.
+/// Returns −log softmax at `next` of the logits after `read`, in 64 bits.
 fn loss(network: &dyn LanguageModel, read: &[i32], next: i32) -> f64 {
     let hidden = network.forward(DecoderInput::new(ids(read, 1)), None, &Pass::evaluation());
     let logits = crate::oracle::values(network.logits(hidden));
@@ -102,7 +102,7 @@ fn losses_by_position_are_those_of_single_passes() {
     }
 }
 
-/// A document that begins inside a window begins its positions anew, and its first token is not scored.
+/// A document that begins inside a window restarts its positions, and its first token is not scored.
 #[test]
 fn positions_are_counted_in_documents() {
     let model = decoder("n_layers = 1\nd_model = 16\nposition = { kind = \"rotary\" }");
@@ -134,7 +134,7 @@ fn a_state_that_is_carried_gives_what_one_pass_gives() {
     close(last[0][1], brute, "of the last 7 tokens");
 }
 
-/// A memory that holds everything gives what one pass gives.
+/// A memory that holds everything gives the result of a single pass.
 #[test]
 fn a_memory_gives_what_one_pass_gives() {
     let keys = "n_layers = 2\nd_model = 16\nposition = { kind = \"rotary\" }\n";
@@ -149,7 +149,7 @@ fn a_memory_gives_what_one_pass_gives() {
     }
 }
 
-/// The weights of linear biases over a memory: a query of the last segment has all keys of the memory before its own.
+/// Weights of linear biases over a memory: a query of the last segment sees all keys of the memory before its own.
 #[test]
 fn weights_on_a_memory_have_a_closed_form() {
     let attention = "attention = { kind = \"multi_head\", n_heads = 2, scale = 1e-30, memory = 6 }";
@@ -183,7 +183,7 @@ fn weights_on_a_memory_have_a_closed_form() {
     }
 }
 
-/// Of one layer that sees 4 keys, a context beyond 4 changes nothing.
+/// With one layer that sees 4 keys, a context beyond 4 changes nothing.
 #[test]
 fn a_window_bounds_the_effective_context() {
     let window = "attention = { kind = \"sliding_window\", n_heads = 2, window = 4 }";
@@ -205,13 +205,13 @@ fn a_window_bounds_the_effective_context() {
     let bounded = found.effective(0, 1.0, 1e-4);
     assert!(bounded.length <= 4 && !bounded.at_least, "{bounded:?}");
     assert!(bounded.gains[2..].iter().all(|gain| *gain < 1e-4));
-    // A model that reads no more than its window gains nothing beyond it.
+    // A model that reads no more than its window gains nothing from longer contexts.
     let short = losses(&[reader(&far, 6, false)], &windows, 2);
     assert_eq!(short.values[0][2], short.values[0][5]);
     assert_ne!(short.values[0][1], short.values[0][2]);
 }
 
-/// Scores of nothing but −slope·distance: the weight at distance d of a query with n keys is e^(−s·d) / Σ e^(−s·e), e < n.
+/// If scores are only −slope·distance, the weight at distance d of a query with n keys is e^(−s·d) / Σ e^(−s·e), e < n.
 #[test]
 fn linear_biases_alone_have_a_closed_form() {
     let attention = "attention = { kind = \"multi_head\", n_heads = 2, scale = 1e-30 }";

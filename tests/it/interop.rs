@@ -1,5 +1,5 @@
-//! HF folders as people have them: shards, half precision, names without their prefix, and the faults that a
-//! wrong folder is refused with.
+//! HF folders as users have them: shards, half precision, names without their prefix, and the faults with which a wrong folder
+//! is refused.
 
 use crate::oracle::{Oracle, difference, hf_folder, values, write_safetensors};
 use crate::oracle::{decoder_of, decoder_table};
@@ -16,7 +16,7 @@ use std::path::Path;
 
 type Weights = BTreeMap<String, Array>;
 
-/// The config and the weights of a golden.
+/// Reads the config and the weights of a golden.
 fn golden(name: &str) -> (Value, Weights) {
     let oracle = Oracle::open(name);
     let others = ["input_ids", "logits", "loss"];
@@ -37,7 +37,7 @@ fn open(dir: &Path) -> Result<(HfModel, Decoder)> {
     Ok((model, decoder))
 }
 
-/// What a person reads, without the folder's name.
+/// Returns the error message, without the folder's name.
 fn message(dir: &Path) -> String {
     match open(dir) {
         Ok(_) => panic!("the folder was accepted"),
@@ -113,7 +113,7 @@ fn half_precision_becomes_single() {
     }
 }
 
-/// GPT-2 as its authors' folder has it: no prefix, the mask's buffer, a copy of the tied table.
+/// GPT-2 as in its authors' folder: no prefix, the mask's buffer, a copy of the tied embedding table.
 #[test]
 fn names_without_prefix_and_buffers() {
     let (config, weights) = golden("gpt2");

@@ -1,4 +1,4 @@
-//! What interrupts a save: a kill at any moment, a full disk.
+//! Interrupted saves: a kill at any moment, a full disk.
 
 use crate::small_run::{Run, files, folder};
 use formwork::rng::{Purpose, Stream};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const FOLDER: &str = "FORMWORK_TEST_FOLDER";
 
-/// This binary, running one of the parts below in another process.
+/// Runs this test binary in another process, on one of the parts below.
 fn child(part: &str, folder: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -25,7 +25,7 @@ fn child(part: &str, folder: &Path) -> Command {
     command
 }
 
-/// Saves after every step until it is killed.
+/// Saves after every step until the process is killed.
 #[test]
 #[ignore = "part of another test"]
 fn part_saves_forever() {
@@ -81,7 +81,7 @@ fn a_kill_at_any_moment_leaves_a_whole_checkpoint() {
     );
 }
 
-/// Saves a checkpoint that does not fit in what the process may write.
+/// Saves a checkpoint that exceeds what the process may write.
 #[test]
 #[ignore = "part of another test"]
 fn part_saves_into_a_full_disk() {
@@ -106,8 +106,8 @@ fn a_full_disk_leaves_the_last_checkpoint_whole() {
     let root = dir.root().to_path_buf();
     drop(dir);
     let largest = whole.iter().map(|(_, bytes)| bytes.len()).max().unwrap();
-    // A limit on the size of files stands for the end of the disk: one that stops the first file, and one that
-    // only stops the largest. `sh` counts it in blocks of 512 bytes.
+    // A limit on file size stands in for the end of the disk: one limit that stops the first file, and one that stops only the
+    // largest. `sh` counts it in blocks of 512 bytes.
     for blocks in [1, largest / 512 - 8] {
         let plain = child("interruption::part_saves_into_a_full_disk", &root);
         let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");

@@ -1,4 +1,4 @@
-//! What a run writes down beside its metrics: diagnostics, and copies of the journals for other programs.
+//! What a run records besides its metrics: diagnostics, and copies of the journals for other programs.
 
 mod diagnosed;
 pub mod events;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// Trains the smallest experiment in `run`, with these keys.
+/// Trains the smallest experiment into `run` with these keys.
 fn train(run: &Path, sets: &[&str]) {
     let shown = run.display().to_string();
     let mut arguments = vec!["train", "experiments/smoke/tiny.toml", "--quiet", "--run"];
@@ -21,7 +21,7 @@ fn train(run: &Path, sets: &[&str]) {
     output(&arguments);
 }
 
-/// Goes on with the run in `run`, with these keys.
+/// Resumes the run in `run` with these keys.
 fn resume(run: &Path, sets: &[&str]) {
     let shown = run.display().to_string();
     let mut arguments = vec!["resume", &shown, "--quiet"];
@@ -31,7 +31,7 @@ fn resume(run: &Path, sets: &[&str]) {
     output(&arguments);
 }
 
-/// The objects of a file of lines.
+/// Reads the objects of a JSON Lines file.
 fn lines(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());

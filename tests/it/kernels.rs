@@ -1,5 +1,4 @@
-//! The fused operations against their composed bodies: values and every gradient, over odd sizes and strided
-//! inputs.
+//! Fused operations against their composed implementations: values and every gradient, over odd sizes and strided inputs.
 
 mod adaptive;
 mod attention;
@@ -40,7 +39,7 @@ fn device() -> Device {
     Device::flex().autodiff()
 }
 
-/// Normal numbers, the same for the same seed.
+/// Normal random numbers, equal for equal seeds.
 fn random<const D: usize>(dims: [usize; D], seed: u64) -> Tensor<D> {
     let mut stream = Stream::new(seed, Purpose::Split, (0, 0, 0));
     let n = dims.iter().product();
@@ -61,7 +60,7 @@ fn bits<const D: usize>(x: &Tensor<D>) -> Vec<u32> {
     values(x).iter().map(|v| v.to_bits()).collect()
 }
 
-/// Equal at 1e-5 of the largest value, or at 5e-6 where cancellation leaves only small ones.
+/// Checks equality to 1e-5 of the largest value, or to 5e-6 if cancellation leaves only small values.
 fn close(what: &str, fused: &[f32], oracle: &[f32]) {
     assert_eq!(fused.len(), oracle.len(), "{what}: sizes");
     let size = oracle.iter().fold(0.5f32, |m, x| m.max(x.abs()));
@@ -73,7 +72,7 @@ fn close(what: &str, fused: &[f32], oracle: &[f32]) {
     }
 }
 
-/// Runs both on tracked leaves and compares the value and all gradients, for an uneven loss.
+/// Runs both implementations with gradients enabled, and compares the value and all gradients of a non-uniform loss.
 fn same<const D: usize, const E: usize, const N: usize>(
     what: &str,
     leaves: [Tensor<D>; N],
@@ -149,7 +148,7 @@ fn linear_maps() {
             |[x, w]| kernel::linear(x.swap_dims(0, 1), w.squeeze_dim(0), None),
             |[x, w]| composed::linear(x.swap_dims(0, 1), w.squeeze_dim(0), None),
         );
-        // The gradient of a transposed weight is that of the weight, transposed.
+        // The gradient of a transposed weight is the transposed gradient.
         same(
             "linear with a weight that lies by columns",
             [x, random([1, i, o], 4)],
@@ -161,7 +160,7 @@ fn linear_maps() {
     same("add", [x, y], |[x, y]| kernel::add(x, y), |[x, y]| x + y);
 }
 
-/// In panels, by rows where those do not fit, and of any strides: the same map.
+/// A weight stored in panels, by rows if panels do not fit, or with any strides gives the same map.
 #[test]
 fn a_stored_weight_gives_the_same_map() {
     for (d_in, d_out) in [(7, 64), (24, 48), (33, 16), (20, 65), (1, 32), (40, 3)] {

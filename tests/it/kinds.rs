@@ -1,4 +1,4 @@
-//! A small model of each sort for every kind of every family: what the contract tests run over.
+//! A small model for every kind of every family: the models of the contract tests.
 
 mod attentions;
 mod mixers;
@@ -25,10 +25,10 @@ use formwork::stack::{LayerGroup, NormPlacement, StackConfig};
 pub use networks::{encoder_decoders, encoders, with_transforms};
 use serde_json::json;
 
-/// A position scheme by its kind, through the example of its row.
+/// Parses a position scheme by its kind, with small sizes.
 fn position(kind: &str) -> PositionConfig {
     let keys = match kind {
-        // Texts are short.
+        // Test texts are short.
         "fire" => json!({ "kind": kind, "threshold": 4 }),
         _ => json!({ "kind": kind }),
     };
@@ -45,7 +45,7 @@ fn attention(n_kv_heads: usize, change: impl FnOnce(&mut MultiHeadConfig)) -> At
     AttentionConfig::MultiHead(config)
 }
 
-/// A name and a config for every kind of every family, each in a small decoder.
+/// Returns a name and a config for every kind of every family, each in a small decoder.
 pub fn all() -> Vec<(String, DecoderConfig)> {
     let base = DecoderConfig {
         n_layers: Some(2),
@@ -286,8 +286,8 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
     all
 }
 
-/// Whether the gradient of a step depends on how it is cut into micro-batches: the one contract that a layer may declare
-/// not to keep.
+/// Whether a step's gradient depends on how it is cut into micro-batches: the only contract that a layer may declare not to
+/// keep.
 pub fn couples_rows(config: &DecoderConfig) -> bool {
     let depth = config.depth();
     let mut blocks = config.stack.blocks(&depth);
@@ -302,7 +302,7 @@ pub fn shows_prefixes(config: &DecoderConfig) -> bool {
     blocks.all(|block| block.attention.is_none_or(prefix))
 }
 
-/// Whether layers add losses: means over the tokens of one stack, which rows of pairs and padding weigh otherwise.
+/// Whether layers add losses: these are means over the tokens of one stack, which rows of pairs and padding weight differently.
 fn adds_losses(config: &DecoderConfig) -> bool {
     let device = Device::flex();
     let model = config.init(&ModelInputs {
@@ -316,7 +316,7 @@ fn adds_losses(config: &DecoderConfig) -> bool {
     !pass.losses().is_empty()
 }
 
-/// Those whose layers add no loss and can read both ways.
+/// Decoders whose layers add no loss and can attend in both directions.
 fn plain() -> impl Iterator<Item = (String, DecoderConfig)> {
     let both_ways = |config: &DecoderConfig| {
         let depth = config.depth();

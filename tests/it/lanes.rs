@@ -1,4 +1,4 @@
-//! Runs whose rows carry a state from step to step: folders of them for commands, and their steps without commands.
+//! Runs whose rows carry a state from step to step: their folders for commands, and their steps without commands.
 
 use burn::module::Module;
 use formwork::data::Source;
@@ -8,7 +8,7 @@ use formwork::train::gradients::{Gradient, accumulate_from};
 use std::fs;
 use std::path::Path;
 
-/// What follows `[model]` in an experiment of nine steps in three rows over segments of eight bytes.
+/// The rest of an experiment after `[model]`: nine steps with three rows over segments of eight bytes.
 const REST: &str = r#"
 [tokenizer]
 kind = "byte"
@@ -33,10 +33,10 @@ eval_batch_size = 1
 carry_state = true
 "#;
 
-/// A folder with the experiment of a model, `x.toml`, with some edits, and its text.
+/// A folder with the experiment of a model, `x.toml`, after some edits, and its text.
 pub fn folder(model: &str, edits: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    // Eight windows in three shares: every lane begins anew within nine steps.
+    // Eight windows for three lanes: every lane starts again within nine steps.
     let letter = |i: usize| char::from(b'a' + ((i * 7 + i / 5) % 17) as u8);
     let text: String = (0..120).map(letter).collect();
     fs::write(folder.path().join("text.txt"), text).unwrap();
@@ -49,7 +49,7 @@ pub fn folder(model: &str, edits: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
-/// The command that trains a run of the folder's experiment with some keys set.
+/// The command that trains a run of the folder's experiment with some keys changed.
 pub fn train(folder: &Path, run: &str, sets: &[&str]) -> Vec<String> {
     let path = |name: &str| folder.join(name).display().to_string();
     let start = ["train", &path("x.toml"), "--quiet", "--run", &path(run)].map(String::from);
@@ -59,14 +59,14 @@ pub fn train(folder: &Path, run: &str, sets: &[&str]) -> Vec<String> {
     start.into_iter().chain(sets).collect()
 }
 
-/// Weights, optimizer and carried state of the last step of a run.
+/// Reads weights, optimizer and carried state of a run's last step.
 pub fn files(folder: &Path, run: &str) -> [Vec<u8>; 3] {
     let step = folder.join(run).join("steps/00000009");
     ["model.safetensors", "optimizer.bpk", "state.safetensors"]
         .map(|name| fs::read(step.join(name)).unwrap())
 }
 
-/// Steps of so many lanes in micro-batches of so many rows, each with the state of the one before.
+/// Runs steps with this number of lanes and rows per micro-batch, each with the state of the step before.
 pub fn steps<T: Task + Module + std::fmt::Display + 'static>(
     task: &Objective<T>,
     source: &dyn Source,

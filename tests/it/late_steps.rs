@@ -1,4 +1,4 @@
-//! Steps that are decided on their device and read later train as those that the host decides at once: here both on the CPU.
+//! Steps that are decided on the device and read later train like steps decided by the host at once; here, both run on the CPU.
 
 mod planted;
 
@@ -34,7 +34,7 @@ impl Observer<Objective> for Silent {
     }
 }
 
-/// A run of an experiment in a folder of its own.
+/// A run of an experiment in a temporary folder.
 struct Trained {
     _folder: tempfile::TempDir,
     root: PathBuf,
@@ -46,7 +46,7 @@ impl Trained {
         checkpoint::newest_whole(&self.root).found.unwrap()
     }
 
-    /// Lines of the journal without what a clock or the system said.
+    /// Returns the lines of the journal without times and system measurements.
     fn lines(&self) -> Vec<serde_json::Value> {
         let text = fs::read_to_string(self.root.join("metrics.jsonl")).unwrap();
         let lines = text.lines().map(|line| {
@@ -93,7 +93,7 @@ fn trained(
     }
 }
 
-/// Two numbers, or what holds numbers, that differ by rounding alone.
+/// Checks that two numbers, or two values that contain numbers, differ only by rounding.
 fn near(a: &serde_json::Value, b: &serde_json::Value, at: &str) {
     match (a.as_f64(), b.as_f64()) {
         (Some(x), Some(y)) => {
@@ -113,8 +113,8 @@ fn near(a: &serde_json::Value, b: &serde_json::Value, at: &str) {
     }
 }
 
-/// Every optimizer, with clipping that acts, an average, micro-batches, and lines, evaluations and checkpoints at steps
-/// that do not coincide.
+/// Every optimizer, with active clipping, averaged weights, micro-batches, and lines, evaluations and checkpoints at steps that
+/// do not coincide.
 #[test]
 fn both_routes_train_alike() {
     let tiny = shipped("experiments/smoke/tiny.toml");
@@ -169,7 +169,7 @@ fn both_routes_train_alike() {
     }
 }
 
-/// The keys beside an optimizer that keeps an average of its own; none beside another.
+/// Keys for an optimizer that keeps its own average; none for another.
 fn own_average(optimizer: &str) -> Vec<String> {
     match optimizer.contains("schedule_free") {
         true => vec![
@@ -205,8 +205,8 @@ clip_norm = 0
 ema = 0.9
 "#;
 
-/// The numbers of one image are lost at step 19, the host reads it at step 32: both runs end with the state after step 18,
-/// the averages of norms and of weights and the moments' counters included, to the last bit.
+/// An image has NaN pixels at step 19, which the host reads at step 32: both runs end with the state after step 18, including
+/// averages of norms and of weights and the moments' counters, bit for bit.
 #[test]
 fn nothing_moves_after_a_bad_step() {
     let folder = tempfile::tempdir().unwrap();
@@ -257,7 +257,7 @@ fn nothing_moves_after_a_bad_step() {
     }
 }
 
-/// The evaluation of step 20 is what reads step 19, which was bad: at the state before it none is due.
+/// The evaluation at step 20 reads step 19, which was bad, and the state before that step has no evaluation due.
 #[test]
 fn no_evaluation_is_due_before_a_bad_step() {
     let folder = tempfile::tempdir().unwrap();
@@ -276,7 +276,7 @@ fn no_evaluation_is_due_before_a_bad_step() {
     }
 }
 
-/// A lower learning rate would be no remedy.
+/// The message does not suggest a lower learning rate, which would not help.
 #[test]
 fn a_step_that_scores_nothing_says_so() {
     let tiny = shipped("experiments/smoke/tiny.toml");
@@ -293,7 +293,7 @@ fn a_step_that_scores_nothing_says_so() {
     }
 }
 
-/// What may leave a step out is read at every step, and does the same.
+/// If steps may be skipped, each is read at once, and both routes skip the same ones.
 #[test]
 fn steps_are_skipped_alike() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Limits in which one kind equals another, numeric gradients, learning one batch by heart.
+//! Limits in which one kind equals another, numeric gradients, and learning one batch by heart.
 
 use crate::batches;
 use burn::module::{Module, ModuleMapper, Param};
@@ -34,7 +34,7 @@ fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().iter::<f32>().collect()
 }
 
-/// The biases of queries 5.. of 8 keys are those of the same distances among all queries.
+/// Biases of queries from 5 on of 8 keys equal those of the same distances among all queries.
 #[test]
 fn biases_depend_on_distance_alone() {
     let device = Device::flex();
@@ -73,7 +73,7 @@ fn biases_depend_on_distance_alone() {
     }
 }
 
-/// Scores of rotated queries and keys depend on the distance alone, in both pairings.
+/// Scores of rotated queries and keys depend only on their distance, in both pairings.
 #[test]
 fn rotations_depend_on_distance_alone() {
     let device = Device::flex();
@@ -108,7 +108,7 @@ fn rotations_depend_on_distance_alone() {
     }
 }
 
-/// The sinusoidal tables that the catalogue gives.
+/// The sinusoidal tables given in the catalogue.
 #[test]
 fn sinusoidal_tables() {
     let near = |from: usize, d: usize, base: f64, expected: &[f32], digits: i32| {
@@ -201,7 +201,7 @@ fn gradients_equal_numeric_ones() {
                 });
                 TrainStep::step(&moved, batch().into()).item.loss.mean()
             };
-            // Weights start near 0.02: a longer step leaves the straight part of the norms.
+            // Weights start near 0.02: a longer step would leave the range in which norms are nearly linear.
             let h = 2e-3;
             let numeric = (loss(h) - loss(-h)) / (2.0 * f64::from(h));
             let difference = (numeric - f64::from(analytic[at])).abs();

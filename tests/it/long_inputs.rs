@@ -1,5 +1,5 @@
-//! What holds of every kind of attention for long inputs alike: it is among the kinds that contracts run over, a run with it
-//! goes on exactly, positions are carried or refused by name, and decoding keeps what later queries can see.
+//! Properties common to every kind of attention for long inputs: contract tests cover it, a run with it resumes exactly,
+//! positions are supported or refused by name, and decoding keeps what later queries can see.
 
 mod arena;
 mod decoding;
@@ -10,12 +10,12 @@ use crate::kinds::{kinds, regrouping_kinds};
 use formwork::nn::attention::KINDS;
 use serde_json::Value;
 
-/// The keys of every kind, with more than one form of most.
+/// The keys of every kind, most of them in several forms.
 fn every_kind() -> Vec<Value> {
     [kinds(), regrouping_kinds()].concat()
 }
 
-/// Keys as one value of TOML: scalars and lists are written alike in both.
+/// Keys as one inline TOML value: scalars and lists are written alike in JSON and TOML.
 fn inline(keys: &Value) -> String {
     let Value::Object(keys) = keys else {
         return keys.to_string();

@@ -1,5 +1,5 @@
-//! LongRoPE: the length of a pass chooses the list of factors, generation reads a text anew where it outgrows the original
-//! context, and faults of its keys are told. `tests/it/hf_folders` holds it against transformers.
+//! LongRoPE: the length of a pass selects the list of factors, generation recomputes a text once it outgrows the original
+//! context, and faults of its keys are reported. `tests/it/hf_folders` compares it with transformers.
 
 use crate::contracts::{ids, near};
 use crate::diagnostics::{RIGHT, says};
@@ -16,7 +16,7 @@ const VOCAB: usize = 17;
 const CONTEXT: usize = 14;
 const ORIGINAL: usize = 7;
 
-/// Heads of 4 elements, two pairs of which are rotated.
+/// Heads of width 4, with two rotated pairs.
 fn decoder(keys: &Value) -> Decoder {
     let mut config = json!({
         "n_layers": 2, "d_model": 16, "attention": { "kind": "multi_head", "n_heads": 4, "n_kv_heads": 2 },
@@ -52,7 +52,7 @@ fn hidden(model: &Decoder, tokens: &[i32]) -> Vec<f32> {
     values(model.forward(DecoderInput::new(ids(tokens, 1)), None, &Pass::evaluation()))
 }
 
-/// Lists of one number are linear scalings, one of them up to the original context and the other one beyond it.
+/// Lists with equal factors are linear scalings: one up to the original context, the other beyond it.
 #[test]
 fn the_length_of_a_pass_chooses_the_list() {
     let both = decoder(&json!({ "position": rotary(&json!({
@@ -78,7 +78,7 @@ fn the_length_of_a_pass_chooses_the_list() {
     }
 }
 
-/// The factor on turned queries and keys: √(1 + ln 2 / ln 7) here.
+/// The factor on rotated queries and keys: √(1 + ln 2 / ln 7) here.
 #[test]
 fn the_magnitude_follows_from_the_factor() {
     let given = |keys: Value| {
@@ -100,8 +100,8 @@ fn the_magnitude_follows_from_the_factor() {
     assert!(difference(&followed, &plain) > 1e-3);
 }
 
-/// Scores of the next token while a text grows are those of one pass over all of it, where the model has the scheme, where a
-/// block has it, and where keys of a window alone are kept.
+/// While a text grows, the next token's logits equal those of one pass over all of it: if the model has the scheme, if a block
+/// has it, and if only a window of keys is kept.
 #[test]
 fn a_text_that_grows_is_one_pass() {
     let window = json!({ "kind": "sliding_window", "n_heads": 4, "n_kv_heads": 2, "window": 3 });

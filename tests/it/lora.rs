@@ -1,5 +1,5 @@
-//! `[lora]`: frozen weights stay to the bit, the merged model is the unmerged one, runs are resumed exactly, and adapters go to
-//! and from the format of `peft` (`tests/goldens/make_peft.py` makes its folders).
+//! `[lora]`: frozen weights stay the same bit for bit, the merged model equals the unmerged one, runs are resumed exactly, and
+//! adapters are converted to and from the format of `peft` (`tests/goldens/make_peft.py` makes its folders).
 
 mod experts;
 mod heads;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 const BASE: &str = "experiments/smoke/tiny.toml";
 const LORA: &str = "experiments/smoke/tiny_lora.toml";
 
-/// The tensors of a file as shapes and bytes.
+/// Reads the tensors of a file as shapes and bytes.
 pub fn tensors(path: &Path) -> BTreeMap<String, (Vec<usize>, Vec<u8>)> {
     let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let file = SafeTensors::deserialize(&bytes).unwrap();
@@ -41,14 +41,14 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The run that adapters begin from.
+/// Trains the run that adapters begin from.
 fn base(work: &Path) -> PathBuf {
     let run = work.join("base");
     output(&["train", BASE, "--quiet", "--run", &shown(&run)]);
     run
 }
 
-/// A run of adapters with changed keys.
+/// Trains a run of adapters with changed keys.
 fn train(base: &Path, run: &Path, sets: &[&str]) {
     let (from, run) = (format!("init.from={}", shown(base)), shown(run));
     let mut arguments = vec!["train", LORA, "--quiet", "--run", &run, "--set", &from];
@@ -77,7 +77,7 @@ fn frozen_weights_stay_to_the_bit_and_adapters_learn() {
         let (adapters, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
             found.into_iter().partition(|(path, _)| is_adapter(path));
         assert!(others == frozen, "{} moved the base", file.display());
-        // Queries and values of two blocks, A and B of each.
+        // Queries and values of two blocks, with A and B for each.
         assert_eq!(adapters.len(), 8);
         for (path, (_, bytes)) in &adapters {
             assert!(
@@ -87,12 +87,12 @@ fn frozen_weights_stay_to_the_bit_and_adapters_learn() {
             );
         }
     }
-    // The optimizer keeps moments of what learns alone.
+    // The optimizer keeps moments only of trained parameters.
     let moments = std::fs::read(run.join("latest/optimizer.bpk")).unwrap();
     let has = |text: &str| moments.windows(text.len()).any(|w| w == text.as_bytes());
     assert!(has("attention.query.weight.lora.a") && has("attention.value.weight.lora.b"));
     assert!(!has("embedding") && !has("feed_forward") && !has("norm"));
-    // The loss of the last evaluation, with adapters beside the weights, is that of `eval`, which merges them.
+    // The loss of the last evaluation, with separate adapters, equals that of `eval`, which merges them.
     let lines = formwork::train::journal::read(run.join("metrics.jsonl")).unwrap();
     let last = lines.iter().rfind(|line| line.split == "valid").unwrap();
     let eval = ["eval", &shown(&run), "--checkpoint", "latest", "--json"];
@@ -101,7 +101,7 @@ fn frozen_weights_stay_to_the_bit_and_adapters_learn() {
     assert!((merged - beside).abs() <= 1e-5, "{merged} and {beside}");
     let plan = output(&["plan", &shown(&run), "--json"]);
     let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
-    // Rank 2: of queries 2·(32 + 32), of values with 2 of 4 heads 2·(32 + 16), in two blocks.
+    // With rank 2, in two blocks: 2·(32 + 32) for queries, 2·(32 + 16) for values with 2 of 4 heads.
     assert_eq!(plan["trained_params"], 2 * (2 * 64 + 2 * 48));
     assert_eq!(plan["parts"]["adapters"], 2 * (2 * 64 + 2 * 48));
     let count: usize = frozen.values().map(|(_, bytes)| bytes.len() / 4).sum();
@@ -128,7 +128,7 @@ fn a_run_that_is_resumed_ends_as_one_that_was_not() {
     assert!(said.contains("lora.alpha"), "{said}");
 }
 
-/// A run that begins from one with adapters begins from their merged weights.
+/// A run that begins from a run with adapters begins from its merged weights.
 #[test]
 fn a_run_of_adapters_is_merged_where_another_begins_from_it() {
     let work = tempfile::tempdir().unwrap();
@@ -173,7 +173,8 @@ fn a_run_of_adapters_is_merged_where_another_begins_from_it() {
     assert!(new.keys().filter(|path| is_adapter(path)).count() == 8);
 }
 
-/// x(W + sBA)ᵀ of the merged weight, of the adapter beside it, and xWᵀ + s(xAᵀ)Bᵀ of the paper's formula (3).
+/// The merged weight gives x(W + sBA)ᵀ, which equals the output with a separate adapter, xWᵀ + s(xAᵀ)Bᵀ, formula (3) of the
+/// paper.
 #[test]
 fn merged_equals_unmerged() {
     let device = Device::default();

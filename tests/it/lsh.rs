@@ -1,5 +1,5 @@
-//! Attention by hashing against Hugging Face's Reformer (`tests/goldens/make_lsh.py`): buckets, results, gradients; its
-//! determinism, and the contracts that hold of it although sorting takes in later tokens.
+//! LSH attention against Hugging Face's Reformer (`tests/goldens/make_lsh.py`): buckets, outputs, gradients; its determinism,
+//! and the contracts that it keeps although sorting depends on later tokens.
 
 use crate::oracle::{Oracle, difference, hf_folder, values, write_weights};
 use crate::oracle::{decoder_of, decoder_table};
@@ -23,7 +23,7 @@ use formwork::train::parameters::name_parameters;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Largest difference over largest value.
+/// Largest difference, relative to the largest value.
 const TOLERANCE: f64 = 1e-4;
 
 fn shape(config: &Value) -> AttentionShape {
@@ -38,7 +38,7 @@ fn factors(config: &Value) -> Vec<usize> {
     factors.map(|n| n.as_u64().unwrap() as usize).collect()
 }
 
-/// Theirs as `[heads, rounds, columns, d_head]`.
+/// Reads the oracle's rotations as `[heads, rounds, columns, d_head]`.
 fn rotations(oracle: &Oracle, case: &str, factors: &[usize]) -> Rotations {
     let theirs = oracle.array(&format!("{case}.rotations"));
     let [heads, d_head, rounds, columns] = theirs.shape[..] else {
@@ -117,14 +117,14 @@ fn it_is_hf_s_reformer() {
     }
 }
 
-/// Queries by head.
+/// Returns the queries by head.
 fn heads_of(layer: &Lsh, x: &Tensor<3>) -> Tensor<4> {
     let [rows, tokens, _] = x.dims();
     let q = layer.query_key.forward(x.clone());
     q.reshape([rows, tokens, 2, 6]).swap_dims(1, 2)
 }
 
-/// Theirs have the tokens that fill the last chunk up behind ours.
+/// Compares buckets; the oracle has the padding of the last chunk behind the tokens.
 fn compare_buckets(oracle: &Oracle, case: &str, ours: &[u32], lengths: &[usize]) {
     let (dims, theirs) = oracle.integers(&format!("{case}.buckets"));
     let [rows, heads, rounds, padded] = dims[..] else {
@@ -173,7 +173,7 @@ fn training(step: u64, first_row: u64) -> Pass {
     })
 }
 
-/// Rotations are drawn by (seed, step, part), the same for every row and every part of a batch; evaluation has its own.
+/// Rotations are drawn by (seed, step, part), the same for every row and micro-batch; evaluation has fixed ones.
 #[test]
 fn rotations_are_drawn_by_step_and_shared_by_rows() {
     let (layer, x, all) = (small(KEYS), random([3, 24, 16], 1), Visibility::default());
@@ -189,15 +189,15 @@ fn rotations_are_drawn_by_step_and_shared_by_rows() {
     assert_eq!(y(&training(1, 0)), y(&Pass::evaluation()));
 }
 
-/// What a later token holds never reaches an earlier position through its key or value: where the order of positions stays,
-/// earlier results do. Padding is no later token: it sorts behind all others.
+/// A later token's key or value never reaches an earlier position: if the sorting order is unchanged, earlier outputs are too.
+/// Padding does not count as later tokens: it is sorted behind all of them.
 #[test]
 fn later_values_are_hidden_and_padding_changes_nothing() {
     let layer = small(KEYS);
     let causal = Visibility::causal();
     let (x, pass) = (random([1, 16, 16], 2), Pass::evaluation());
     let before = result(&layer, &x, &causal, &pass);
-    // A longer vector hashes as before.
+    // A longer vector of the same direction has the same hash.
     let longer = x.clone().narrow(1, 11, 1) * 3.0;
     let parts = [
         x.clone().narrow(1, 0, 11),
@@ -227,7 +227,7 @@ fn later_values_are_hidden_and_padding_changes_nothing() {
     assert_eq!(before, result(&layer, &x, &causal, &pass));
 }
 
-/// The newest token of a text that is read token by token gets what it gets in a pass over the whole text.
+/// While a text is read token by token, the newest token gets the output of a pass over the whole text.
 #[test]
 fn the_newest_token_is_that_of_a_whole_pass() {
     let layer = small(KEYS);
@@ -252,7 +252,7 @@ fn the_newest_token_is_that_of_a_whole_pass() {
     }
 }
 
-/// A whole Reformer that hashes by Hugging Face's rotations: logits, and the gradients of its reversible layers.
+/// A whole Reformer with Hugging Face's rotations: logits, and the gradients of its reversible layers.
 #[test]
 fn a_whole_reformer_hashes_as_hf_s_does() {
     let oracle = Oracle::open("reformer_hashed");
@@ -304,7 +304,7 @@ fn a_whole_reformer_hashes_as_hf_s_does() {
     }
 }
 
-/// What is computed once more from streams that rounding has moved meets the keys of the first time.
+/// Recomputation from streams that differ by rounding uses the sorting orders of the first pass.
 #[test]
 fn orders_of_a_pass_are_taken_again() {
     let (layer, x, all) = (small(KEYS), random([2, 24, 16], 6), Visibility::default());
@@ -313,7 +313,7 @@ fn orders_of_a_pass_are_taken_again() {
     assert_eq!(orders.len(), 1);
     let again = Pass::evaluation().with_orders(orders).again();
     assert_eq!(result(&layer, &x, &all, &again), first);
-    // The opposite of every other vector falls into other buckets.
+    // Negating every other vector moves it to another bucket.
     let signs: Vec<f32> = (0..24)
         .map(|i| if i % 2 == 0 { 1.0 } else { -1.0 })
         .collect();
@@ -323,7 +323,7 @@ fn orders_of_a_pass_are_taken_again() {
     assert_ne!(kept, anew);
 }
 
-/// Recorded weights are those that the values are added up with, and entropies are theirs.
+/// Recorded weights are those with which values are summed, and entropies are computed from them.
 #[test]
 fn recorded_weights_make_the_result() {
     let layer = small(r#"{"kind":"lsh","n_heads":4,"rounds":2,"chunk":4,"bias":false}"#);

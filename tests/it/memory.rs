@@ -1,17 +1,17 @@
-//! Memory is flat: a long run holds no more than a short one.
+//! Memory use is flat: a long run needs no more than a short one.
 
 use crate::binary::formwork;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// Resident size of a process in KiB.
+/// Resident memory of a process in KiB.
 fn resident(pid: u32) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// The step of the last line of a journal.
+/// Returns the step of a journal's last line.
 fn step(journal: &std::path::Path) -> u64 {
     let lines = formwork::train::journal::read(journal).unwrap_or_default();
     lines.last().map_or(0, |line| line.step)
@@ -42,7 +42,7 @@ fn resident_size_after_4000_steps_is_that_after_200() {
     .spawn()
     .unwrap();
     let journal = run.join("metrics.jsonl");
-    // The most that it holds between two steps: a single reading may fall on an evaluation or beside one.
+    // The maximum between two steps, since a single reading may or may not fall on an evaluation.
     let mut most = |from: u64, to: u64| {
         let mut most = 0.0_f64;
         loop {
@@ -60,7 +60,7 @@ fn resident_size_after_4000_steps_is_that_after_200() {
     let (early, late) = (most(200, 700), most(4000, 4500));
     child.kill().unwrap();
     child.wait().unwrap();
-    // The allocator takes and returns pieces of up to 1.6 MB: 5 % of what this small run holds.
+    // The allocator takes and returns chunks of up to 1.6 MB, which is 5 % of this small run's memory.
     assert!(
         late <= early * 1.08,
         "at most {early} KiB from step 200, {late} KiB from step 4000"

@@ -1,4 +1,4 @@
-//! Gradients of micro-batches are summed as a binary tree, to the bit.
+//! Gradients of micro-batches are summed as a binary tree, bit for bit.
 
 use crate::batches::{cut, in_one_step};
 use crate::cases::base;

@@ -1,5 +1,5 @@
-//! Details in which a model is to be the published one: segments and poolers of encoders, distances that a prefix sees,
-//! learning rates of two stacks, DeepNorm's initial weights.
+//! Details in which a model must match the published one: segments and poolers of encoders, distances within a prefix, learning
+//! rates of two stacks, DeepNorm's initial weights.
 
 use crate::batches;
 use crate::binary::output;
@@ -24,7 +24,7 @@ use formwork::train::gradients::accumulate;
 use safetensors::SafeTensors;
 use std::path::Path;
 
-/// RoBERTa tells the texts of a pair apart by the tokens between them: its table of segments has one row.
+/// RoBERTa separates the texts of a pair only by special tokens: its segment table has one row.
 #[test]
 fn an_encoder_with_one_segment_reads_pairs() {
     let device = Device::flex();
@@ -55,11 +55,11 @@ fn an_encoder_with_one_segment_reads_pairs() {
     assert_eq!(roberta.segments, 1);
 }
 
-/// Within its prefix a position sees keys on both sides, whose biases are two.
+/// Within its prefix, a position sees keys on both sides, with different biases.
 #[test]
 fn a_prefix_tells_what_comes_before_from_what_comes_after() {
     let config = DecoderConfig {
-        // What a source's position sees is told by what a target's position sees of it.
+        // With two layers, a target position shows what source positions see.
         n_layers: Some(2),
         stack: StackConfig {
             d_model: 16,
@@ -80,7 +80,7 @@ fn a_prefix_tells_what_comes_before_from_what_comes_after() {
         target_lengths: vec![2],
         target_cols: 2,
     };
-    // Rows of the table: 0 to 7 by the distance of keys before, 8 to 15 of keys behind a query.
+    // Rows of the table: 0 to 7 for distances to keys before the query, 8 to 15 for keys behind it.
     for (bidirectional_source, behind) in [(true, true), (false, false)] {
         let task = TranslationConfig {
             label_smoothing: 0.0,
@@ -107,8 +107,8 @@ fn a_prefix_tells_what_comes_before_from_what_comes_after() {
     }
 }
 
-/// A step of plain gradient descent is as long as the learning rate: that of a stack's only block is one decay, however
-/// deep the other stack is.
+/// A step of plain gradient descent is proportional to the learning rate: in a stack with a single block, that is one decay,
+/// however deep the other stack is.
 #[test]
 fn learning_rates_fall_in_each_stack_by_its_own_depth() {
     let folder = tempfile::tempdir().unwrap();
@@ -142,17 +142,18 @@ fn learning_rates_fall_in_each_stack_by_its_own_depth() {
     check("model.decoder.stack.blocks.0.attention.value.weight", 3);
     check("model.encoder.position.table", 2);
     check("model.decoder.position.table", 4);
-    // Both stacks read from it.
+    // Both stacks read the embedding table.
     check("model.embedding.weight", 4);
 }
 
-/// Decays of runs that [`learns_at`] compares.
+/// Layer decays of the runs that [`learns_at`] compares.
 pub const DECAYS: [&str; 3] = ["1.0", "0.5", "0.25"];
 
-/// Holds that a parameter stands so many layers from the end, by weights after one step of plain gradient descent under [`DECAYS`].
+/// Checks that a parameter is `layers` layers from the end, from the weights after one step of plain gradient descent under
+/// [`DECAYS`].
 pub fn learns_at(decayed: &[Vec<(String, Vec<f32>)>; 3], path: &str, layers: i32) {
     let [whole, half, quarter] = decayed;
-    // Of a step s·decay^k the differences to the whole one are s(1 − decay^k).
+    // For a step s·decay^k, the difference from the run without decay is s(1 − decay^k).
     let off = |other: &[(String, Vec<f32>)]| -> f64 {
         let of =
             |all: &[(String, Vec<f32>)]| all.iter().find(|(n, _)| n == path).unwrap().1.clone();
@@ -170,7 +171,7 @@ pub fn learns_at(decayed: &[Vec<(String, Vec<f32>)>; 3], path: &str, layers: i32
     );
 }
 
-/// The tensors of a file of weights.
+/// Reads the tensors of a weight file.
 pub fn weights(file: &Path) -> Vec<(String, Vec<f32>)> {
     let bytes = std::fs::read(file).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
@@ -183,8 +184,8 @@ pub fn weights(file: &Path) -> Vec<(String, Vec<f32>)> {
         .collect()
 }
 
-/// Wang et al. 2022, figure 2: `xavier_normal_` with the gain β for values, outputs and feed-forward layers, 1 for queries
-/// and keys; ours is uniform with the same variance.
+/// Wang et al. 2022, figure 2: `xavier_normal_` with gain β for values, outputs and feed-forward layers, and 1 for queries and
+/// keys; here, it is uniform with the same variance.
 #[test]
 fn deepnorm_draws_xavier_s_weights_with_the_gain_beta() {
     let (d, layers) = (64, 4);
@@ -229,7 +230,7 @@ fn deepnorm_draws_xavier_s_weights_with_the_gain_beta() {
         drawn(None),
         [square, square, beta * square, beta * square, wide, wide],
     );
-    // β stands in place of GPT-2's scaling with depth.
+    // β replaces GPT-2's scaling with depth.
     let gpt2 = InitConfig::Gpt2(Gpt2InitConfig::default());
     let (plain, scaled) = (0.02, 0.02 * beta);
     near(

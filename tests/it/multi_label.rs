@@ -1,4 +1,4 @@
-//! Any number of classes of texts: metrics against scikit-learn's, the forms of tables, a run from its experiment to its commands.
+//! Multi-label text classification: metrics against scikit-learn's, table formats, a run from its experiment to its commands.
 
 mod metrics;
 mod runs;

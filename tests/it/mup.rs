@@ -1,5 +1,5 @@
-//! The maximal update parametrization (`[model.mup]`) against Microsoft's `mup` (`tests/goldens/make_mup.py`): steps of a decoder that is
-//! twice as wide as its base, initial deviations, and what a width of the base's own changes.
+//! The maximal update parametrization (`[model.mup]`) against Microsoft's `mup` (`tests/goldens/make_mup.py`): steps of a
+//! decoder twice as wide as its base, initial deviations, and a model whose width is that of its base.
 
 use crate::batches;
 use crate::diagnostics::says;
@@ -64,7 +64,8 @@ fn objective(loaded: &Loaded, vocab: usize) -> Objective {
     materialised(name_parameters(task))
 }
 
-/// Eight steps from their weights: losses within 1e-4, and their weights at the end. `keys` are more keys of `[model.mup]`.
+/// Trains eight steps from the oracle's weights: losses must agree to 1e-4, and the final weights too. `keys` are further keys
+/// of `[model.mup]`.
 fn follows(case: &str, tied: bool, keys: &str) {
     let oracle = Oracle::open("mup");
     let source = HEADER.replace("TIED", &tied.to_string());
@@ -93,7 +94,7 @@ fn follows(case: &str, tied: bool, keys: &str) {
     }
     let ends = values_of(&model);
     for (path, theirs) in named("end") {
-        // Biases of keys have no gradient but rounding, of which Adam makes whole steps.
+        // Key biases have no gradient except rounding, which Adam turns into whole steps.
         if path.ends_with("attention.key.bias") {
             continue;
         }
@@ -118,7 +119,7 @@ fn multiplied_scores_are_mup_s() {
     follows("untied_multiplied", false, "output_multiplier = 2.5\n");
 }
 
-/// Masked language models have a head of their own: its scores, but for their bias, are multiplied.
+/// Masked language models have their own head: its logits, except for their bias, are multiplied.
 #[test]
 fn scores_of_hidden_tokens_are_multiplied() {
     let scores = |tied: bool, keys: &str| {
@@ -170,7 +171,7 @@ fn initial_deviations_are_mup_s() {
     }
 }
 
-/// A base of the model's own width changes nothing, to the bit.
+/// A base of the model's own width changes nothing, bit for bit.
 #[test]
 fn the_base_is_itself() {
     let own = HEADER
@@ -183,7 +184,7 @@ fn the_base_is_itself() {
     }
 }
 
-/// Parts that are scaled in no known way are refused, with the line of the key.
+/// Parts without a known scaling rule are refused, with the line of the key.
 #[test]
 fn what_goes_by_the_width_otherwise_is_refused() {
     let whole = HEADER.replace("TIED", "true");
@@ -251,7 +252,8 @@ fn what_goes_by_the_width_otherwise_is_refused() {
     }
 }
 
-/// Scores shrink with 1/d_head, whether their factor is given or not: beside a head of half the width a factor is halved.
+/// Attention scores scale with 1/d_head, whether their factor is given or not: if the base's heads have half the width, the
+/// factor is halved.
 #[test]
 fn scores_go_by_the_width_of_a_head() {
     let of = |scale: &str, mup: &str| {
@@ -270,7 +272,7 @@ fn scores_go_by_the_width_of_a_head() {
     assert_eq!(of("", "[model.mup]\nd_model = 4\nd_head = 8\n"), 1.0);
 }
 
-/// Pixels are as many in a wider model: their projection keeps its deviation under each scheme.
+/// A wider model has as many pixels, so their projection keeps its deviation under each scheme.
 #[test]
 fn projections_of_pixels_keep_their_deviation() {
     for scheme in [

@@ -1,8 +1,8 @@
-//! What the oracles of encoders and encoder-decoders call our parameters.
+//! Names of Formwork's parameters in the oracles of encoders and encoder-decoders.
 
 use formwork::interop::rename::{Fused, Stored, Table};
 
-/// Torch's layers, and ours.
+/// Pairs of torch's layer names and Formwork's.
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
 fn linears(table: &mut Table, theirs: &str, ours: &str, pairs: Pairs) {
@@ -18,7 +18,7 @@ fn norms(table: &mut Table, theirs: &str, ours: &str, pairs: Pairs) {
     }
 }
 
-/// The encoder of BERT or RoBERTa (`body` is its prefix) within a [`formwork::task::MaskedLm`].
+/// The encoder of BERT or RoBERTa (`body` is its prefix) in a [`formwork::task::MaskedLm`].
 fn bert_body(body: &str, layers: usize) -> Table {
     let mut table = Table::new("");
     let embeddings = format!("{body}.embeddings");
@@ -34,7 +34,7 @@ fn bert_body(body: &str, layers: usize) -> Table {
     table
 }
 
-/// The blocks of BERT, whose path ends in `stack` behind `root`.
+/// The blocks of BERT, in Formwork's `stack` below `root`.
 fn bert_layers(table: &mut Table, body: &str, root: &str, layers: usize) {
     for layer in 0..layers {
         let theirs = format!("{body}.encoder.layer.{layer}");
@@ -56,8 +56,7 @@ fn bert_layers(table: &mut Table, body: &str, root: &str, layers: usize) {
     }
 }
 
-/// HF's `ElectraForPreTraining` and `ElectraForMaskedLM` with one module of embeddings, and our
-/// [`formwork::task::ReplacedToken`].
+/// HF's `ElectraForPreTraining` and `ElectraForMaskedLM` with shared embeddings, as a [`formwork::task::ReplacedToken`].
 pub fn replaced_token(layers: usize) -> Table {
     let (told, guessed) = ("discriminator.electra", "generator.electra");
     let mut table = bert_body(told, layers);
@@ -84,7 +83,7 @@ pub fn replaced_token(layers: usize) -> Table {
     table
 }
 
-/// HF's `BertForPreTraining` and our [`formwork::task::MaskedLm`].
+/// HF's `BertForPreTraining` as a [`formwork::task::MaskedLm`].
 pub fn bert(layers: usize) -> Table {
     with_bert_heads(layers, "bert.pooler.dense")
 }
@@ -112,12 +111,12 @@ fn with_heads(mut table: Table, pooler: &str) -> Table {
     table
 }
 
-/// HF's `BigBirdForPreTraining` and our [`formwork::task::MaskedLm`].
+/// HF's `BigBirdForPreTraining` as a [`formwork::task::MaskedLm`].
 pub fn big_bird(layers: usize) -> Table {
     with_bert_heads(layers, "bert.pooler")
 }
 
-/// HF's `RoFormerForMaskedLM` and our [`formwork::task::MaskedLm`].
+/// HF's `RoFormerForMaskedLM` as a [`formwork::task::MaskedLm`].
 pub fn roformer(layers: usize) -> Table {
     let mut table = bert_body("roformer", layers);
     for (theirs, ours) in [
@@ -131,8 +130,8 @@ pub fn roformer(layers: usize) -> Table {
     table
 }
 
-/// HF's `AlbertForPreTraining` and our [`formwork::task::MaskedLm`]: our blocks that have parameters, with the group and the
-/// inner layer of each.
+/// HF's `AlbertForPreTraining` as a [`formwork::task::MaskedLm`]; `blocks` are Formwork's blocks that have parameters, each
+/// with its group and inner layer.
 pub fn albert(blocks: &[(usize, [usize; 2])]) -> Table {
     let mut table = bert_body("albert", 0);
     for (block, [group, inner]) in blocks {
@@ -169,7 +168,7 @@ pub fn albert(blocks: &[(usize, [usize; 2])]) -> Table {
     table
 }
 
-/// HF's `RobertaForMaskedLM` and our [`formwork::task::MaskedLm`].
+/// HF's `RobertaForMaskedLM` as a [`formwork::task::MaskedLm`].
 pub fn roberta(layers: usize) -> Table {
     let mut table = bert_body("roberta", layers);
     table.linear("lm_head.dense", "head.transform", Stored::OutIn);
@@ -178,8 +177,7 @@ pub fn roberta(layers: usize) -> Table {
     table
 }
 
-/// Torch's `nn.Transformer` between shared embeddings and our [`formwork::model::EncoderDecoder`], whose path is
-/// `root`.
+/// Torch's `nn.Transformer` between shared embeddings as a [`formwork::model::EncoderDecoder`], whose path is `root`.
 pub fn transformer(root: &str, layers: usize, heads: usize, d_model: usize) -> Table {
     let mut table = Table::new("");
     table.same("embedding.weight", format!("{root}embedding.weight"));
@@ -235,7 +233,7 @@ pub fn transformer(root: &str, layers: usize, heads: usize, d_model: usize) -> T
     table
 }
 
-/// HF's Marian and BART models and our [`formwork::model::EncoderDecoder`].
+/// HF's Marian and BART models as a [`formwork::model::EncoderDecoder`].
 pub fn marian_or_bart(layers: usize) -> Table {
     let mut table = Table::new("");
     table.same("model.shared.weight", "embedding.weight");
@@ -282,7 +280,7 @@ pub fn marian_or_bart(layers: usize) -> Table {
     table
 }
 
-/// HF's `T5ForConditionalGeneration` and our [`formwork::model::EncoderDecoder`].
+/// HF's `T5ForConditionalGeneration` as a [`formwork::model::EncoderDecoder`].
 pub fn t5(layers: usize) -> Table {
     let mut table = Table::new("");
     table.same("shared.weight", "embedding.weight");

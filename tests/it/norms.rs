@@ -1,4 +1,4 @@
-//! Norms of which no published model here has any, against x-transformers (`tests/goldens/make_norms.py`).
+//! Norms that no published model here uses, against x-transformers (`tests/goldens/make_norms.py`).
 
 use crate::oracle::{Oracle, difference, values};
 use crate::transfer::{gradients_of, put, values_of};
@@ -54,7 +54,7 @@ fn check(kind: &str, config: Value) {
         let name = path.rsplit('.').next().unwrap();
         near(&path, &array.values, &wanted(name));
     }
-    // The sum of a stream and a result is normalised as one tensor is.
+    // The norm of a residual sum equals the norm of one summed tensor.
     let (x, y) = (stored("x"), stored("weights"));
     let summed = norm.forward_sum(x.clone(), y.clone(), 1.5);
     let one = norm.forward(x * 1.5 + y);

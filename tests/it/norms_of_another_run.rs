@@ -1,4 +1,4 @@
-//! `[init] from` a run whose norms are of another kind: a gain has the same name and shape in both, and is not taken.
+//! `[init] from` a run with another kind of norm: gains have the same name and shape in both, but must not be taken over.
 
 use crate::binary::{failure, output};
 use std::fs;
@@ -27,7 +27,7 @@ steps = 2
 batch_size = 2
 "#;
 
-/// The arguments that train from the run in `folder`, with more settings.
+/// Arguments that train from the run in `folder` with further settings.
 fn arguments(folder: &Path, run: &str, sets: &[&str]) -> Vec<String> {
     let at = |name: &str| folder.join(name).display().to_string();
     let mut all: Vec<String> = ["train", &at("source.toml"), "--run", &at(run), "--quiet"]
@@ -54,7 +54,7 @@ fn gains_of_another_kind_of_norm_are_refused() {
         "{said}"
     );
     assert!(!folder.join("refused").exists());
-    // The advice is taken, and what has no gain to confuse is as before.
+    // Following the advice works, and runs without a gain to confuse are as before.
     let anew = [&rms[..], &["init.new=[\"norm\"]"]].concat();
     output(&arguments(folder, "anew", &anew));
     let window = [

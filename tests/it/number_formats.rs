@@ -1,5 +1,5 @@
-//! `train.dtype`: runs that begin from a run of another number format, references and teachers of another one, and added losses in
-//! half precision.
+//! `train.dtype`: runs that begin from a run in another number format, references and teachers in another one, and auxiliary
+//! losses in half precision.
 
 use crate::binary::{formwork, output, shown};
 use burn::module::{Module, Param};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A decoder with tables that follow from nothing but the format of the device.
+/// A decoder with tables that are computed rather than learned, in the device's number format.
 const BASE: &str = r#"
 name = "base"
 seed = 1
@@ -44,14 +44,14 @@ const FORMATS: [(&str, Dtype); 4] = [
     ("f16", Dtype::F16),
 ];
 
-/// A file of an experiment in a folder.
+/// Writes an experiment file into a folder and returns its path.
 fn written(folder: &Path, name: &str, text: &str) -> PathBuf {
     let path = folder.join(name);
     fs::write(&path, text).unwrap();
     path
 }
 
-/// Trains an experiment with changed keys in a folder; what was told meanwhile.
+/// Trains an experiment with changed keys in a folder, and returns the messages.
 fn train(experiment: &Path, run: &Path, sets: &[String]) -> String {
     let mut arguments = vec!["train".into(), experiment.display().to_string()];
     arguments.extend(["--run".into(), run.display().to_string()]);
@@ -63,7 +63,7 @@ fn train(experiment: &Path, run: &Path, sets: &[String]) -> String {
     String::from_utf8(ended.stderr).unwrap()
 }
 
-/// A run of the base in each format that weights have.
+/// Trains a run of the base in each number format of weights.
 fn bases(folder: &Path, experiment: &Path) -> Vec<(&'static str, PathBuf)> {
     let each = ["f32", "bf16", "f16"].into_iter().map(|dtype| {
         let run = folder.join(format!("base-{dtype}"));
@@ -73,14 +73,14 @@ fn bases(folder: &Path, experiment: &Path) -> Vec<(&'static str, PathBuf)> {
     each.collect()
 }
 
-/// The loss of an evaluation of a run, which opens it.
+/// Opens a run and returns the loss of an evaluation.
 fn loss(run: &Path) -> f64 {
     let scores = output(&["eval", &run.display().to_string(), "--json"]);
     let scores: Value = serde_json::from_str(scores.trim()).unwrap();
     scores["loss"].as_f64().unwrap()
 }
 
-/// Every tensor of a run's newest checkpoint has the format.
+/// Checks that every tensor of a run's newest checkpoint has this number format.
 fn has_format(run: &Path, format: Dtype) {
     let bytes = fs::read(run.join("latest/model.safetensors")).unwrap();
     for (path, tensor) in SafeTensors::deserialize(&bytes).unwrap().tensors() {
@@ -115,7 +115,7 @@ fn a_run_has_its_own_format_whatever_it_begins_from() {
     }
 }
 
-/// bfloat16 is the upper half of a 32-bit float: what was taken of such a run is there unchanged.
+/// bfloat16 is the upper half of a 32-bit float, so weights taken from such a run are unchanged.
 #[test]
 fn weights_of_fewer_bits_are_taken_as_they_are() {
     let work = tempfile::tempdir().unwrap();
@@ -173,7 +173,7 @@ fn references_and_teachers_compute_in_the_format_of_the_run() {
     }
 }
 
-/// Losses that layers add are measured in single precision, and added to the task's.
+/// Losses added by layers are measured in single precision, and added to the task's loss.
 #[test]
 fn added_losses_are_added_in_half_precision() {
     let work = tempfile::tempdir().unwrap();
@@ -234,7 +234,7 @@ fn vectors(one: [f32; 2], other: [f32; 2], format: DType) -> Vectors {
     }
 }
 
-/// What lies between two of its numbers is rounded, and 65,519 is the last one that does not become infinite.
+/// Values between two numbers of the format are rounded, and 65,519 is the largest integer that does not become infinite.
 #[test]
 fn weights_beyond_the_range_of_the_format_are_refused_by_name() {
     let given = |values: [f32; 2]| {

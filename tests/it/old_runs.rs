@@ -1,6 +1,5 @@
-//! Runs that formwork of commit e1903db wrote (`tests/fixtures/e1903db/make.py`): version 1 of the files of weights,
-//! with weights of linear maps as `[d_in, d_out]` and the names of enum variants in paths. They load, and continue as that
-//! formwork went on with them.
+//! Runs written by formwork at commit e1903db (`tests/fixtures/e1903db/make.py`): version 1 of weight files, with linear
+//! weights as `[d_in, d_out]` and names of enum variants in paths. They load, and continue as with that version.
 
 use crate::binary::{failure, output, shipped};
 use crate::kinds;
@@ -30,16 +29,16 @@ const RUNS: [&str; 6] = [
 /// The step of the newest checkpoint.
 const STEP: u64 = 6;
 
-/// How far a loss may be off, relative to it: sums are added in another order.
+/// Largest relative difference of a loss; sums are added in another order.
 const NEAR: f64 = 2e-6;
 
-/// What the formwork of that commit made of a run.
+/// Reads the results that formwork of that commit got from a run.
 fn expected(name: &str) -> Value {
     let file = shipped("tests/fixtures/e1903db").join(name);
     serde_json::from_slice(&fs::read(file.join("expected.json")).unwrap()).unwrap()
 }
 
-/// A copy of a run, which may be changed, and the folder that holds it.
+/// Copies a run, so that it can be changed; returns the folder that contains it, and the run.
 fn copy(name: &str) -> (tempfile::TempDir, PathBuf) {
     fn all(from: &Path, to: &Path) {
         fs::create_dir_all(to).unwrap();
@@ -63,14 +62,14 @@ fn resume(run: &Path, steps: u64) {
     output(&["resume", run.to_str().unwrap(), "--quiet", "--set", &steps]);
 }
 
-/// The journal's lines.
+/// Reads the journal's lines.
 fn lines(run: &Path) -> Vec<Value> {
     let text = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
     lines.collect()
 }
 
-/// The worst relative difference of what was expected of the lines of a journal after [`STEP`].
+/// Returns the largest relative difference between a journal's lines after [`STEP`] and the expected ones.
 fn distance(run: &Path, expected: &Value) -> f64 {
     let notes = |line: &Value| line["split"] == "note";
     let found: Vec<Value> = lines(run).into_iter().filter(|line| !notes(line)).collect();
@@ -79,7 +78,7 @@ fn distance(run: &Path, expected: &Value) -> f64 {
     let mut worst = 0.0_f64;
     for (found, wanted) in found.iter().zip(wanted) {
         for (key, wanted) in wanted.as_object().unwrap() {
-            // Of classes of images it is written no more.
+            // For image classes, perplexity is no longer written.
             if key == "perplexity" && found.get(key).is_none() {
                 continue;
             }
@@ -104,7 +103,7 @@ fn they_go_on_as_they_would_have() {
         assert!(off < NEAR, "{name} is off by {off:e}");
         let last = Checkpoint::open(run.join("latest")).unwrap();
         assert_eq!((last.version(), last.state().step), (VERSION, 12));
-        // The note stands where the run went on, and once.
+        // The note comes once, where the run continued.
         resume(&run, 13);
         let notes: Vec<Value> = lines(&run)
             .into_iter()
@@ -144,7 +143,7 @@ fn change_moments(run: &Path, change: impl Fn(&[usize], Vec<f32>) -> Vec<f32>) {
     reseal(&folder);
 }
 
-/// Makes a changed checkpoint whole again.
+/// Makes a changed checkpoint valid again.
 fn reseal(folder: &Path) {
     let opened = fs::read(folder.join("manifest.json")).unwrap();
     let names: Value = serde_json::from_slice(&opened).unwrap();
@@ -157,7 +156,7 @@ fn reseal(folder: &Path) {
     manifest::seal(folder, &names).unwrap();
 }
 
-/// What the test above can see: moments that are lost, and matrices of them that lie the other way round.
+/// The test above would detect lost moments, and transposed moments of matrices.
 #[test]
 fn other_moments_would_be_seen() {
     for name in RUNS {
@@ -172,7 +171,7 @@ fn other_moments_would_be_seen() {
             });
             let matrices_move_nothing = !lost && matches!(name, "gated" | "resnet");
             if matrices_move_nothing {
-                // Adafactor's rows and columns are vectors; a residual network has one matrix, which comes last.
+                // Adafactor's rows and columns are vectors; a residual network has only one matrix, its last parameter.
                 continue;
             }
             resume(&run, 12);
@@ -183,7 +182,7 @@ fn other_moments_would_be_seen() {
     }
 }
 
-/// Without the names of variants no two parameters of a model have one path.
+/// Without variant names, all parameters of a model still have different paths.
 #[test]
 fn no_two_parameters_have_one_path() {
     for (name, config) in kinds::all() {
@@ -275,7 +274,7 @@ fn other_runs_begin_from_them() {
             words.extend(["--set".into(), set]);
         }
         output(&words);
-        // A residual network's step moves the running averages of its norms.
+        // A residual network's step also changes the running averages of its norms.
         if name != "resnet" {
             let wanted = expected(name)["eval"]["latest"].as_f64().unwrap();
             let found = evaluated(&run, "latest");
@@ -284,7 +283,7 @@ fn other_runs_begin_from_them() {
     }
 }
 
-/// Where the header of a file of weights names its version.
+/// Writes the version into the header of a weight file.
 fn with_version(file: &Path, version: &str) {
     let mut bytes = fs::read(file).unwrap();
     let key = br#""version":""#;
@@ -304,7 +303,7 @@ fn files_name_their_format_and_its_version() {
         assert_eq!(metadata["format"], "formwork");
         assert_eq!(metadata["version"], VERSION.to_string());
     }
-    // A newer version is refused, by the checkpoint and by the file.
+    // A newer version is refused, in the checkpoint and in the file.
     let file = saved.join("model.safetensors");
     with_version(&file, "3");
     reseal(&saved);

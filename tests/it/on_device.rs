@@ -1,7 +1,7 @@
-//! The kernels for GPUs against flex: values and every gradient within float32's rounding, dropout's masks to the bit, and
-//! short runs of training.
+//! GPU kernels against flex: values and every gradient within float32's rounding, dropout masks bit for bit, and short training
+//! runs.
 //!
-//! The device is that of `FORMWORK_TEST_DEVICE`, or else the first GPU backend of the build; without one the tests say that
+//! The device is `FORMWORK_TEST_DEVICE`, or else the first GPU backend of the build; if there is none, the tests report that
 //! they were skipped. Mesa's lavapipe is enough: `cargo test --features wgpu --test it on_device`.
 
 mod attention;
@@ -38,28 +38,29 @@ pub fn name() -> Option<String> {
     name
 }
 
-/// The device to test, if there is one. Its products round no operands in this process: tensor cores would, to TF32.
+/// Returns the device to test, if there is one. In this process its products do not round operands, as tensor cores would, to
+/// TF32.
 pub fn device() -> Option<Device> {
     let device: DeviceName = name()?.parse().unwrap();
     kernel::allow_tf32(false);
     Some(device.open().unwrap())
 }
 
-/// Held while runs are compared to the bit: two processes that tune a size at once may find different kernels the fastest, one of which
-/// is kept, and the next run then rounds otherwise than the one before.
+/// Lock for comparisons of runs bit for bit: two processes that tune a size at once may find different kernels fastest, one of
+/// which is kept, so that the next run rounds differently from the one before.
 pub fn tunes_alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Numbers on their way to any device.
+/// Values that can be moved to any device.
 #[derive(Clone)]
 pub struct Numbers<const D: usize> {
     pub dims: [usize; D],
     pub values: Vec<f32>,
 }
 
-/// Normal numbers, the same for the same seed.
+/// Normal random numbers, equal for equal seeds.
 pub fn random<const D: usize>(dims: [usize; D], seed: u64) -> Numbers<D> {
     let mut stream = Stream::new(seed, Purpose::Split, (0, 0, 0));
     let n = dims.iter().product();
@@ -70,19 +71,19 @@ pub fn random<const D: usize>(dims: [usize; D], seed: u64) -> Numbers<D> {
 }
 
 impl<const D: usize> Numbers<D> {
-    /// All times a factor.
+    /// Multiplies all values by a factor.
     pub fn times(mut self, factor: f32) -> Self {
         self.values.iter_mut().for_each(|x| *x *= factor);
         self
     }
 
-    /// As a tensor.
+    /// Creates a tensor on a device.
     pub fn on(&self, device: &Device) -> Tensor<D> {
         Tensor::from_data(TensorData::new(self.values.clone(), self.dims), device)
     }
 }
 
-/// Integers below a bound as a tensor.
+/// Random integers below a bound.
 pub fn integers(n: usize, below: u64, seed: u64) -> Vec<i64> {
     let mut stream = Stream::new(seed, Purpose::Split, (1, 0, 0));
     (0..n).map(|_| stream.below(below) as i64).collect()
@@ -97,13 +98,13 @@ pub fn values<const D: usize>(x: &Tensor<D>) -> Vec<f32> {
     x.to_data().try_to_vec::<f32>().unwrap()
 }
 
-/// How far off results may be, of the largest of them: additions have another order.
+/// Largest difference, relative to the largest result: additions are in another order.
 const ROUNDING: f32 = 2e-5;
 
-/// How far off those of convolutions may be, which are Burn's and take TF32: operands of 11 bits.
+/// Largest difference for convolutions, which are Burn's and use TF32: operands of 11 bits.
 const TF32: f32 = 4e-3;
 
-/// Equal at 2e-5 of the largest value, or at 1e-5 where only small ones are left.
+/// Checks equality to 2e-5 of the largest value, or to 1e-5 if only small values are left.
 pub fn close(what: &str, ours: &[f32], oracle: &[f32]) {
     within(ROUNDING, what, ours, oracle);
 }
@@ -119,8 +120,8 @@ fn within(limit: f32, what: &str, ours: &[f32], oracle: &[f32]) {
     }
 }
 
-/// Runs a function of tracked leaves on the device and on flex, and compares its value and all gradients, for an uneven
-/// loss.
+/// Runs a function of leaves with gradients on the device and on flex, and compares its value and all gradients of a
+/// non-uniform loss.
 pub fn same<const D: usize, const E: usize, const N: usize>(
     what: &str,
     device: &Device,
@@ -130,7 +131,7 @@ pub fn same<const D: usize, const E: usize, const N: usize>(
     same_within(ROUNDING, what, device, leaves, f);
 }
 
-/// The same of convolutions.
+/// The same for convolutions.
 pub fn same_convolutions<const D: usize, const E: usize, const N: usize>(
     what: &str,
     device: &Device,
@@ -169,7 +170,7 @@ fn same_within<const D: usize, const E: usize, const N: usize>(
     }
 }
 
-/// Not a panic of the libraries below.
+/// A missing GPU is refused with an error instead of a panic in the libraries below.
 #[test]
 fn a_gpu_that_the_machine_has_not_is_refused() {
     let Some(name) = name() else { return };

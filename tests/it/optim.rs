@@ -1,4 +1,4 @@
-//! Optimizers against PyTorch and the papers (goldens/make_optimizers.py), groups, averages.
+//! Optimizers against PyTorch and the papers (goldens/make_optimizers.py), parameter groups, averaged weights.
 
 mod cases;
 mod resumed;
@@ -63,7 +63,7 @@ impl Golden {
         })
     }
 
-    /// The gradients of `make_optimizers.py` at these parameters.
+    /// Returns the gradients of `make_optimizers.py` at these parameters.
     fn gradients(&self, toy: &Toy, step: usize) -> GradientsParams {
         let mut gradients = GradientsParams::new();
         for name in NAMES {
@@ -97,7 +97,7 @@ fn rate(base: f64, step: usize) -> f64 {
     base * (1.0 - 0.04 * step as f64)
 }
 
-/// Largest difference from the golden trajectory, relative to max(1, |golden|).
+/// Returns the largest difference from the golden trajectory, relative to max(1, |golden|).
 fn follow(golden: &Golden, case: &str, config: &OptimizerConfig) -> f32 {
     let device = Device::default().autodiff();
     let mut toy = golden.start(&device);
@@ -132,7 +132,7 @@ fn twenty_steps_equal_pytorch_and_the_papers() {
     }
 }
 
-/// Every kind continues from a saved state as if nothing had happened, to the bit.
+/// Every kind continues from a saved state bit for bit as without interruption.
 #[test]
 fn a_saved_state_goes_on_to_the_bit() {
     let golden = Golden::read();
@@ -199,7 +199,7 @@ fn groups_scale_rates_and_replace_decay() {
         ]
     );
 
-    // A tenth of the rate is a tenth of plain descent's step.
+    // In plain gradient descent, a tenth of the rate makes a tenth of the step.
     let sgd = |groups| {
         OptimizerConfig::Sgd(SgdConfig {
             groups,

@@ -1,4 +1,4 @@
-//! Faults of sense of `[optimizer]`, each naming its key.
+//! Faults of sense in `[optimizer]`, each naming its key.
 
 use formwork::train::optim::{self, OptimizerConfig};
 

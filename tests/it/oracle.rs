@@ -1,4 +1,4 @@
-//! Reading golden files (`tests/goldens/*.safetensors`) and holding our numbers against theirs.
+//! Reads golden files (`tests/goldens/*.safetensors`) and compares values with them.
 
 use burn::tensor::{Device, Tensor};
 use formwork::error::Result;
@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Tensors that are zero in exact arithmetic (key biases without rotation) are rounding noise; differences
-/// are relative to this when the oracle's largest value is smaller.
+/// Tensors that are zero in exact arithmetic (key biases without rotation) are rounding noise. Differences are relative to this
+/// value if the oracle's largest value is smaller.
 const FLOOR: f64 = 1e-2;
 
 /// A golden file.
@@ -61,7 +61,7 @@ impl Oracle {
         values.map(|b| f64::from_le_bytes(*b)).collect()
     }
 
-    /// Shape and values of a U8 tensor.
+    /// Returns shape and values of a U8 tensor.
     pub fn bytes(&self, name: &str) -> (Vec<usize>, Vec<u8>) {
         let file = self.file();
         let view = file.tensor(name).unwrap();
@@ -69,7 +69,7 @@ impl Oracle {
         (view.shape().to_vec(), view.data().to_vec())
     }
 
-    /// Shape and values of an I8 or I64 tensor.
+    /// Returns shape and values of an I8 or I64 tensor.
     pub fn integers(&self, name: &str) -> (Vec<usize>, Vec<i32>) {
         let file = self.file();
         let view = file.tensor(name).unwrap();
@@ -84,7 +84,7 @@ impl Oracle {
         (view.shape().to_vec(), values)
     }
 
-    /// The arrays for whose name `rename` gives another.
+    /// Returns the arrays for which `rename` gives a name, under that name.
     pub fn arrays(&self, rename: impl Fn(&str) -> Option<&str>) -> BTreeMap<String, Array> {
         let names = self.names();
         let renamed = names.iter().filter_map(|name| Some((name, rename(name)?)));
@@ -94,7 +94,7 @@ impl Oracle {
     }
 }
 
-/// The folder that HF's `save_pretrained` would write.
+/// Writes the folder that HF's `save_pretrained` would write.
 pub fn hf_folder(config: &str, weights: &BTreeMap<String, Array>) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("config.json"), config).unwrap();
@@ -106,7 +106,7 @@ pub fn write_safetensors(path: &Path, tensors: &BTreeMap<String, Array>) {
     write(path, tensors, None);
 }
 
-/// The same as formwork writes its weights.
+/// Writes a weight file in Formwork's format.
 pub fn write_weights(path: &Path, tensors: &BTreeMap<String, Array>) {
     let metadata = [
         ("format", "formwork".into()),
@@ -130,7 +130,7 @@ fn write(
     safetensors::serialize_to_file(views, metadata, path).unwrap();
 }
 
-/// max |ours − theirs| over max |theirs|.
+/// Returns max |ours − theirs| over max |theirs|.
 pub fn difference(ours: &[f32], theirs: &[f32]) -> f64 {
     assert_eq!(ours.len(), theirs.len());
     let scale = theirs
@@ -151,7 +151,7 @@ pub fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().iter::<f32>().collect()
 }
 
-/// The decoder of an HF folder with its weights.
+/// Builds the decoder of an HF folder with its weights.
 pub fn decoder_of(model: &HfModel, device: &Device) -> Result<Decoder> {
     model.require_tensors()?;
     let ModelConfig::Decoder(config) = &model.shape.model else {
@@ -165,12 +165,12 @@ pub fn decoder_of(model: &HfModel, device: &Device) -> Result<Decoder> {
     model.load(config.init(&inputs), decoder_table(model))
 }
 
-/// The names of a decoder's parameters, with paths from the decoder.
+/// Returns the name table of a decoder, with paths relative to it.
 pub fn decoder_table(model: &HfModel) -> Table {
     model.table().below("model.")
 }
 
-/// The config of a folder's decoder.
+/// Returns the config of a folder's decoder.
 pub fn decoder_config(model: &mut HfModel) -> &mut DecoderConfig {
     match &mut model.shape.model {
         ModelConfig::Decoder(config) => config,

@@ -1,4 +1,4 @@
-//! Runs on one's own data: files that move, runs that move, labels that change.
+//! Runs on a user's own data: files that move, runs that move, labels that change.
 
 use crate::binary::{failure, formwork, output};
 use serde_json::Value;
@@ -32,14 +32,14 @@ batch_size = 4
 eval_every = 2
 "#;
 
-/// Rows `texts⇥label`, by the first letter of the text.
+/// Writes rows `texts⇥label`, labelled by the first letter of the text.
 fn table(labels: [&str; 3], count: usize) -> String {
     let words = ["apple", "berry", "cherry"];
     let row = |i: usize| format!("{} {i}\t{}\n", words[i % 3], labels[i % 3]);
     (0..count).map(row).collect()
 }
 
-/// A folder with an experiment on its own data, and a run of it.
+/// Creates a folder with an experiment on its own data, and a run of it.
 fn project() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("project");
@@ -83,7 +83,7 @@ fn classes_have_the_numbers_of_the_run() {
     let shown = run.display().to_string();
     let valid = root.join("data/valid.tsv");
     let before = evaluated(&run, &[]);
-    // A label that is renamed, one that is new: the files are not the run's, and nothing is evaluated in silence.
+    // A renamed or new label: the files are not the run's, and nothing is evaluated silently.
     for labels in [["red", "blue", "green"], ["red", "blue", "aaa"]] {
         fs::write(&valid, table(labels, 9)).unwrap();
         for command in ["eval", "resume"] {
@@ -109,7 +109,7 @@ fn classes_have_the_numbers_of_the_run() {
             assert!(!said.contains("panicked"), "{said}");
         }
     }
-    // Another order of the labels in the training table: the numbers are those of the run.
+    // Labels come in another order in the training table: their numbers are still the run's.
     fs::write(&valid, table(["red", "blue", "dark"], 9)).unwrap();
     let train = root.join("data/train.tsv");
     let text = fs::read_to_string(&train).unwrap();
@@ -137,23 +137,23 @@ fn a_run_and_its_data_move_together_apart_and_by_name() {
         "{resolved}"
     );
     let loss = evaluated(&run, &[])["loss"].clone();
-    // Beside a run in a folder of another depth, nothing differs.
+    // Compared with a run in a folder of another depth, nothing differs.
     let beside = folder.path().join("beside").display().to_string();
     let experiment = root.join("own.toml").display().to_string();
     output(&["train", &experiment, "--quiet", "--run", &beside]);
     let text = output(&["compare", &run.display().to_string(), &beside]);
     assert!(text.contains("no setting differs"), "{text}");
-    // Together.
+    // Run and data move together.
     let moved = folder.path().join("moved");
     fs::rename(&root, &moved).unwrap();
     assert_eq!(evaluated(&moved.join("runs/own"), &[])["loss"], loss);
     resumed(&moved.join("runs/own"), &["train.steps=6"]);
-    // The run alone.
+    // Only the run moves.
     let alone = folder.path().join("alone");
     fs::rename(moved.join("runs/own"), &alone).unwrap();
     evaluated(&alone, &[]);
     resumed(&alone, &["train.steps=8"]);
-    // The data alone, from another working folder, where files of its names have another content.
+    // Only the data moves; the command runs in another working directory, where files of the same names have other content.
     let data = folder.path().join("x/elsewhere");
     fs::create_dir_all(&data).unwrap();
     for name in ["train.tsv", "valid.tsv"] {
@@ -174,7 +174,7 @@ fn a_run_and_its_data_move_together_apart_and_by_name() {
         .map(|(key, name)| format!("data.{key}={}", data.join(format!("{name}.tsv")).display()))
         .collect();
     let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
-    // A run that has ended takes the place, too.
+    // A finished run accepts the new path, too.
     resumed(&alone, &sets);
     evaluated(&alone, &[]);
     resumed(&alone, &["train.steps=10"]);
@@ -182,7 +182,7 @@ fn a_run_and_its_data_move_together_apart_and_by_name() {
     evaluated(&alone, &[]);
     let state = fs::read_to_string(alone.join("latest/state.json")).unwrap();
     assert!(!state.contains("data."), "a place is no change: {state}");
-    // Another content is other data, wherever it lies.
+    // Other content is other data, wherever it is.
     let other = folder.path().join("other.tsv");
     fs::write(&other, table(["red", "blue", "dark"], 33)).unwrap();
     let set = format!("data.path={}", other.display());
@@ -194,7 +194,7 @@ fn a_run_and_its_data_move_together_apart_and_by_name() {
     );
 }
 
-/// What lies in the working folder under the same name does not stand in for a run's own file.
+/// A file of the same name in the working directory does not replace a run's own file.
 #[test]
 fn the_working_folder_gives_a_run_no_other_data() {
     let (folder, root) = project();
@@ -217,12 +217,12 @@ fn the_working_folder_gives_a_run_no_other_data() {
     let text = String::from_utf8(ended.stdout).unwrap();
     let scores: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(scores["loss"], loss);
-    // The copy lies where the path leads from a run that was moved, with another content: the old place has the data.
+    // After the run moved, its path leads to a copy with other content, so the data of the old place is used.
     let moved = folder.path().join("runs/own");
     fs::create_dir_all(moved.parent().unwrap()).unwrap();
     fs::rename(&run, &moved).unwrap();
     assert_eq!(evaluated(&moved, &[])["loss"], loss);
-    // Resolved files of runs are experiments too.
+    // A run's `resolved.toml` is an experiment, too.
     let again = folder.path().join("again").display().to_string();
     let resolved = moved.join("resolved.toml").display().to_string();
     let ended = here(&["train", &resolved, "--quiet", "--run", &again])
@@ -235,7 +235,7 @@ fn the_working_folder_gives_a_run_no_other_data() {
     );
 }
 
-/// Size and date of a file are what any program can give it; the time of the last change of its entry is not.
+/// Any program can set size and modification time of a file, but not the time of its inode's last change.
 #[test]
 #[cfg(unix)]
 fn another_content_of_the_same_size_and_date_is_noticed() {
@@ -257,7 +257,7 @@ fn another_content_of_the_same_size_and_date_is_noticed() {
     output(&["resume", &run, "--quiet", "--set", "train.steps=6"]);
 }
 
-/// A table with a line of names for a run whose own tables have none.
+/// A table with a header, for a run whose own tables have none.
 #[test]
 fn a_first_line_that_names_columns_is_told_with_the_flag() {
     let (_folder, root) = project();
@@ -271,7 +271,7 @@ fn a_first_line_that_names_columns_is_told_with_the_flag() {
     let remedy = "; where the first line names the columns, add --set data.header=true";
     assert!(said.contains(place) && said.contains(remedy), "{said}");
     output(&["eval", &run, "--data", &file, "--set", "data.header=true"]);
-    // Further down it is a label like others.
+    // Further down, it is a label like any other.
     fs::write(&file, format!("{rows}text\tlabel\n")).unwrap();
     let (_, said) = failure(&["eval", &run, "--data", &file]);
     assert!(

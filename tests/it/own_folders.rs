@@ -1,4 +1,4 @@
-//! Runs on folders of one's own pictures: other files beside them, and pictures that come and go.
+//! Runs on folders of a user's own pictures: other files in them, and pictures that are added or removed.
 
 use crate::binary::{failure, formwork, output, shown};
 use serde_json::Value;
@@ -33,7 +33,7 @@ fn picture(path: &Path, grey: u8) {
     picture.save(path).unwrap();
 }
 
-/// A folder with pictures of two classes and a file beside them, and a run of it.
+/// Creates a folder with pictures of two classes and a file that is no image, and a run of it.
 fn project() -> (tempfile::TempDir, PathBuf, String) {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().to_path_buf();
@@ -57,7 +57,7 @@ fn files_that_are_no_pictures_are_told_and_change_no_run() {
     let trained = shown(&formwork(&trained).output().unwrap());
     let told = "a file that is no image is passed over: notes.txt";
     assert_eq!(trained.matches(told).count(), 1, "{trained}");
-    // Such files come and go.
+    // Such files may be added and removed.
     fs::write(shapes.join("dark/Thumbs.db"), "made by a viewer").unwrap();
     output(&["eval", &run]);
     fs::remove_file(shapes.join("notes.txt")).unwrap();
@@ -86,7 +86,7 @@ fn pictures_that_came_or_went_are_named() {
                            content changed";
         assert!(said.contains(differences), "{said}");
     }
-    // Put back as they were, they are the same data; predictions say which picture each of them is of.
+    // Once restored, the pictures are the same data; each prediction names its picture.
     fs::remove_file(shapes.join("dark/90.png")).unwrap();
     fs::rename(shapes.join("light/01.png"), shapes.join("light/1.png")).unwrap();
     let lines = root.join("lines.jsonl").display().to_string();

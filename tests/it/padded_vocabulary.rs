@@ -1,5 +1,5 @@
-//! Models with more rows of embeddings than their tokenizer has tokens, as published ones have: runs begin from them, prefer beside
-//! them and learn from them.
+//! Models with more embedding rows than their tokenizer has tokens, as published ones have: runs that begin from them,
+//! preference runs with them as reference, and students of them.
 
 use crate::binary::output;
 use safetensors::SafeTensors;
@@ -35,14 +35,14 @@ steps = 4
 batch_size = 2
 "#;
 
-/// Rows without a token.
+/// Number of rows without a token.
 const MORE: usize = 7;
 
 fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Gives the table of tokens of an HF folder more rows.
+/// Adds rows to the embedding table of an HF folder.
 fn pad(folder: &Path) {
     let (config, weights) = (folder.join("config.json"), folder.join("model.safetensors"));
     let text = fs::read_to_string(&config).unwrap();
@@ -70,7 +70,7 @@ fn pad(folder: &Path) {
     safetensors::serialize_to_file(views, None, &weights).unwrap();
 }
 
-/// The imported run, its rows, and the file of the experiment that it was before it had more of them.
+/// Returns the imported run, its number of rows, and the experiment file of the original run without additional rows.
 fn imported(work: &Path) -> (PathBuf, u64, PathBuf) {
     let words = ["the", "cat", "dog", "sat", "on", "mat", "and", "ran", "far"];
     let line = |n: usize| {
@@ -90,7 +90,7 @@ fn imported(work: &Path) -> (PathBuf, u64, PathBuf) {
     (padded, rows, small)
 }
 
-/// The rows that a run says it has.
+/// Returns the number of rows that a run reports.
 fn rows(run: &Path) -> u64 {
     let text = fs::read_to_string(run.join("data.json")).unwrap();
     let shape: Value = serde_json::from_str(&text).unwrap();
@@ -133,7 +133,7 @@ fn a_run_that_begins_from_one_has_its_rows() {
     let config = fs::read_to_string(folder.join("config.json")).unwrap();
     let config: Value = serde_json::from_str(&config).unwrap();
     assert_eq!(config["vocab_size"].as_u64(), Some(there));
-    // The same tokens from a file of one's own.
+    // The same tokens from the user's own file.
     let own = text.replace(
         "[train]",
         &format!(
@@ -163,7 +163,7 @@ fn preferences_are_learned_beside_one() {
     assert!(loss(&run).is_finite());
 }
 
-/// A student that begins anew has a row for each token; the teacher's scores of the others are left out.
+/// A student that begins from scratch has one row per token; the teacher's logits of other rows are left out.
 #[test]
 fn a_student_learns_from_one_at_the_tokens() {
     let work = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Values say what they are of: which step, which split, and whether all of it.
+//! Values are labelled with their step, their split, and whether they cover all of it.
 
 use crate::binary::output;
 use serde_json::Value;
@@ -21,7 +21,7 @@ fn a_part_of_a_split_is_drawn_and_said_to_be_a_part() {
     let run = folder.path().join("run");
     let shown = run.display().to_string();
     let mut words = vec!["train", TINY, "--quiet", "--run", &shown];
-    // The weights stay as they are, so that evaluations differ in what they read alone.
+    // The weights do not change, so evaluations differ only in what they read.
     for set in [
         "optimizer.lr=1e-30",
         "data.valid_items=60",
@@ -43,7 +43,7 @@ fn a_part_of_a_split_is_drawn_and_said_to_be_a_part() {
     }
     let last = lines.last().unwrap();
     assert!(last.get("part").is_none(), "{last}");
-    // The whole split holds the part that evaluations on the way read.
+    // The part that evaluations during training read is contained in the whole split.
     assert!(
         (loss(&last["of_part"]) - loss(&lines[0])).abs() < 1e-6,
         "{last}"
@@ -59,7 +59,7 @@ fn a_part_of_a_split_is_drawn_and_said_to_be_a_part() {
     assert!(text.contains("3 of 15 batches, drawn at random"), "{text}");
 }
 
-/// A run that was finished at 40, tested there, and continues to 60.
+/// A run that finished at step 40, was tested there, and continues to step 60.
 fn gone_on(folder: &Path) -> String {
     let run = folder.join("run");
     fs::create_dir(&run).unwrap();
@@ -78,7 +78,7 @@ fn gone_on(folder: &Path) -> String {
     run.display().to_string()
 }
 
-/// A row of the terminal's table by the titles of its columns.
+/// Returns the cell of the terminal's table under this column title.
 fn cell(text: &str, title: &str) -> String {
     let mut lines = text.lines().filter(|line| line.contains(title));
     let header = lines
@@ -107,7 +107,7 @@ fn a_value_says_its_step_and_split() {
         whole["arms"][0]["runs"][0].clone()
     };
     let found = json(&[]);
-    // Evaluations compare by what all of them read.
+    // Evaluations are compared by the part that all of them read.
     assert_eq!(found["best"], serde_json::json!({"step": 40, "value": 1.8}));
     assert_eq!(
         found["final"],
@@ -116,11 +116,11 @@ fn a_value_says_its_step_and_split() {
     assert_eq!(found["final_is_of_part"], true);
     assert_eq!(found["best_is_of_part"], true);
     assert_eq!(found["scored_at"]["test"], 40);
-    // The loss beside an accuracy is of the same checkpoint.
+    // The loss beside an accuracy belongs to the same checkpoint.
     let found = json(&["--metric", "accuracy"]);
     assert_eq!(found["best"], serde_json::json!({"step": 60, "value": 0.7}));
     assert_eq!(found["metrics"]["loss"], 1.9);
-    // Of another split than the curves'.
+    // A metric of another split than that of the curves.
     let found = json(&["--metric", "test_accuracy"]);
     assert_eq!(
         found["final"],
@@ -136,7 +136,7 @@ fn a_value_says_its_step_and_split() {
         text.contains("best valid loss (part)") && text.contains("accuracy at best"),
         "{text}"
     );
-    // Without what came after, the last value is of the whole split.
+    // Without the later lines, the last value covers the whole split.
     let journal = Path::new(&run).join("metrics.jsonl");
     let lines = fs::read_to_string(&journal).unwrap();
     let lines: Vec<&str> = lines.lines().take(3).collect();
@@ -153,7 +153,7 @@ fn a_value_says_its_step_and_split() {
     assert_eq!(found["final_is_of_part"], false);
     assert_eq!(found["metrics"]["loss"], 1.8);
     assert_eq!(found["final_metrics"]["loss"], 1.5);
-    // A curve reaches the value that it ends with, whatever the whole split says.
+    // A curve reaches its own final value, whatever the whole split gives.
     let found = json(&[]);
     assert_eq!(found["final"]["value"], 1.5);
     assert_eq!(found["steps_to_reach"], 40.0);

@@ -1,5 +1,5 @@
-//! Positions that are functions of distance: KERPLE, FIRE, dynamic position bias and xPos, held against the papers' formulas and
-//! x-transformers (`tests/goldens/make_position_functions.py`); then through whole decoders.
+//! Positions that are functions of distance: KERPLE, FIRE, dynamic position bias and xPos, against the papers' formulas and
+//! x-transformers (`tests/goldens/make_position_functions.py`), then in whole decoders.
 
 use crate::contracts::{ids, near};
 use crate::oracle::{Oracle, difference, values};
@@ -23,7 +23,7 @@ const HEADS: usize = 3;
 const LENGTH: usize = 7;
 const TOLERANCE: f64 = 2e-6;
 
-/// The scheme of a case of the golden, in a model of one layer.
+/// Builds the scheme of a golden's case, in a model of one layer.
 fn scheme(oracle: &Oracle, case: &str) -> Position {
     let configs: Value = serde_json::from_str(&oracle.config()).unwrap();
     let config: PositionConfig = serde_json::from_value(configs[case].clone()).unwrap();
@@ -49,7 +49,7 @@ fn scheme(oracle: &Oracle, case: &str) -> Position {
     put(scheme, &parameters)
 }
 
-/// The golden's name of something of a parameter.
+/// Returns the golden's name for the array `of` of a parameter.
 fn named(oracle: &Oracle, case: &str, of: &str, path: &str) -> String {
     let prefix = format!("{case}.{of}.");
     let ends = |name: &&String| {
@@ -57,7 +57,7 @@ fn named(oracle: &Oracle, case: &str, of: &str, path: &str) -> String {
         rest.is_some_and(|rest| path == rest || path.ends_with(&format!(".{rest}")))
     };
     let names = oracle.names();
-    // `hidden.bias` is no `bias` of another map: the longest name is the parameter's.
+    // `hidden.bias` must not match `bias` of another map, so the longest matching name is taken.
     let found = names.iter().filter(ends).max_by_key(|name| name.len());
     found
         .unwrap_or_else(|| panic!("{case} has no {path}"))
@@ -72,7 +72,7 @@ fn stored<const D: usize>(oracle: &Oracle, name: &str) -> Tensor<D> {
     )
 }
 
-/// Maps that no scheme of these asks for.
+/// Projections, which none of these schemes uses.
 struct NoMaps;
 
 impl Projections for NoMaps {
@@ -85,7 +85,7 @@ impl Projections for NoMaps {
     }
 }
 
-/// The bias of each score, `[heads, queries, keys]`, of the first layer.
+/// Returns the first layer's bias of each score, `[heads, queries, keys]`.
 fn bias(position: &Position, span: Span) -> Tensor<3> {
     let device = Device::flex().autodiff();
     let prepared = position.scheme().prepare(span, &device);
@@ -110,7 +110,7 @@ fn bias(position: &Position, span: Span) -> Tensor<3> {
     }
 }
 
-/// Where a query sees a key, both from the first position on.
+/// Whether a query sees a key, for all pairs from the first position on.
 fn seen(heads: usize) -> impl Iterator<Item = bool> {
     let pairs = (0..LENGTH).flat_map(|i| (0..LENGTH).map(move |j| j <= i));
     (0..heads).flat_map(move |_| pairs.clone())
@@ -192,7 +192,7 @@ fn decoder(position: &Value, attention: &Value) -> Decoder {
     })
 }
 
-/// Token after token and in chunks, over all keys and, for those that windows carry, over a window that gives keys up.
+/// Token by token and in chunks, over all keys, and, for schemes that windows support, over a window that drops keys.
 #[test]
 fn decoding_is_one_pass() {
     let tokens: Vec<i32> = (0..40)

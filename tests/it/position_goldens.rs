@@ -1,6 +1,6 @@
-//! Position schemes that go by vectors of distances, held against brute force, against the attention of Transformer-XL's
-//! released code, and against HF's XLNet, DeBERTa and DeBERTa-v2, through whole small models; learned tables of two axes
-//! against HF's Reformer and by hand (`tests/goldens/make_relative.py`).
+//! Position schemes with relative position vectors, against brute force, against the attention of Transformer-XL's released
+//! code, and against HF's XLNet, DeBERTa and DeBERTa-v2 in whole small models; learned tables of two axes against HF's Reformer
+//! and by hand (`tests/goldens/make_relative.py`).
 
 use crate::oracle::{Oracle, difference, values, write_weights};
 use crate::transfer::gradients_of;
@@ -21,7 +21,7 @@ use formwork::train::checkpoint::load_weights;
 use formwork::train::parameters::{self, name_parameters};
 use serde_json::{Value, json};
 
-/// Largest difference over largest value.
+/// Largest difference, relative to the largest value.
 const TOLERANCE: f64 = 1e-4;
 
 /// The models of the oracle.
@@ -66,7 +66,7 @@ impl Case {
         Shape::of_text(number("context"), number("vocab"))
     }
 
-    /// A module with the oracle's weights. Biases of keys that move all scores of a query alike are not in the file.
+    /// Loads the oracle's weights into a module. Key biases that shift all scores of a query alike are not in the file.
     fn loaded<M: Module>(&self, module: M) -> M {
         let module = name_parameters(module);
         let mut arrays = self.oracle.arrays(|name| name.strip_prefix("weight."));
@@ -84,7 +84,7 @@ impl Case {
         load_weights(module, file.path()).unwrap()
     }
 
-    /// Hidden states and gradients of a module against the oracle's.
+    /// Compares hidden states and gradients of a module with the oracle's.
     fn check<M: Module>(&self, module: &M, hidden: Tensor<3>) {
         let theirs = self.oracle.array("hidden");
         let [_, seq, d] = hidden.dims();
@@ -154,7 +154,7 @@ fn whole_models_are_the_oracles() {
     }
 }
 
-/// DeBERTa-v2's logarithmic buckets, those beyond the furthest distance included.
+/// DeBERTa-v2's logarithmic buckets, including those beyond the largest distance.
 #[test]
 fn buckets_are_hf_s() {
     let oracle = Oracle::open("relative_buckets");
@@ -227,7 +227,7 @@ fn axial_positions_are_reformer_s() {
     }
 }
 
-/// Patch (y, x) of a grid has the vectors of column x and row y, behind the class token's own.
+/// Patch (y, x) of a grid gets the vectors of column x and row y; the class token has its own vector before them.
 #[test]
 fn patches_have_the_vectors_of_their_row_and_column() {
     let device = Device::flex();

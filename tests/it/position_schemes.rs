@@ -1,5 +1,5 @@
-//! What positions by vectors of distances keep: no absolute place shows, decoding is one pass and the future hidden,
-//! every parameter is used, vectors are dropped once a step, and faults of their keys are told.
+//! Contracts of relative position vectors: no dependence on absolute positions, decoding equals one pass, the future is hidden,
+//! every parameter is used, vectors are dropped once per step, and faults of their keys are reported.
 
 use crate::batches;
 use crate::binary;
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 const VOCAB: usize = 17;
 const WIDTH: usize = 16;
 
-/// Relative positions of texts.
+/// Relative position schemes for texts.
 fn relative() -> [Value; 5] {
     [
         json!({ "kind": "shaw", "clip": 5 }),
@@ -70,7 +70,7 @@ fn hidden(model: &Decoder, tokens: &[i32], documents: Option<&[i32]>) -> Vec<f32
     values(model.forward(input, None, &Pass::evaluation()))
 }
 
-/// A text is read alike wherever it stands in a row; with absolute positions it is not.
+/// A text has the same outputs wherever it stands in a row; with absolute positions it has not.
 #[test]
 fn relative_schemes_do_not_see_absolute_shifts() {
     let text = tokens(12);
@@ -91,7 +91,7 @@ fn relative_schemes_do_not_see_absolute_shifts() {
     assert!(off > 1e-2, "{off:e}");
 }
 
-/// Token after token and in chunks, over all keys and over a window that gives keys up.
+/// Token by token and in chunks, over all keys and over a window that drops keys.
 #[test]
 fn decoding_is_one_pass_and_the_future_is_hidden() {
     let windows = json!({ "kind": "sliding_window", "n_heads": 4, "n_kv_heads": 2, "window": 7 });
@@ -120,7 +120,7 @@ fn decoding_is_one_pass_and_the_future_is_hidden() {
     }
 }
 
-/// What shows in scores is the distance: without its vectors a model gives other numbers.
+/// Distances affect scores: with the vectors set to zero, a model gives other values.
 #[test]
 fn distances_have_an_effect() {
     let tokens = tokens(20);
@@ -135,7 +135,7 @@ fn distances_have_an_effect() {
     }
 }
 
-/// A layer that a recurrent cell stands in has no vectors of distances: every parameter is used.
+/// A layer with a recurrent cell has no relative position vectors: every parameter is used.
 #[test]
 fn layers_without_attention_have_no_parameters_of_distances() {
     let kinds = ["shaw", "transformer_xl", "disentangled"];
@@ -172,7 +172,7 @@ fn layers_without_attention_have_no_parameters_of_distances() {
     }
 }
 
-/// Training and evaluation may look differently far.
+/// Training and evaluation may clamp distances differently.
 #[test]
 fn evaluation_clamps_distances_of_its_own() {
     let rows = |keys: Value, pass: &Pass| {
@@ -196,7 +196,7 @@ fn evaluation_clamps_distances_of_its_own() {
     assert_eq!(of(both), [5, 10]);
 }
 
-/// A plan knows the vectors of distances and those that each layer projects, once for all rows of a batch.
+/// A plan counts the relative position vectors and their projections in each layer, once for all rows of a batch.
 #[test]
 fn plans_count_what_positions_keep() {
     let activations = |position: Value, rows: usize| {
@@ -225,7 +225,7 @@ fn plans_count_what_positions_keep() {
     }
 }
 
-/// Vectors of distances are dropped alike for all rows and micro-batches of a step, and otherwise in another step.
+/// Relative position vectors are dropped alike for all rows and micro-batches of a step, and differently in another step.
 #[test]
 fn vectors_of_distances_are_dropped_once_a_step() {
     let model = decoder(&json!({ "kind": "transformer_xl" }), &heads());

@@ -1,5 +1,5 @@
-//! Preference optimisation: losses, rewards and gradients of a tiny LLaMA against TRL (`tests/goldens/make_preference.py` is the
-//! oracle), micro-batches, dropout of the policy alone, and what a trained policy is without its reference.
+//! Preference optimisation: losses, rewards and gradients of a tiny LLaMA against TRL (`tests/goldens/make_preference.py` is
+//! the oracle), micro-batches, dropout only in the policy, and a trained policy without its reference.
 
 mod refused;
 pub mod runs;
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 const ORACLE: &str = "preference";
 
-/// One of the two models of the oracle, as a folder of Hugging Face.
+/// Writes one of the oracle's two models as a Hugging Face folder.
 fn folder(oracle: &Oracle, prefix: &str) -> (tempfile::TempDir, HfModel) {
     let weights = oracle.arrays(|name| name.strip_prefix(prefix));
     let dir = hf_folder(&oracle.config(), &weights);
@@ -34,7 +34,7 @@ fn folder(oracle: &Oracle, prefix: &str) -> (tempfile::TempDir, HfModel) {
     (dir, model)
 }
 
-/// The oracle's policy beside its reference, with the names of its parameters.
+/// The oracle's policy and its reference, with the names of its parameters.
 fn task(oracle: &Oracle, keys: &Value) -> (Objective, Table) {
     let config: PreferenceConfig = serde_json::from_value(keys.clone()).unwrap();
     let network = |prefix: &str, device: &Device| {
@@ -49,7 +49,7 @@ fn task(oracle: &Oracle, keys: &Value) -> (Objective, Table) {
     (Objective(AnyTask::Preference(task)), table)
 }
 
-/// The pairs of the oracle, each in one row.
+/// The oracle's pairs, one in each row.
 fn batch(oracle: &Oracle) -> Batch {
     let (shape, ids) = oracle.integers("input_ids");
     let (_, mask) = oracle.integers("attention_mask");
@@ -79,7 +79,7 @@ fn batch(oracle: &Oracle) -> Batch {
     batches::of(Content::of(&items), rows)
 }
 
-/// A number of the oracle.
+/// Reads a number of the oracle.
 fn number(oracle: &Oracle, name: &str) -> f64 {
     f64::from(oracle.array(name).values[0])
 }
@@ -119,7 +119,7 @@ fn losses_rewards_and_gradients_are_trl_s() {
             output.added.contains("reward_accuracy"),
             "training's journal"
         );
-        // An evaluation smooths no labels.
+        // An evaluation uses no label smoothing.
         let evaluated = InferenceStep::step(&task.valid(), batch.clone().into());
         let plain = match name {
             "smoothed" => number(&oracle, "sigmoid.loss"),
@@ -131,14 +131,14 @@ fn losses_rewards_and_gradients_are_trl_s() {
     }
 }
 
-/// A policy of a decoder that drops, beside a decoder of another seed.
+/// A policy with a small decoder that has dropout, and a reference initialised with another seed.
 fn small(keys: &Value, reference: u64) -> Objective {
     let task = |config: Value, seed: u64, device: &Device| {
         let config: TaskConfig = serde_json::from_value(config).unwrap();
         let model = json!({ "kind": "decoder", "n_layers": 2, "d_model": 16, "dropout": 0.3, "position": { "kind": "learned" },
             "attention": { "kind": "multi_head", "n_heads": 2 }, "init": { "kind": "gpt2", "std": 0.3 } });
         let model: ModelConfig = serde_json::from_value(model).unwrap();
-        // The longest text has nine tokens to read, and a row of two of them eighteen.
+        // The longest text has nine input tokens, so a row of two texts has eighteen.
         let inputs = ModelInputs {
             shape: &Shape::of_text(9, 31),
             seed,
@@ -188,7 +188,7 @@ fn micro_batches_equal_one_batch_with_dropout_on() {
 #[test]
 fn a_policy_drops_and_its_reference_does_not() {
     let batch = batch(&Oracle::open(ORACLE));
-    // Both have the same weights: in evaluation every difference is zero to the bit.
+    // Both have the same weights: in evaluation every difference is exactly zero.
     let task = small(&json!({}), 5);
     let ln_2 = std::f64::consts::LN_2;
     let evaluated = InferenceStep::step(&task.valid(), batch.clone().into());
@@ -241,7 +241,7 @@ fn what_fills_a_row_up_has_a_place_in_every_table() {
     assert_eq!(positions, [0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 0, 1, 2, 3]);
 }
 
-/// A run of next-token prediction begins from one of preferences, and the other way round.
+/// A run of next-token prediction can begin from one of preferences, and the reverse.
 #[test]
 fn parameters_are_those_of_next_token_prediction() {
     let task = small(&json!({}), 6);

@@ -1,11 +1,11 @@
-//! An experiment that names another one in the place of a run: `verify` trains that one first, once; `train` says which
-//! command does.
+//! Experiments that name another experiment in place of a run: `verify` trains that one first, once; `train` names the command
+//! that does.
 
 use crate::in_folder::run;
 use std::path::Path;
 use std::process::Output;
 
-/// A decoder that reverses three symbols; `more` stands below its `[train]`.
+/// Writes an experiment on a decoder that reverses three symbols; `more` is appended to its `[train]`.
 fn file(folder: &Path, name: &str, more: &str) {
     let text = format!(
         r#"
@@ -62,7 +62,7 @@ fn verify_trains_what_others_begin_from_once_and_first() {
         .filter_map(|line| line.split("  ").nth(1)?.split(':').next())
         .collect();
     assert_eq!(names, ["base", "middle", "last", "other"], "{said}");
-    // The folder names runs alone.
+    // The resolved file names only runs.
     let resolved = at.join("checkpoints/verify/last/resolved.toml");
     let resolved = std::fs::read_to_string(resolved).unwrap();
     assert!(resolved.contains("from = \"../middle\""), "{resolved}");
@@ -87,7 +87,7 @@ fn train_says_what_to_train_first() {
         let done = run(at, &command);
         assert!(done.status.success(), "{}", said(&done));
     }
-    // The two runs move together, and the files stay behind.
+    // The two runs move together, and the experiment files stay behind.
     let moved = at.join("elsewhere");
     std::fs::rename(at.join("checkpoints"), &moved).unwrap();
     std::fs::remove_file(at.join("base.toml")).unwrap();

@@ -1,4 +1,4 @@
-//! Presets of released models are models of their families of Hugging Face's.
+//! Presets of released models can be written as models of their Hugging Face families.
 
 use formwork::data::Shape;
 use formwork::data::masked::masking::Pairs;
@@ -10,7 +10,7 @@ use formwork::task::{
     TranscriptionConfig, TranslationConfig,
 };
 
-/// A preset is written as the config.json of its family, with what its class would otherwise have another default for.
+/// A preset is written as the config.json of its family, including keys for which the class has another default.
 #[test]
 fn presets_are_models_of_their_families() {
     let causal = TaskConfig::CausalLm(CausalLmConfig::default());
@@ -247,7 +247,7 @@ fn presets_are_models_of_their_families() {
                 classes: classes.map(|class| class.to_string()).collect(),
                 ..preset.shape()
             },
-            // A pooler that the task does not read is none of its class's.
+            // A pooler that the task does not read is not in the task's class.
             model: preset.model.under(&task.facts().demand()),
             task: task.clone(),
         };
@@ -262,7 +262,7 @@ fn presets_are_models_of_their_families() {
             assert_eq!(config["feed_forward_proj"], projection, "{name}");
             assert_eq!(config["tie_word_embeddings"], !gated, "{name}");
         }
-        // Dropout that a family says with one key is the same in all of its places.
+        // Some families have a single key for dropout, so its rate must be the same everywhere.
         let undropped = gated || family == "whisper";
         let rate = if undropped { 0.0 } else { 0.1 };
         let key = if family.ends_with("t5") {
@@ -276,7 +276,7 @@ fn presets_are_models_of_their_families() {
     }
 }
 
-/// Kinds of layers, from the first to the last, as the published file lists them.
+/// The kinds of layers, from first to last, as listed in the published file.
 #[test]
 fn gpt_neo_sees_everything_and_a_window_in_turn() {
     let preset = parse_preset("gpt-neo-125m").unwrap();
@@ -296,7 +296,7 @@ fn gpt_neo_sees_everything_and_a_window_in_turn() {
             .chunks(2)
             .all(|pair| pair[0] == "global" && pair[1] == "local")
     );
-    // Biases on queries, keys and values are another model than the family's.
+    // A model with biases on queries, keys and values does not belong to the family.
     let preset = parse_preset("gpt3-small").unwrap();
     let other = HfShape {
         shape: preset.shape(),

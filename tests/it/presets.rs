@@ -1,4 +1,4 @@
-//! Named models have their published numbers of parameters, without one of them being allocated.
+//! Named models have their published parameter counts; none of the models is allocated.
 
 mod published;
 
@@ -11,8 +11,9 @@ use formwork::plan::{ModelCost, PlanRequest, plan};
 use formwork::task::{CausalLmConfig, ROLES, TaskConfig};
 use published::PUBLISHED;
 
-/// Trained parameters of HF's `MarianModel` and `WhisperForConditionalGeneration` (their sinusoids are not), `Wav2Vec2ForCTC` and `HubertForCTC`, and of torch's `nn.Transformer` between shared
-/// embeddings, without the norms after its stacks, which the paper has not.
+/// Trained parameters of HF's `MarianModel` and `WhisperForConditionalGeneration` (without their sinusoidal tables),
+/// `Wav2Vec2ForCTC` and `HubertForCTC`, and of torch's `nn.Transformer` between shared embeddings, without the norms after its
+/// stacks, which the paper does not have.
 const COUNTED: &[(&str, usize)] = &[
     ("marian-base", 73_886_208),
     ("whisper-tiny", 37_184_640),
@@ -42,11 +43,11 @@ const GPT3: &[(&str, f64)] = &[
     ("gpt3-175b", 175_000.0),
 ];
 
-/// Table 1 of Al-Rfou et al. 2019, in millions: of the model, and with the maps of its auxiliary losses.
+/// Table 1 of Al-Rfou et al. 2019, in millions: of the model alone, and with the output maps of its auxiliary losses.
 const AL_RFOU: &[(&str, usize, usize)] = &[("al-rfou-12", 41, 44), ("al-rfou-64", 219, 235)];
 
-/// Tables 1 and 2 of the Transformer-XL paper, in millions; of the large model on WikiText-103 what the sizes of its released
-/// code make (the paper says 257).
+/// Tables 1 and 2 of the Transformer-XL paper, in millions. For the large model on WikiText-103, the count follows from the
+/// sizes in its released code (the paper says 257).
 const TRANSFORMER_XL: &[(&str, f64)] = &[
     ("transformer-xl-enwik8-12", 41.0),
     ("transformer-xl-enwik8-18", 88.0),
@@ -55,11 +56,11 @@ const TRANSFORMER_XL: &[(&str, f64)] = &[
     ("transformer-xl-wt103-large", 285.0),
 ];
 
-/// Section 7.2 of the Sparse Transformer's paper, in millions.
+/// Section 7.2 of the Sparse Transformer paper, in millions.
 const SPARSE: &[(&str, f64)] = &[("sparse-transformer-enwik8", 95.0)];
 
-/// Table 2 of the RETRO paper, in millions and without embeddings. Its cross-attention has relative positions of its own, a map
-/// more than ours has in each such layer: 1.4 to 2 % of all.
+/// Table 2 of the RETRO paper, in millions and without embeddings. The paper's cross-attention has its own relative positions,
+/// with one more matrix per such layer than here: 1.4 to 2 % of the total.
 const RETRO: &[(&str, f64)] = &[
     ("retro-172m", 172.0),
     ("retro-425m", 425.0),
@@ -67,9 +68,9 @@ const RETRO: &[(&str, f64)] = &[
     ("retro-7.5b", 7532.0),
 ];
 
-/// Networks for images with a classifier of 1000 classes, and with a second one where they have a token for a teacher: as
-/// torchvision counts; where it has none, the size in millions of the paper's table, or as transformers counts (DeiT, Swin, BEiT; DINOv2 and
-/// DINOv3 without the vector of hidden patches, which training without labels alone has).
+/// Image networks with a classifier for 1000 classes, and a second one if they have a distillation token. Counts are
+/// torchvision's. For models that it lacks, they are the paper's in millions, or those of transformers (DeiT, Swin, BEiT;
+/// DINOv2 and DINOv3 without the mask token, which only self-supervised training uses).
 const CLASSIFIERS: &[(&str, usize)] = &[
     ("vit-tiny-16", 5_717_416),
     ("vit-small-16", 22_050_664),
@@ -127,26 +128,26 @@ fn planned_for(name: &str, task: Option<&TaskConfig>) -> ModelCost {
     plan(&question, &Device::default()).unwrap()
 }
 
-/// 12.9 billion of 46.7 (Jiang et al. 2024, table 1), 37 of 671 (DeepSeek-AI 2024, section 1), 1.3 of 6.9 (Muennighoff et al. 2024,
-/// OLMoE); a dense model uses all that it has.
+/// 12.9 billion of 46.7 (Jiang et al. 2024, table 1), 37 of 671 (DeepSeek-AI 2024, section 1), 1.3 of 6.9 (Muennighoff et al.
+/// 2024, OLMoE); a dense model uses all of its parameters.
 #[test]
 fn a_token_uses_some_of_the_experts() {
     let mixtral = planned("mixtral-8x7b");
     assert_eq!(mixtral.active, 12_879_925_248);
     assert_eq!(planned("deepseek-v3").active, 37_552_282_624);
     assert_eq!(planned("olmoe-1b-7b").active, 1_282_017_280);
-    // The model card, table 1, counts 3.61 and 5.13 billion, without the table of embeddings.
+    // The model card, table 1, counts 3.61 and 5.13 billion, without the embedding table.
     assert_eq!(planned("gpt-oss-20b").active, 4_187_440_704);
     assert_eq!(planned("gpt-oss-120b").active, 5_711_982_912);
     let mistral = planned("mistral-7b-v0.2");
     assert_eq!(mistral.active, mistral.params);
-    // One expert more in each layer, and the router.
+    // One more expert in each layer, and the router.
     let more = 32.0 * (3 * 4096 * 14336 + 8 * 4096) as f64;
     assert_eq!(mixtral.flops_per_item - mistral.flops_per_item, 6.0 * more);
 }
 
-/// RoBERTa and one projection of 512 positions to 128, which all layers share. Of T-DMCA's experts a token uses two: with no
-/// published count, those of the parts by their shapes.
+/// Linformer is RoBERTa plus one projection of 512 positions to 128, shared by all layers. In T-DMCA, a token uses two experts;
+/// there is no published count, so the parts are counted from their shapes.
 #[test]
 fn attention_over_fewer_keys_is_counted_by_its_parts() {
     let roberta = planned("roberta-base").params;
@@ -199,7 +200,7 @@ fn published_counts() {
         let off = params / millions - 1.0;
         assert!((-0.025..0.0).contains(&off), "{name}: {params} million");
     }
-    // What the released code counts for 12 layers, without the bias of its softmax.
+    // The count of the released code for 12 layers, without the softmax bias.
     let twelve = parse_preset("transformer-xl-enwik8-12").unwrap().params;
     assert_eq!(twelve, 41_055_436 - 204);
     for (name, params) in CLASSIFIERS {
@@ -228,7 +229,7 @@ fn published_counts() {
             || AL_RFOU.iter().any(|(known, _, _)| *known == name)
     };
     let uncounted: Vec<&str> = names().filter(|name| !counted(name)).collect();
-    // Their papers and programs name no count.
+    // Their papers and code give no count.
     let unnamed = [
         "linformer-base",
         "t-dmca",
@@ -244,7 +245,7 @@ fn a_name_that_is_not_known_gets_the_nearest() {
     assert_eq!(error, "there is no preset `gpt-2`; did you mean `gpt2`?");
 }
 
-/// Where parameters stand and what they are is declared by the modules that hold them.
+/// The modules that hold parameters declare where these are and what role they have.
 #[test]
 fn every_parameter_of_every_preset_has_a_role() {
     struct Roles {

@@ -1,4 +1,4 @@
-//! Questions with a context, from a file in SQuAD's form through training, evaluation and use.
+//! Extractive question answering, from a file in SQuAD's format through training, evaluation and use.
 
 use crate::binary::{failure, output};
 use crate::in_folder::at;
@@ -34,8 +34,8 @@ batch_size = 16
 eval_every = 400
 "#;
 
-/// Contexts like "anna lives in paris and likes red .", every other one without a colour, and a question about each kind
-/// of word.
+/// Contexts like "anna lives in paris and likes red .", every second one without a colour, with a question about each kind of
+/// word.
 fn file(count: usize, from: usize) -> Value {
     let kinds: [(&str, &[&str]); 3] = [
         ("person", &["anna", "ben", "cleo", "dan"]),
@@ -65,7 +65,7 @@ fn file(count: usize, from: usize) -> Value {
     json!({ "version": "v2.0", "data": articles.collect::<Vec<_>>() })
 }
 
-/// The questions of a file in rows, as data sets of the Hub have them; of every other row the answers are a list.
+/// The questions of a file as rows, in the format of the Hub's data sets; in every second row, the answers are a list.
 fn rows(file: &Value) -> String {
     let mut rows = String::new();
     for article in file["data"].as_array().unwrap() {
@@ -87,7 +87,7 @@ fn rows(file: &Value) -> String {
     rows
 }
 
-/// A file and its rows are the same questions.
+/// A file and its rows give the same questions.
 #[test]
 fn questions_in_rows_are_those_of_squad_s_format() {
     let short = EXPERIMENT.replace("400", "2");
@@ -174,7 +174,7 @@ fn questions_are_answered_from_their_context() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    // The questions of the file in its order, and none is left out.
+    // The questions come in the order of the file, and none is left out.
     let ids: Vec<&str> = lines
         .iter()
         .filter_map(|line| line["id"].as_str())
@@ -213,7 +213,7 @@ fn questions_are_answered_from_their_context() {
     assert_eq!(asked("colour", &["--or-none"]), "\n");
 }
 
-/// A context of several windows: the answer of the last one is found with the bytes of the whole text.
+/// A context of several windows: an answer in the last one is found, with its byte range in the whole text.
 #[test]
 fn long_contexts_are_read_in_windows() {
     let (folder, run) = trained(EXPERIMENT);

@@ -1,4 +1,4 @@
-//! Runs of several processes, here as threads of one: the bits of one process, whatever their number.
+//! Runs on several processes, here simulated by threads: the bits of a single process, for any number of ranks.
 
 pub mod experiments;
 mod faults;
@@ -27,7 +27,7 @@ fn options(ranks: &Ranks) -> Options {
     }
 }
 
-/// Trains an experiment file on so many ranks.
+/// Trains an experiment file on `count` ranks.
 fn trained(count: usize, file: &Path, run: &Path, sets: &[&str]) -> Vec<Result<Outcome>> {
     let sets: Vec<String> = sets.iter().map(|set| (*set).into()).collect();
     on_all(count, |ranks| {
@@ -41,7 +41,7 @@ fn resumed(count: usize, run: &Path) -> Vec<Result<Outcome>> {
     on_all(count, |ranks| resume(run, &[], options(ranks)))
 }
 
-/// What a run has become: the files of its newest checkpoint, its journals without times, and its scores.
+/// Returns the results of a run: the files of its newest checkpoint, its journals without times, and its scores.
 fn content(run: &Path) -> BTreeMap<String, Vec<u8>> {
     let newest = checkpoint::newest_whole(run).found.unwrap();
     let names = [
@@ -77,7 +77,7 @@ fn content(run: &Path) -> BTreeMap<String, Vec<u8>> {
     files.chain(journals).collect()
 }
 
-/// Fails with the first file that differs.
+/// Panics with the first file that differs.
 fn assert_same(found: &BTreeMap<String, Vec<u8>>, wanted: &BTreeMap<String, Vec<u8>>, what: &str) {
     assert!(found.keys().eq(wanted.keys()), "{what}: other files");
     for (name, bytes) in found {
@@ -126,7 +126,7 @@ fn a_vision_transformer_with_mixup() {
     every_count_gives_the_same_bits(&Files::images(), &[1, 2, 4], &[]);
 }
 
-/// The centre of its teacher is that of all ranks' rows.
+/// The centre of the teacher is computed from the rows of all ranks.
 #[test]
 fn a_student_of_its_own_average() {
     let file = shipped("experiments/smoke/self_distillation.toml");
@@ -151,7 +151,8 @@ fn a_transformer_xl_that_carries_its_memory() {
     every_count_gives_the_same_bits(&Files::segments(), &[1, 2, 4], &[]);
 }
 
-/// Its evaluation reads as many lanes as a step, in groups that ranks share; without accumulation one rank reads all.
+/// Evaluation with as many lanes as a step has is divided into groups among ranks; without accumulation, one rank reads all of
+/// them.
 #[test]
 fn a_carried_evaluation_in_more_lanes() {
     for lanes in [3, 4, 8] {
@@ -160,7 +161,7 @@ fn a_carried_evaluation_in_more_lanes() {
     }
 }
 
-/// Their balance is of a micro-batch, whichever rank has it.
+/// The balance loss is computed within a micro-batch, whichever rank has it.
 #[test]
 fn experts_with_a_balanced_load() {
     let files = Files::language_model();

@@ -1,4 +1,5 @@
-//! Decoders that read texts, through the commands: begun from a language model, used, exported and imported again.
+//! Decoders that classify or encode texts, through the commands: begun from a language model, used, exported and imported
+//! again.
 
 use crate::binary::{failure, output};
 use crate::in_folder::written;
@@ -57,7 +58,7 @@ fn a_decoder_of_classes_goes_out_and_in_again() {
         config.contains("\"GPT2ForSequenceClassification\""),
         "{config}"
     );
-    // Its class finds the end of a text by the token that fills rows up.
+    // The class finds the end of a text by the padding token.
     let config: serde_json::Value = serde_json::from_str(&config).unwrap();
     assert!(config["pad_token_id"].is_u64(), "{config}");
     output(&["import", &at("out"), &at("again")]);
@@ -75,7 +76,7 @@ fn a_decoder_of_classes_goes_out_and_in_again() {
     }
 }
 
-/// A language model's network is that of a classifier, whose head is new.
+/// A classifier takes over a language model's network and gets a new head.
 #[test]
 fn a_language_model_goes_on_as_a_reader() {
     let folder = tempfile::tempdir().unwrap();
@@ -108,7 +109,7 @@ fn a_language_model_goes_on_as_a_reader() {
         status == 2 && said.contains("use \"last\" or \"mean\""),
         "{said}"
     );
-    // The bias of the vocabulary's scores is no bias of the task's head; a file that is extended may say it.
+    // The bias of the LM head is not a bias of the task's head; an extended file may set it.
     for (task, bias) in [
         ("kind = \"text_classification\"", "false"),
         ("kind = \"text_embedding\"", "true"),
@@ -129,7 +130,7 @@ fn a_language_model_goes_on_as_a_reader() {
         "extends = \"below.toml\"\nname = \"above\"\n",
     );
     output(&["check", "--keys-only", &above]);
-    // The place of no answer has read nothing in a causal stack.
+    // In a causal stack, the position for "no answer" has read nothing.
     let questions = DECODER
         .replace(
             "kind = \"text_classification\"\nhead_bias = false",

@@ -1,5 +1,5 @@
-//! `[train] recompute`: the same weights to the last bit, but where one block reads a table several times, in less memory; what
-//! has no effect is refused.
+//! `[train] recompute`: the same weights bit for bit, except where one block reads a table several times, with less memory;
+//! keys without effect are refused.
 
 use crate::batches::{cut, in_one_step};
 use crate::binary::{failure, formwork, output, shown};
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// The same rows, whose activations are computed anew.
+/// The same batches with recomputation of activations.
 fn anew(batches: &[Batch]) -> Vec<Batch> {
     let anew = batches.iter().cloned().map(|batch| Batch {
         recompute: true,
@@ -23,7 +23,7 @@ fn anew(batches: &[Batch]) -> Vec<Batch> {
     anew.collect()
 }
 
-/// Every kind of every family in every network, with dropouts on and in micro-batches.
+/// Every kind of every family in every network, with dropout and in micro-batches.
 #[test]
 fn gradients_are_the_same_to_the_last_bit() {
     for case in cases() {
@@ -47,7 +47,7 @@ fn gradients_are_the_same_to_the_last_bit() {
         for (path, ours) in gradients_of(&task, &stored.gradients) {
             let theirs = &theirs[&path];
             let off = difference(&theirs.values, &ours.values);
-            // Where a block's shares of a gradient are several, they are added in another order.
+            // If a block contributes several terms to a gradient, they are added in another order.
             let same = match case.reads_a_table_again() {
                 true => off < 1e-6,
                 false => ours.values == theirs.values,
@@ -57,7 +57,7 @@ fn gradients_are_the_same_to_the_last_bit() {
     }
 }
 
-/// Positions in chunks, of which the last is shorter: the same loss and gradients.
+/// Feed-forward layers over chunks of positions, the last of them shorter, give the same loss and gradients.
 #[test]
 fn chunks_of_positions_change_no_result() {
     for kind in ["dense", "gated"] {
@@ -82,7 +82,7 @@ fn chunks_of_positions_change_no_result() {
     }
 }
 
-/// The arguments of a run.
+/// Returns the arguments of a training run.
 pub fn trained(run: &Path, file: &str, sets: &[&str]) -> Vec<String> {
     let mut arguments: Vec<String> = ["train", file, "--quiet"].map(Into::into).to_vec();
     for set in sets {
@@ -92,14 +92,14 @@ pub fn trained(run: &Path, file: &str, sets: &[&str]) -> Vec<String> {
     arguments
 }
 
-/// The weights of a run's last checkpoint.
+/// Reads the weights of a run's last checkpoint.
 pub fn last_weights(run: &Path) -> Vec<u8> {
     let steps = fs::read_dir(run.join("steps")).unwrap();
     let last = steps.map(|entry| entry.unwrap().path()).max().unwrap();
     fs::read(last.join("model.safetensors")).unwrap()
 }
 
-/// A run that is killed once it has a checkpoint, and resumed.
+/// Trains a run that is killed once it has a checkpoint, and resumes it.
 pub fn killed_and_resumed(run: &Path, file: &str, sets: &[&str]) {
     let mut child = formwork(&trained(run, file, sets))
         .stdout(Stdio::null())
@@ -121,7 +121,7 @@ pub fn killed_and_resumed(run: &Path, file: &str, sets: &[&str]) {
     ]);
 }
 
-/// A block that reads no bias beside one that does.
+/// An experiment with a block that reads no bias beside one that does.
 const MIXED: &str = r#"
 name = "mixed"
 
@@ -170,8 +170,8 @@ fn blocks_without_attention_stand_beside_learned_biases() {
     }
 }
 
-/// Runs of a decoder, of one that remembers earlier segments, and of both stacks of a text-to-text model: with it and
-/// without, and killed and resumed.
+/// Runs of a decoder, of one with a memory of earlier segments, and of both stacks of a text-to-text model: with recomputation
+/// and without, and killed and resumed.
 #[test]
 fn runs_end_with_the_same_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -214,7 +214,7 @@ fn runs_end_with_the_same_files() {
     }
 }
 
-/// Megabytes of a training step at most, of a decoder of so many layers over many tokens.
+/// Returns peak megabytes of a training step, for a decoder with this number of layers on many tokens.
 pub fn peak(layers: usize, sets: &[&str]) -> f64 {
     let layers = format!("model.n_layers={layers}");
     let own = [
@@ -227,8 +227,8 @@ pub fn peak(layers: usize, sets: &[&str]) -> f64 {
     peak_of("experiments/smoke/tiny.toml", &sets)
 }
 
-/// Megabytes of a training step at most; on one thread, since every thread of the pool has a heap of its own, and a second heap may
-/// grow by one layer's work when its thread takes a large share of one.
+/// Returns peak megabytes of a training step. It runs on one thread, since every thread of the pool has its own heap, and a
+/// second heap may grow by one layer's work if its thread takes a large share.
 pub fn peak_of(file: &str, sets: &[&str]) -> f64 {
     let mut arguments = vec!["bench", "train", file, "--json"];
     arguments.extend(["--steps", "3", "--warmup", "1"]);
@@ -244,7 +244,7 @@ pub fn peak_of(file: &str, sets: &[&str]) -> f64 {
     found["peak_rss_mb"].as_f64().unwrap()
 }
 
-/// What 18 more layers add to a step.
+/// Memory that 18 more layers add to a step.
 #[test]
 fn a_layer_keeps_its_input_alone() {
     let grown = |sets: &[&str]| peak(24, sets) - peak(6, sets);

@@ -1,6 +1,6 @@
-//! Recurrent layers against torch's (`tests/goldens/make_recurrent.py`): outputs, last states and all gradients of two
-//! layers, without and with a first state, and with rows of different lengths; additive attention; and the step that
-//! SYSTEMS.md works out by hand.
+//! Recurrent layers against torch's (`tests/goldens/make_recurrent.py`): outputs, last states and all gradients of two layers,
+//! with and without an initial state, and with rows of different lengths; additive attention; and the step that SYSTEMS.md
+//! computes by hand.
 
 use crate::oracle::{Oracle, difference, values};
 use burn::module::Param;
@@ -9,7 +9,7 @@ use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::pass::Pass;
 use formwork::nn::recurrent::{AdditiveAttention, Recurrent, RecurrentConfig, Sequences};
 
-/// Largest difference over largest value.
+/// Largest difference, relative to the largest value.
 const TOLERANCE: f64 = 1e-5;
 
 fn tensor<const D: usize>(oracle: &Oracle, name: &str) -> Tensor<D> {
@@ -38,7 +38,7 @@ fn layer(config: &RecurrentConfig, oracle: &Oracle, number: usize) -> Recurrent 
     layer
 }
 
-/// What torch's case holds, compared one by one.
+/// A case of torch, whose arrays are compared one by one.
 struct Case<'a> {
     oracle: &'a Oracle,
     name: String,

@@ -1,5 +1,5 @@
-//! What holds for recurrent networks of every cell: the future is hidden, documents of a row are apart, a state carried
-//! between calls gives what one call gives, and cells stand as mixers in groups of a decoder's layers.
+//! Contracts of recurrent networks with every cell: the future is hidden, documents in a row do not affect each other, a state
+//! carried between calls gives the result of one call, and cells work as mixers in layer groups of a decoder.
 
 use crate::contracts::{ids, near};
 use burn::module::Module;
@@ -62,7 +62,7 @@ fn models() -> Vec<(String, Box<dyn LanguageModel>)> {
     all
 }
 
-/// The feed-forward layer that stands beside a mixer in its paper, when it has one of its own.
+/// The feed-forward layer that a mixer's paper combines it with, if it has its own.
 fn feed_forward(kind: &str) -> &'static str {
     match kind {
         "rwkv" => "feed_forward = { kind = \"rwkv\", d_ff = 12 }\n",
@@ -130,7 +130,7 @@ fn a_state_carried_between_calls_gives_what_one_call_gives() {
     }
 }
 
-/// A text is continued beyond the context by its state alone: the scores are those of one pass over all of it.
+/// A text is continued beyond the context from its state alone: the logits are those of one pass over all of it.
 #[test]
 fn texts_are_read_on_past_the_context() {
     for (name, model) in models() {
@@ -153,7 +153,7 @@ fn texts_are_read_on_past_the_context() {
     }
 }
 
-/// A row whose state was emptied reads as a row that never began, to the bit; the other one goes on.
+/// A row whose state was emptied reads like a row that never began, bit for bit; the other row continues.
 #[test]
 fn an_emptied_row_is_a_new_one() {
     for (name, model) in models() {
@@ -174,7 +174,7 @@ fn an_emptied_row_is_a_new_one() {
     }
 }
 
-/// A checkpoint holds a carried state against the widths that the config says.
+/// A checkpoint's carried state is checked against the widths of the config.
 #[test]
 fn states_have_the_widths_that_a_config_says() {
     for kind in mixer::KINDS.iter().filter(|kind| kind.kind != "fourier") {

@@ -1,5 +1,5 @@
-//! Replaced-token detection (Clark et al. 2020; He et al. 2021): what each sharing of tables makes of the gradients, what
-//! counts as replaced. Its keys are in `keys.rs`, Hugging Face's networks in `goldens.rs`, runs in `runs.rs`.
+//! Replaced-token detection (Clark et al. 2020; He et al. 2021): how each form of table sharing affects gradients, and which
+//! tokens count as replaced. Its keys are tested in `keys.rs`, Hugging Face's networks in `goldens.rs`, runs in `runs.rs`.
 
 mod goldens;
 mod keys;
@@ -64,7 +64,7 @@ fn task(embeddings: TableSharing, keys: Value) -> Objective {
     built(&config(embeddings, keys), &model(json!({})))
 }
 
-/// Four rows, of whose tokens every third one is masked (10).
+/// Four rows in which every third token is masked (10).
 fn batch() -> Batch {
     let own = |i: i32| (i * 7 + i * i) % 9;
     let masked = |i: i32| i % 3 == 1;
@@ -79,7 +79,7 @@ fn gradients(task: &Objective) -> Arrays {
     gradients_of(task, &accumulate(task, vec![batch()]).gradients)
 }
 
-/// Tables of the generator are its own, or none.
+/// The generator has its own tables, or none.
 #[test]
 fn a_shared_table_is_one_parameter() {
     let paths = |embeddings| {
@@ -114,14 +114,14 @@ fn a_shared_table_is_one_parameter() {
     };
     assert_eq!(of_tables(TableSharing::Unshared), tables(8));
     assert_eq!(of_tables(TableSharing::Disentangled), tables(16));
-    // Δ begins at zero, so that both networks begin with the same vectors.
+    // Δ is initialised to zero, so both networks start with the same embeddings.
     let values = values_of(&task(TableSharing::Disentangled, json!({})));
     assert!(values[DELTA].values.iter().all(|x| *x == 0.0));
     assert!(values[E].values.iter().any(|x| *x != 0.0));
 }
 
-/// The gradient of the discriminator's loss, which λ multiplies, on the generator: none through its samples, and none on a
-/// table that is disentangled. To the bit, since equal numbers were computed.
+/// The discriminator's loss, which λ multiplies, gives the generator no gradient through its samples, and none on a
+/// disentangled table. The comparison is bit for bit, since equal values are computed.
 #[test]
 fn no_gradient_goes_through_samples() {
     for embeddings in ALL {
@@ -144,7 +144,7 @@ fn no_gradient_goes_through_samples() {
     }
 }
 
-/// A disentangled encoder reads E + Δ: the same from other summands.
+/// A disentangled encoder reads E + Δ, so other summands with the same sum give the same result.
 #[test]
 fn a_disentangled_encoder_reads_the_sum() {
     let task = task(TableSharing::Disentangled, json!({}));
@@ -153,13 +153,13 @@ fn a_disentangled_encoder_reads_the_sum() {
     };
     let plain = values_of(&task);
     let mut moved = plain.clone();
-    // A number of halves, so that no digit is lost.
+    // Multiples of a half, so that no digit is lost.
     let shift = |i: usize| 0.5 * (i % 5) as f32;
     for (i, x) in moved.get_mut(DELTA).unwrap().values.iter_mut().enumerate() {
         *x = shift(i);
     }
     assert_ne!(told(&put(task.clone(), &moved)), told(&task));
-    // The generator would sample others of another E: every sample is taken from its bias.
+    // With another E, the generator would sample other tokens; a large bias makes every sample the same.
     let bias = |values: &mut Arrays| {
         let bias = &mut values.get_mut("generator.head.bias").unwrap().values;
         bias[3] = 1e4;
@@ -181,7 +181,7 @@ fn a_disentangled_encoder_reads_the_sum() {
     assert!((one / two - 1.0).abs() < 1e-5, "{one} {two}");
 }
 
-/// A generator that always says 4: where the text says so too, nothing is replaced.
+/// A generator that always predicts 4: where the text has 4 too, nothing is replaced.
 #[test]
 fn a_sample_of_the_text_s_own_token_is_none() {
     let task = task(TableSharing::Shared, json!({}));
@@ -229,7 +229,7 @@ fn the_loss_is_what_is_minimised_and_its_terms_stand_beside_it() {
     assert_eq!(measured.metrics["rtd_accuracy"].sum, right as f64);
     let known = |name: &str| METRICS.iter().copied().flatten().any(|m| m.name == name);
     assert!(measured.metrics.keys().all(|name| known(name)));
-    // Without anything masked the texts are the texts' own.
+    // If nothing is masked, the discriminator reads the original texts.
     let mut own = batch();
     let formwork::data::batch::Content::Text(texts) = &mut own.content else {
         unreachable!()
@@ -241,7 +241,7 @@ fn the_loss_is_what_is_minimised_and_its_terms_stand_beside_it() {
     assert!(output.loss.mean().is_finite() && output.loss.mean() > 0.0);
 }
 
-/// The draws of both networks are their own, whatever the other is.
+/// Each network's initial values are drawn separately, whatever the other one is.
 #[test]
 fn no_two_matrices_begin_alike() {
     for embeddings in ALL {

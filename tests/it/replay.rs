@@ -1,4 +1,4 @@
-//! The sense of `[train] replay`; its steps are in `on_device`.
+//! Faults of sense of `[train] replay`; replayed steps are tested in `on_device`.
 
 use crate::binary::{failure, shipped};
 

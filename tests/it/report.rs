@@ -1,4 +1,4 @@
-//! Comparing runs: what is read from run folders, how runs become arms, the numbers, the table, the page.
+//! Comparisons of runs: reading run folders, grouping runs into arms, statistics, the table, the page.
 
 use formwork::cli::compare::view;
 use formwork::report::analyse::comparison::{Comparison, Options, compare};
@@ -26,12 +26,12 @@ mod sweeps;
 mod told;
 mod tops;
 
-/// A run folder to write.
+/// A run folder to be written.
 struct Fixture {
     name: String,
     seed: u64,
     steps: u64,
-    /// Lines of [model] and other tables.
+    /// Lines of [model] and of other tables.
     settings: String,
     /// (step, validation loss); NaN is written as null.
     valid: Vec<(u64, f64)>,
@@ -86,12 +86,12 @@ fn compared(paths: &[PathBuf]) -> Comparison {
     compare(run::read_all(paths).unwrap(), &Options::default()).unwrap()
 }
 
-/// The page of a comparison, without links to its runs.
+/// Returns the page of a comparison, without links to its runs.
 fn page(c: &Comparison) -> String {
     html::page(c, &figures(c, Look::default()).unwrap(), None).unwrap()
 }
 
-/// Two arms of three seeds: the final losses that the scipy numbers below are for.
+/// Two arms of three seeds, with the final losses to which the scipy values below belong.
 fn pre_and_post(root: &Path) -> Vec<PathBuf> {
     let losses = [
         ("pre", [1.512, 1.498, 1.530]),
@@ -265,7 +265,7 @@ fn the_view_fits_its_terminal() {
     assert!(ascii.lines().all(|l| l.len() <= 72), "{ascii}");
 }
 
-/// Columns that have no room are named, and a width that has room for all leaves none out.
+/// Columns that do not fit are named, and a width in which all fit leaves none out.
 #[test]
 fn columns_without_room_are_named() {
     let root = tempfile::tempdir().unwrap();
@@ -284,7 +284,8 @@ fn columns_without_room_are_named() {
     }
 }
 
-/// `eval --context 8` and others keep scores of their own: a page and JSON have them, the table of a terminal does not.
+/// `eval --context 8` and similar evaluations keep separate scores: the page and JSON include them, the terminal's table does
+/// not.
 #[test]
 fn scores_of_evaluations_of_their_own_make_no_columns() {
     let root = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Learned scales of residual results: their definition, and what they begin as. Gradients of layer scale are held against
-//! transformers' DINOv2 (`vision/dinov2.rs`).
+//! Learned residual scales: their definition and initial values. Gradients of layer scale are compared with transformers'
+//! DINOv2 (`vision/dinov2.rs`).
 
 use crate::contracts;
 use crate::oracle::difference;
@@ -35,7 +35,7 @@ fn logits(model: &Decoder) -> Vec<f32> {
     contracts::logits(model, DecoderInput::new(ids))
 }
 
-/// Gains of results are the same as rows of the last matrices, and their biases, times them.
+/// A scale on a layer's output equals scaling the rows of its last matrix and its bias.
 #[test]
 fn a_scaled_result_is_a_layer_with_scaled_outputs() {
     for (kind, placement) in [
@@ -69,7 +69,7 @@ fn a_scaled_result_is_a_layer_with_scaled_outputs() {
                     continue;
                 };
                 let gain = &theirs[&format!("{block}{gain}")].values;
-                // Weights stand output by output.
+                // Weights are stored output by output.
                 let each = array.values.len() / D_MODEL;
                 for (place, value) in array.values.iter_mut().enumerate() {
                     *value *= gain[place / each % gain.len()];
@@ -81,7 +81,7 @@ fn a_scaled_result_is_a_layer_with_scaled_outputs() {
     }
 }
 
-/// At 0 each block leaves the stream as it is, however many there are.
+/// At 0, each block leaves the residual stream unchanged, whatever their number.
 #[test]
 fn rezero_begins_as_the_identity() {
     let keys = |layers: usize| {

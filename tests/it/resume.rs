@@ -1,4 +1,4 @@
-//! Exact resume through the binary: killed at any moment, a run ends as if nothing had happened.
+//! Exact resume through the binary: killed at any moment, a run ends as if uninterrupted.
 
 use crate::binary::{failure, formwork, output};
 use crate::journals::events;
@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// Dropout, accumulation, moving average, evaluations, checkpoints, diagnostics and copies of the journals on; long enough
-/// to be hit anywhere.
+/// Dropout, accumulation, moving average, evaluations, checkpoints, diagnostics and copies of the journals are all on; the run
+/// is long enough to be killed anywhere.
 const ARGUMENTS: &[&str] = &[
     "train",
     "experiments/smoke/tiny.toml",
@@ -36,8 +36,8 @@ fn train(run: &Path) -> Vec<String> {
     arguments
 }
 
-/// What must be equal: checkpoint files (the state apart, which keeps the time), journal lines without
-/// what depends on the clock, samples, diagnostics, and what the copies of the journals say.
+/// Returns what must be equal: checkpoint files (the state file separately, since it contains times), journal lines without
+/// times, samples, diagnostics, and the copies of the journals.
 fn outcome(run: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let last = run.join("steps/00000120");
@@ -120,7 +120,7 @@ fn a_run_killed_at_random_moments_ends_as_one_never_killed() {
     }
 }
 
-/// With everything in its folder that a run writes before `resolved.toml`, which makes the folder a run's.
+/// Its folder has all files that a run writes before `resolved.toml`, the one that makes a folder a run.
 #[test]
 fn a_run_killed_before_its_first_step_is_begun_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -144,7 +144,7 @@ fn a_run_killed_before_its_first_step_is_begun_again() {
     assert_equal(&killed, &outcome(&whole), "killed before the first step");
 }
 
-/// The steps of a run's checkpoints.
+/// Returns the steps of a run's checkpoints.
 fn checkpoints(run: &Path) -> Vec<String> {
     let entries = fs::read_dir(run.join("steps")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -153,7 +153,7 @@ fn checkpoints(run: &Path) -> Vec<String> {
     names
 }
 
-/// A checkpoint that a pause leaves pushes none out, has no part in a mean, and goes when the next one comes.
+/// A checkpoint saved by a pause pushes none out, is not part of a mean of checkpoints, and is deleted with the next one.
 #[test]
 fn a_resumed_run_has_the_checkpoints_of_one_that_went_through() {
     let folder = tempfile::tempdir().unwrap();
@@ -201,7 +201,7 @@ fn a_signal_saves_and_exits_with_130() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Only once its first lines are written is it certain to listen.
+    // Only after its first lines are written is it certain to handle signals.
     while !run.join("metrics.jsonl").exists() {
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -260,7 +260,7 @@ fn damage_is_refused_and_the_newest_whole_checkpoint_goes_on() {
     let mut bytes = weights.clone();
     bytes[weights.len() / 2] ^= 1;
     fs::write(&newest, &bytes).unwrap();
-    // Scores of another checkpoint than the one that was asked for would be wrong figures.
+    // Scores of another checkpoint than the requested one would be wrong.
     let (status, said) = failure(&["eval", &shown, "--checkpoint", "latest"]);
     assert_eq!(status, 1, "{said}");
     assert!(
@@ -310,7 +310,7 @@ fn a_journal_that_lost_lines_goes_back_to_a_checkpoint_that_has_all_of_its_own()
         "{said}"
     );
     assert_eq!(lines(), whole);
-    // Without any line no checkpoint can be resumed from.
+    // Without any journal line, no checkpoint can be resumed from.
     cut(0);
     let (status, said) = failure(&["resume", &shown]);
     assert_eq!(status, 1, "{said}");

@@ -1,5 +1,5 @@
-//! The layer of retentive networks against its parallel form in double precision (`tests/goldens/make_retention.py`), and in pieces
-//! that a state joins.
+//! The layer of retentive networks against its parallel form in double precision (`tests/goldens/make_retention.py`), and in
+//! pieces joined by a state.
 
 use burn::module::Param;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -38,7 +38,7 @@ fn layer(oracle: &Oracle, rotation: bool) -> Retention {
     layer
 }
 
-/// A pass without values of a first layer.
+/// A pass without first-layer values.
 fn beside(pass: &Pass) -> MixerContext<'_> {
     MixerContext {
         pass,
@@ -98,7 +98,7 @@ fn without_rotation_positions_only_decay() {
     close("y", &values(made.0), &oracle.array("plain.y").values);
 }
 
-/// Rows that end at other positions: each goes on from the one that it has read last.
+/// Rows of different lengths: each continues from its own last position.
 #[test]
 fn pieces_go_on_from_a_state() {
     let oracle = Oracle::open("retention");

@@ -1,5 +1,5 @@
-//! Retrieval-enhanced language models (Borgeaud et al. 2022, RETRO): the network against oracles, who may see what, the
-//! database's search, and runs that retrieve.
+//! Retrieval-enhanced language models (Borgeaud et al. 2022, RETRO): the network against oracles, visibility, the database's
+//! search, and runs that retrieve.
 
 mod data;
 mod faults;
@@ -42,7 +42,7 @@ fn logits(model: &Decoder, input: DecoderInput) -> Tensor<3> {
     model.logits(model.forward(input, None, &Pass::evaluation()))
 }
 
-/// The neighbours of some chunks of each row, of which there are `chunks`.
+/// Selects the neighbours of a range of chunks in each row, which has `chunks` of them.
 fn part(all: &Neighbours, chunks: usize, range: std::ops::Range<usize>) -> Neighbours {
     let mut part = Neighbours::none(all.chunk, all.count);
     let (of_chunk, of_ids) = (all.count, all.count * all.width);
@@ -58,7 +58,7 @@ fn part(all: &Neighbours, chunks: usize, range: std::ops::Range<usize>) -> Neigh
     part
 }
 
-/// Logits of the same texts read a few tokens at a time, with a cache.
+/// Returns the logits of the same texts read `step` tokens at a time, with a cache.
 fn cached(model: &Decoder, ids: &[i32], rows: usize, all: &Neighbours, step: usize) -> Tensor<3> {
     let device = Device::flex();
     let seq = ids.len() / rows;

@@ -1,5 +1,5 @@
-//! Reversible stacks and feed-forward layers in chunks: against Hugging Face's Reformer, and against the same formulas with
-//! all activations stored.
+//! Reversible stacks and chunked feed-forward layers: against Hugging Face's Reformer, and against the same formulas with all
+//! activations stored.
 
 mod reformer;
 
@@ -23,11 +23,11 @@ use serde_json::{Value, json};
 const SEQ: usize = 10;
 const VOCAB: usize = 13;
 
-/// Keys of a decoder of width 16, for the contract tests.
+/// Keys of decoders of width 16, for the contract tests.
 pub fn configs() -> Vec<(String, Value)> {
     let window = json!({ "kind": "sliding_window", "n_heads": 4, "window": 3 });
     let chunked = json!({ "kind": "gated", "chunk": 4 });
-    // Beside the normalised results of a sandwich embeddings of 0.02 would come back without their last digits.
+    // Beside a sandwich's normalised outputs, embeddings of 0.02 would lose their last digits in the reconstruction.
     let sandwich = json!({
         "reversible": { "join": "sum" }, "n_layers": 3, "norm_placement": "sandwich", "embedding_norm": true,
         "attention": window,
@@ -65,7 +65,7 @@ fn ids(values: &[i32], rows: usize, device: &Device) -> Tensor<2, Int> {
     Tensor::from_data(TensorData::new(values.to_vec(), shape), device)
 }
 
-/// The streams of the definition, each operation of which keeps what its gradient needs: states after the last norm.
+/// Computes the streams by definition, with all activations stored; returns hidden states after the last norm.
 fn stored(model: &Decoder, ids: Tensor<2, Int>, pass: &Pass) -> Tensor<3> {
     let [_, seq] = ids.dims();
     let device = Device::flex().autodiff();
@@ -118,8 +118,8 @@ fn stored(model: &Decoder, ids: Tensor<2, Int>, pass: &Pass) -> Tensor<3> {
     model.stack.final_norm.as_ref().unwrap().forward(both)
 }
 
-/// Dropouts, drop path, losses from inside and parameters that several layers read: gradients are those of the definition
-/// with all activations stored.
+/// With dropout, drop path, auxiliary losses and parameters shared by layers, gradients are those of the definition with all
+/// activations stored.
 #[test]
 fn gradients_are_those_of_the_stored_stack() {
     let device = Device::flex().autodiff();
@@ -198,7 +198,7 @@ fn a_run_that_was_killed_ends_as_one_that_was_not() {
     assert!(last_weights(&whole) == last_weights(&killed));
 }
 
-/// The memory of activations does not grow with depth: 18 more layers add their parameters alone.
+/// Activation memory does not grow with depth: 18 more layers add only their parameters.
 #[test]
 fn memory_is_flat_in_depth() {
     let sets = &["model.reversible={}"];

@@ -1,5 +1,5 @@
-//! Reward models: losses, rewards and gradients of a tiny LLaMA against TRL (`tests/goldens/make_reward.py` is the oracle), and what
-//! a reward does not depend on.
+//! Reward models: losses, rewards and gradients of a tiny LLaMA against TRL (`tests/goldens/make_reward.py` is the oracle), and
+//! independence of rewards from padding and batches.
 
 mod folders;
 mod runs;
@@ -46,7 +46,7 @@ fn task(oracle: &Oracle, center: Option<f64>) -> (Objective, Table) {
     (hf.load(task, hf.table()).unwrap(), hf.table())
 }
 
-/// The pairs of the oracle, each in one row; with their margins or with those that are 0.
+/// The oracle's pairs, one in each row, with their margins or with margins of 0.
 fn batch(oracle: &Oracle, margins: bool) -> Batch {
     let (shape, ids) = oracle.integers("input_ids");
     let (_, mask) = oracle.integers("attention_mask");
@@ -96,7 +96,7 @@ fn losses_rewards_and_gradients_are_trl_s() {
             gradients, output, ..
         } = accumulate(&task, vec![batch.clone()]);
         let told = |metric: &str| output.metrics[metric].mean();
-        // What centers rewards is told beside the loss.
+        // The centering term is reported beside the loss.
         let added = center.map_or(0.0, |c| c * told("reward_center"));
         let (found, wanted) = (output.loss.mean(), number(&oracle, &format!("{name}.loss")));
         assert!(near(found + added, wanted), "{name}: {found} and {added}");
@@ -109,7 +109,7 @@ fn losses_rewards_and_gradients_are_trl_s() {
             let off = difference(&found[weight].values, &theirs.values);
             assert!(off < TOLERANCE, "{name}: {weight} is off by {off:e}");
         }
-        // Margins are of the loss, not of what is told.
+        // Margins affect only the loss, not these metrics.
         for (metric, wanted) in [
             ("reward_accuracy", number(&oracle, "accuracy")),
             ("reward_margin", number(&oracle, "reward_margin")),
@@ -125,7 +125,7 @@ fn losses_rewards_and_gradients_are_trl_s() {
     }
 }
 
-/// Rows of a step may be cut into micro-batches anywhere: the widths that texts are filled up to are those of the step.
+/// The rows of a step may be cut into micro-batches anywhere: texts are padded to the width of the step.
 #[test]
 fn micro_batches_have_the_losses_of_one_batch() {
     let oracle = Oracle::open(ORACLE);
@@ -148,7 +148,7 @@ fn micro_batches_have_the_losses_of_one_batch() {
     let [two, three] = losses(cut_at(&[2]))[..] else {
         panic!("two parts");
     };
-    // Sums in 32 bits of the same numbers.
+    // 32-bit sums of the same values.
     let sum = |of: &[f64]| of.iter().fold(0.0f32, |sum, x| sum + *x as f32);
     assert!((two - f64::from(sum(&alone[..2]))).abs() < 1e-6);
     assert!((three - f64::from(sum(&alone[2..]))).abs() < 1e-6);

@@ -165,7 +165,7 @@ fn a_file_that_several_write_at_once_is_what_one_of_them_wrote() {
 #[test]
 fn scores_of_splits_that_are_written_at_once_are_all_kept() {
     let temp = tempfile::tempdir().unwrap();
-    // What a process left that was killed while it wrote.
+    // A temporary file of a process that was killed while it wrote.
     std::fs::write(temp.path().join("scores.json.0123456789abcdef.tmp"), "{").unwrap();
     let scores = Scores {
         loss: 1.5,
@@ -196,7 +196,7 @@ fn scores_of_splits_that_are_written_at_once_are_all_kept() {
     assert_eq!(names(temp.path()), ["scores.json", "scores.lock"]);
 }
 
-/// Neither the lock of the scores nor files that were on their way make a folder that is begun a foreign one.
+/// Neither the lock of the scores nor temporary files prevent a run from starting in a folder.
 #[test]
 fn what_dead_processes_leave_is_no_hindrance() {
     let temp = tempfile::tempdir().unwrap();
@@ -259,7 +259,7 @@ fn journals_are_cut_to_the_checkpoint() {
 
 const PART: &str = "FORMWORK_TEST_PART";
 
-/// Waits to be asked to end, and then for the second signal.
+/// Waits for a stop request, and then for the second signal.
 #[test]
 #[ignore = "part of another test"]
 fn part_waits_for_signals() {

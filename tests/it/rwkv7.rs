@@ -1,5 +1,5 @@
-//! RWKV-7 against the model of flash-linear-attention in double precision (`tests/goldens/make_rwkv7.py`): logits and every gradient,
-//! blocks that are computed anew, the recurrence by itself, initial values, and which layer makes the first values.
+//! RWKV-7 against the model of flash-linear-attention in double precision (`tests/goldens/make_rwkv7.py`): logits and every
+//! gradient, recomputed blocks, the recurrence by itself, initial values, and which layer computes the first values.
 
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -42,7 +42,7 @@ fn stored<const D: usize>(oracle: &Oracle, name: &str) -> Tensor<D> {
     Tensor::from_data(TensorData::new(array.values, array.shape), &device)
 }
 
-/// Logits of the golden's model with its weights, and all gradients of its loss.
+/// Returns the logits of the golden's model with its weights, and all gradients of its loss.
 fn read(oracle: &Oracle, layers: &str, pass: &Pass) -> (Vec<f32>, Arrays) {
     let parts = ["embedding.", "stack.", "head."];
     let is_weight = |name: &str| parts.iter().any(|part| name.starts_with(part));
@@ -80,7 +80,7 @@ fn the_model_is_that_of_flash_linear_attention() {
     }
 }
 
-/// The golden sees what a key changes.
+/// The golden would detect a change of any key.
 #[test]
 fn the_golden_sees_its_details() {
     let oracle = Oracle::open("rwkv7");
@@ -152,7 +152,7 @@ fn vectors_begin_as_in_flash_linear_attention() {
     }
 }
 
-/// Blocks of attention make none: the first layer of its kind does, and has no gate for them.
+/// Attention blocks compute no first values: the first RWKV-7 layer does, and has no gate for them.
 #[test]
 fn the_first_layer_of_its_kind_makes_the_values() {
     let attention = "[[layers]]\nattention = { kind = \"multi_head\", n_heads = 2 }\n";

@@ -1,4 +1,4 @@
-//! Learning rates by hand, and against the schedulers of torch and transformers (`tests/goldens/make_schedules.py`).
+//! Learning rates computed by hand, and against the schedulers of torch and transformers (`tests/goldens/make_schedules.py`).
 
 use crate::diagnostics::{RIGHT, judged};
 use formwork::train::schedule::{
@@ -46,7 +46,7 @@ fn schedules_by_hand() {
     close(root.lr(1e-3, 400, 0), 5e-4);
     close(root.lr(1e-3, 1_000_000, 0), 1e-4);
 
-    // T5: 1/√max(step, 10,000), so 0.01 all through the warm-up.
+    // T5: 1/√max(step, 10,000), which is 0.01 throughout warmup.
     let t5 = ScheduleConfig::InverseSqrt(InverseSqrtConfig {
         warmup: Warmup::Constant,
         warmup_steps: 10_000,
@@ -56,7 +56,7 @@ fn schedules_by_hand() {
         close(t5.lr(0.01, step, 0), rate);
     }
 
-    // The paper's base model: its peak is 7e-4 at step 4000.
+    // The paper's base model, whose peak is 7e-4 at step 4000.
     let noam = ScheduleConfig::Noam(NoamConfig::default());
     close(noam.lr(1.0, 3999, 0), (512.0f64 * 4000.0).powf(-0.5));
     close(noam.lr(1.0, 0, 0), 512f64.powf(-0.5) * 4000f64.powf(-1.5));
@@ -84,7 +84,7 @@ fn schedules_by_hand() {
     close(wsd(WsdShape::Sqrt).lr(1.0, 85, 100), 0.1 + 0.9 * 0.5);
 }
 
-/// One power of a decay and one count of cycles or more, with warm-up and without.
+/// Decays of several powers, and one cycle or more, with warmup and without.
 #[test]
 fn schedules_equal_those_of_torch_and_transformers() {
     let cases = include_str!("../goldens/schedules.json");
@@ -105,7 +105,7 @@ fn schedules_equal_those_of_torch_and_transformers() {
             compared += 1;
         }
         assert!(compared >= 40, "{case}");
-        // Behind its end a rate stays where it is.
+        // After the schedule's end, the rate stays constant.
         let low = match &schedule {
             ScheduleConfig::Polynomial(c) => c.min_lr,
             ScheduleConfig::CosineRestarts(c) => c.min_lr,
@@ -186,7 +186,7 @@ fn schedule_faults_are_named() {
     );
 }
 
-/// What a fault names as its remedy is one, whatever the schedule, and however short the run.
+/// The remedy that a fault names works, for every schedule and however short the run.
 #[test]
 fn what_makes_room_for_a_schedule_is_named() {
     let written = "kind = \"cosine\"\nwarmup_steps = 100";
@@ -226,7 +226,7 @@ fn what_makes_room_for_a_schedule_is_named() {
         sets.extend(more.filter(|set| !set.is_empty()).map(String::from));
         judged(&text, &sets).unwrap_or_else(|error| panic!("{told}\n{error}"));
     }
-    // A warm-up that no file has is the schedule's own.
+    // If the file has no warmup key, the warmup is the schedule's default.
     let text = RIGHT.replacen(written, "kind = \"noam\"", 1);
     let told = judged(&text, &[String::from("train.steps=10")]).unwrap_err();
     assert_eq!(

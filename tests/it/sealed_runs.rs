@@ -1,4 +1,4 @@
-//! Run folders that are not as they were written: changed, swapped, damaged, crafted, led elsewhere, moved away.
+//! Run folders that are not as they were written: changed, swapped, damaged, crafted, redirected by links, moved away.
 
 use crate::binary::{failure, formwork, output};
 use formwork::train::{manifest, run_files};
@@ -23,14 +23,14 @@ fn finished(sets: &[&str]) -> (tempfile::TempDir, PathBuf, String) {
     (folder, run, shown)
 }
 
-/// Replaces a text in a file of a run.
+/// Replaces text in a file of a run.
 fn edit(path: &Path, from: &str, to: &str) {
     let text = fs::read_to_string(path).unwrap();
     assert!(text.contains(from), "{} has no {from}", path.display());
     fs::write(path, text.replacen(from, to, 1)).unwrap();
 }
 
-/// Makes a changed checkpoint whole again.
+/// Makes a changed checkpoint valid again.
 fn reseal(folder: &Path) {
     let opened = fs::read(folder.join("manifest.json")).unwrap();
     let names: Value = serde_json::from_slice(&opened).unwrap();
@@ -39,7 +39,7 @@ fn reseal(folder: &Path) {
     manifest::seal(folder, &names).unwrap();
 }
 
-/// Every way into a run says this, and none panics.
+/// Checks that every command that opens a run says this, and that none panics.
 fn refused(run: &str, says: &str) {
     for words in [
         &["eval", run][..],
@@ -83,7 +83,7 @@ fn files_that_say_what_a_run_is_must_be_as_they_were() {
     output(&["eval", &shown]);
 }
 
-/// It says where times were measured, and nothing about what is computed.
+/// `machine.json` says where times were measured, and does not affect computation.
 #[test]
 fn a_run_without_its_machine_is_read_and_resumed() {
     let (_folder, run, shown) = finished(&[]);
@@ -98,7 +98,7 @@ fn a_run_without_its_machine_is_read_and_resumed() {
     run_files::verify(&run).unwrap();
 }
 
-/// A kill between any two writes of a resumed run leaves a folder that opens.
+/// A kill between any two writes of a resumed run leaves a folder that can be opened.
 #[test]
 fn a_manifest_and_its_files_are_replaced_in_an_order_that_always_opens() {
     let (_folder, run, shown) = finished(&[]);
@@ -126,7 +126,7 @@ fn a_manifest_and_its_files_are_replaced_in_an_order_that_always_opens() {
         output(&["eval", &shown]);
         run_files::verify(&run).unwrap();
     }
-    // The next process settles what was left between two contents.
+    // A manifest with two contents for a file is settled by the next process.
     fs::write(run.join("manifest.json"), &either).unwrap();
     output(&["resume", &shown, "--quiet", "--set", "train.steps=14"]);
     let settled: Value =
@@ -166,7 +166,7 @@ fn a_checkpoint_of_another_step_or_without_its_average_is_refused() {
         );
     }
     fs::write(newest.join("state.json"), whole).unwrap();
-    // The average's file is there, and the manifest does not name it.
+    // The file of averaged weights exists, but the manifest does not name it.
     let path = newest.join("manifest.json");
     let mut named: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     named["files"]
@@ -254,14 +254,14 @@ fn nothing_is_written_through_a_link() {
         "{said}"
     );
     fs::remove_file(run.join("scores.lock")).unwrap();
-    // A report that a folder from elsewhere leads out of it.
+    // A report file that is a link out of the folder.
     fs::create_dir(run.join("report")).unwrap();
     symlink(&victim, run.join("report/table.md")).unwrap();
     let (_, said) = failure(&["report", &shown]);
     assert!(said.contains("table.md is a symbolic link"), "{said}");
     assert!(fs::read(&victim).unwrap() == b"mine");
     fs::remove_dir_all(run.join("report")).unwrap();
-    // Folders.
+    // Folders that are links.
     let steps = folder.path().join("steps");
     fs::rename(run.join("steps"), &steps).unwrap();
     symlink(&steps, run.join("steps")).unwrap();
@@ -273,12 +273,12 @@ fn nothing_is_written_through_a_link() {
     let (_, said) = failure(&["resume", &shown, "--set", "train.steps=12"]);
     assert!(said.contains("00000011.tmp is a symbolic link"), "{said}");
     fs::remove_file(run.join("steps/00000011.tmp")).unwrap();
-    // Links of our own are ours.
+    // Links that the run itself made are allowed.
     assert!(run.join("latest").is_symlink());
     output(&["resume", &shown, "--quiet", "--set", "train.steps=12"]);
 }
 
-/// Said at the next write, and no folder is made anew in its place.
+/// A moved or deleted folder is noticed at the next write, and not created again.
 #[test]
 fn a_folder_that_moves_or_vanishes_is_missed() {
     for moved in [true, false] {

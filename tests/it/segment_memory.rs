@@ -1,5 +1,5 @@
-//! Segment recurrence (Dai et al. 2019): segments with a memory that covers everything are one long pass, the receptive
-//! field is as long as layers and memory make it, and decoding reads on from memory at a constant cost.
+//! Segment recurrence (Dai et al. 2019): segments with a memory that covers everything equal one long pass, the receptive field
+//! is as long as layers and memory make it, and decoding continues from memory at constant cost.
 
 mod commands;
 mod decoding;
@@ -22,7 +22,7 @@ use formwork::train::parameters::{materialised, name_parameters};
 const VOCAB: usize = 11;
 const WIDTH: usize = 16;
 
-/// A decoder of these keys, in TOML, which replace those of a small one.
+/// Builds the config of a small decoder in which these TOML keys replace others.
 fn config(keys: &str) -> DecoderConfig {
     let mut table: toml::Table = toml::from_str(
         "n_layers = 2\nd_model = 16\nposition = { kind = \"rotary\" }\ninit = { kind = \"xavier\" }\n",
@@ -58,14 +58,14 @@ fn tokens(count: usize) -> Vec<i32> {
         .collect()
 }
 
-/// The scores after a part of a text, with the state counted as steps pass it on.
+/// Returns the logits of a part of a text; the state's position count is reset, as between training steps.
 fn segment(model: &Decoder, part: &[i32], state: &mut ModelState, pass: &Pass) -> Vec<f32> {
     let hidden = model.forward(DecoderInput::new(ids(part, 1)), Some(state), pass);
     state.seen = 0;
     values(model.logits(hidden))
 }
 
-/// The scores of a text that is read in segments of these lengths.
+/// Returns the logits of a text that is read in segments of these lengths.
 fn in_segments(model: &Decoder, tokens: &[i32], lengths: impl Iterator<Item = usize>) -> Vec<f32> {
     let mut state = model.empty_state(StateUse::Segments);
     let (mut all, mut from) = (Vec::new(), 0);
@@ -89,7 +89,7 @@ fn at_once(model: &Decoder, tokens: &[i32]) -> Vec<f32> {
     values(model.logits(hidden))
 }
 
-/// The schemes of texts that tell earlier segments from this one.
+/// Position schemes for texts that distinguish earlier segments from the current one.
 fn schemes() -> Vec<&'static str> {
     let relative = |kind: &&'static str| {
         let config = serde_json::json!({ "kind": kind });
@@ -175,7 +175,7 @@ fn a_memory_of_no_positions_is_none() {
     assert_eq!(evaluated, in_segments(&long, &tokens, of(4)));
 }
 
-/// The first token that the last segment depends on: each layer reaches to the memory of the segment before.
+/// The first token that the last segment depends on: each layer reaches into the memory of the segment before.
 fn first_seen(layers: usize, start: usize, length: usize, memory: usize) -> usize {
     let mut first = start;
     for _ in 0..layers {
@@ -215,7 +215,7 @@ fn the_receptive_field_is_layers_times_memory() {
     }
 }
 
-/// Every query sees `memory` keys: a layer alone reaches `memory - 1` positions back, wherever the query stands.
+/// Every query sees `memory` keys: a single layer reaches `memory - 1` positions back from any query.
 #[test]
 fn same_length_lets_every_query_see_as_many_keys() {
     let keys = format!(
@@ -225,7 +225,7 @@ fn same_length_lets_every_query_see_as_many_keys() {
     let model = built(&config(&keys));
     let tokens = tokens(24);
     let before = in_segments(&model, &tokens, of(4));
-    // Segments do not matter: it is a window.
+    // The division into segments does not matter, as the keys form a window.
     near(
         &in_segments(&model, &tokens, of(3)),
         &before,
@@ -241,7 +241,7 @@ fn same_length_lets_every_query_see_as_many_keys() {
     }
 }
 
-/// What the first layer keeps is the stream that it read, without gradients and no longer than it says.
+/// The first layer keeps the stream that it read, without gradients and at most as long as its memory.
 #[test]
 fn the_newest_states_are_kept() {
     let model = built_on(

@@ -1,6 +1,6 @@
-//! What a task of several networks rests on, with the smallest one that needs all of it: a generator and a
-//! discriminator share their table (ELECTRA, Clark et al. 2020), samples of the first are the second's input, and a
-//! frozen network of another run teaches (distillation, Hinton et al. 2015).
+//! What tasks of several networks rely on, tested with the smallest one that needs all of it: generator and discriminator share
+//! their embedding table (ELECTRA, Clark et al. 2020), the generator's samples are the discriminator's input, and a frozen
+//! network of another run is the teacher (distillation, Hinton et al. 2015).
 
 use crate::batches::{self, cut, in_one_step};
 use crate::oracle::difference;
@@ -28,7 +28,7 @@ const REPLACED_LOSS: Metric = Metric::lower("replaced_loss");
 const TEACHER_LOSS: Metric = Metric::lower("teacher_loss");
 const READ: Metric = Metric::lower("read");
 
-/// A product onto classes.
+/// A linear map to classes.
 #[derive(Module, Debug)]
 struct Head {
     weight: Param<Tensor<2>>,
@@ -42,13 +42,13 @@ struct Teacher {
 
 #[derive(Module, Debug)]
 struct Pair {
-    /// Read by both networks: one parameter, since a copy of it would go its own way after the first step.
+    /// Shared by both networks as one parameter; a copy would diverge after the first step.
     table: Param<Tensor<2>>,
     generator: Head,
     discriminator: Head,
     teacher: Frozen<Teacher>,
     seed: u64,
-    /// Of the generator, the discriminator, the teacher and the added loss.
+    /// Coefficients of the losses of generator, discriminator and teacher, and of the added loss.
     coefficients: [f64; 4],
 }
 
@@ -85,7 +85,7 @@ fn pair(coefficients: [f64; 4]) -> Objective<Pair> {
     }))
 }
 
-/// Scores of every position `[rows · cols, classes]`.
+/// Logits of every position `[rows · cols, classes]`.
 fn scores(table: &Param<Tensor<2>>, head: &Head, values: &[i32], device: &Device) -> Tensor<2> {
     let ids = TensorData::new(values.to_vec(), [1, values.len()]);
     kernel::embedding(table.val(), Tensor::from_data(ids, device))
@@ -93,7 +93,7 @@ fn scores(table: &Param<Tensor<2>>, head: &Head, values: &[i32], device: &Device
         .matmul(head.weight.val())
 }
 
-/// One draw for each row of probabilities.
+/// Samples once from each row's distribution.
 fn sample(logits: &Tensor<2>, pass: &Pass) -> Vec<i32> {
     let shares = activation::softmax(logits.clone().detach(), 1).into_data();
     let shares: Vec<f32> = shares.iter::<f32>().collect();
@@ -121,7 +121,7 @@ impl Task for Pair {
             Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), &device)
         };
         let guesses = scores(&self.table, &self.generator, &texts.inputs, &device);
-        // As a layer would: a mean over tokens.
+        // A mean over tokens, as a layer would add it.
         let spread = guesses.clone().square().mean();
         pass.add_loss("spread", spread, self.coefficients[3]);
         let replaced: Vec<(i32, i32)> = sample(&guesses, pass)
@@ -200,7 +200,7 @@ fn batch() -> Batch {
     batches::of_texts(&inputs, &targets, 4)
 }
 
-/// Its first row and the others.
+/// The batch's first row, and the other rows.
 fn halves() -> Vec<Batch> {
     vec![cut(&batch(), 0..1, true), cut(&batch(), 1..4, true)]
 }
@@ -235,7 +235,7 @@ fn one_table_serves_two_networks() {
     for part in [&one, &other] {
         assert!(part["table"].values.iter().any(|x| *x != 0.0));
     }
-    // After steps both networks read what the optimizer wrote.
+    // After steps, both networks read the table that the optimizer wrote.
     let mut task = pair([1.0, 50.0, 0.5, 0.1]);
     let mut optimizer = optim::build(&adamw(), &task).unwrap();
     let before = accumulate(&task, vec![batch()]).output;
@@ -262,7 +262,7 @@ fn micro_batches_draw_the_same_samples() {
     }
     let other = accumulate(&task, in_one_step(vec![batch()], 5));
     assert_ne!(one.output.metrics["read"], other.output.metrics["read"]);
-    // The samples of an evaluation are those of the examples, whatever the batches.
+    // In evaluation, samples depend on the examples, not on the batches.
     let valid = task.valid();
     let whole = InferenceStep::step(&valid, batch().into());
     let mut parts = halves();
@@ -274,7 +274,7 @@ fn micro_batches_draw_the_same_samples() {
     assert_eq!(sum, whole.metrics["read"].sum);
 }
 
-/// All values of a teacher.
+/// Returns all values of the teacher.
 fn weights_of(task: &Objective<Pair>) -> Vec<f32> {
     let values = [&task.teacher.table, &task.teacher.head.weight].map(|param| {
         assert!(!param.val().is_autodiff());
@@ -291,13 +291,13 @@ fn losses_that_layers_add_are_means_over_the_whole_step() {
     let spread = |output: &StepOutput| output.metrics["spread"].mean();
     assert!((spread(&parts) / spread(&whole) - 1.0).abs() < 1e-6);
     assert!(spread(&whole) > 0.01);
-    // The reported loss is without it, and an evaluation measures it.
+    // The reported loss does not include it, and an evaluation measures it.
     let plain = pair([1.0, 0.0, 0.0, 0.0]);
     let other = accumulate(&plain, in_one_step(vec![batch()], 4)).output;
     assert_eq!((whole.loss, spread(&whole)), (other.loss, spread(&other)));
     let measured = InferenceStep::step(&task.valid(), batch().into());
     assert!((spread(&measured) / spread(&whole) - 1.0).abs() < 1e-6);
-    // It is part of what is minimised, with its coefficient.
+    // It is part of the minimised loss, with its coefficient.
     let of = |coefficients| {
         gradients(&pair(coefficients), vec![batch()])["table"]
             .values
@@ -328,7 +328,7 @@ fn a_frozen_network_is_seen_by_nothing_that_moves_or_saves() {
     assert_eq!(weights_of(&task), start);
     assert_eq!(weights_of(ema.model()), start);
     assert_eq!(values_of(ema.model()).len(), 3);
-    // A checkpoint has the trained weights alone, and fits a task with another teacher.
+    // A checkpoint has only the trained weights, and fits a task with another teacher.
     let file = tempfile::NamedTempFile::new().unwrap();
     weights::save(&task, file.path()).unwrap();
     let device = Device::flex().autodiff();
@@ -339,7 +339,7 @@ fn a_frozen_network_is_seen_by_nothing_that_moves_or_saves() {
     assert!(values_of(&loaded) == values_of(&task));
     assert_eq!(weights_of(&loaded), theirs);
     assert_ne!(theirs, start);
-    // It survives whatever a module goes through.
+    // The teacher survives every operation on modules.
     let moved = task.clone().valid().train();
     let moved = moved.to_device(&device).fork(&device);
     assert_eq!(weights_of(&moved), start);

@@ -1,5 +1,5 @@
-//! Experts as DeepSeek-V3 has them, beside what its folders hold (`tests/it/hf_folders`): shared ones, sigmoids, groups, and the
-//! correction that moves choices and no weight.
+//! Experts as in DeepSeek-V3, beyond what its folders test (`tests/it/hf_folders`): shared experts, sigmoid scores, groups, and
+//! the correction, which changes choices but no weight.
 
 use crate::diagnostics::{RIGHT, judged};
 use crate::oracle::{difference, values};
@@ -62,7 +62,7 @@ fn shared_experts_are_one_layer_that_every_token_uses() {
     assert!(difference(&with, &sum) < 1e-6);
 }
 
-/// A constant added to all changes nothing; a great one brings its expert in with its own small weight.
+/// The same constant on all experts changes nothing; a large one selects its expert, with that expert's own small weight.
 #[test]
 fn a_correction_moves_choices_and_no_weight() {
     for score in ["softmax", "sigmoid"] {
@@ -81,7 +81,7 @@ fn a_correction_moves_choices_and_no_weight() {
         let two = corrected([0.0; 4], 2);
         assert!(difference(&two, &corrected([1.5; 4], 2)) < 1e-6);
         assert!(difference(&two, &corrected([0.0, 9.0, 0.0, 9.0], 2)) > 1e-2);
-        // Experts 1 and 3, then 0 and 2, each with its own weight, are all four.
+        // Experts 1 and 3, then 0 and 2, each with its own weight, sum to all four.
         let first = corrected([0.0, 9.0, 0.0, 9.0], 2);
         let second = corrected([9.0, 0.0, 9.0, 0.0], 2);
         let sum: Vec<f32> = first.iter().zip(second).map(|(x, y)| x + y).collect();
@@ -99,7 +99,7 @@ fn a_factor_multiplies_the_weights() {
     }
 }
 
-/// σ of a product with each token's vector multiplies what the shared layer gives it.
+/// The sigmoid of a product with each token's vector scales the shared expert's output.
 #[test]
 fn a_gate_multiplies_the_shared_experts() {
     let mut gated = layer(&json!({ "shared": 1, "shared_gate": true }));

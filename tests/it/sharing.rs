@@ -1,5 +1,5 @@
-//! Layers that share parameters: a stack without sharing whose layers have equal weights computes the same, and its gradients
-//! of the copies add up to ours.
+//! Layers that share parameters: a stack without sharing whose layers have equal weights gives the same outputs, and the
+//! gradients of its copies add up to the shared ones.
 
 use crate::batches;
 use crate::binary::{failure, output};
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 const VOCAB: usize = 17;
 const SEQ: usize = 8;
 
-/// Keys of a decoder of width 16 whose layers share, for the contract tests.
+/// Keys of decoders of width 16 with shared layers, for the contract tests.
 pub fn configs() -> Vec<(String, Value)> {
     let untied = json!({ "kind": "transformer_xl", "untie_r": true });
     let own_norms = json!({
@@ -43,7 +43,7 @@ pub fn configs() -> Vec<(String, Value)> {
     all.into_iter().map(named).collect()
 }
 
-/// The config with these keys.
+/// Returns the config with these keys.
 pub fn with(config: &DecoderConfig, keys: &Value) -> DecoderConfig {
     let mut whole = serde_json::to_value(config).unwrap();
     whole
@@ -73,7 +73,7 @@ fn build(model: &ModelConfig, task: &Value) -> Objective<AnyTask> {
     materialised(name_parameters(task.init(model, &inputs, false).unwrap()))
 }
 
-/// The path of the parameter that one of the twin is a copy of.
+/// Returns the path of the shared parameter that a parameter of the twin is a copy of.
 fn original(path: &str, owners: [Owners; 2]) -> String {
     let mut parts: Vec<String> = path.split('.').map(String::from).collect();
     let owners = owners[usize::from(parts.iter().any(|part| part == "decoder"))];
@@ -87,7 +87,7 @@ fn original(path: &str, owners: [Owners; 2]) -> String {
         };
         parts[at + 1] = owner.to_string();
     } else if parts.iter().any(|part| part == "position") && !path.contains("tables") {
-        // What schemes learn for each layer's attention.
+        // Parameters that position schemes have for each layer's attention.
         for part in &mut parts {
             if let Ok(layer) = part.parse() {
                 *part = owners.mixing(layer).to_string();
@@ -107,7 +107,7 @@ fn unshared(model: &ModelConfig) -> ModelConfig {
     twin
 }
 
-/// Training with every dropout on, of a model and of its twin without sharing.
+/// Compares training with every dropout on between a model and its twin without sharing.
 fn against_a_twin(name: &str, model: &ModelConfig, task: &Value, batch: &Batch) {
     let transformer = model.transformer().unwrap();
     let share = transformer.stack.share_layers;
@@ -301,7 +301,8 @@ fn faults_of_sharing_name_the_key_and_the_remedy() {
     }
 }
 
-/// Micro-batches, dropout, drop path, moving average: interrupted after half of the steps, a run ends with the same bits.
+/// With micro-batches, dropout, drop path and moving average: a run that is interrupted after half of its steps ends with the
+/// same bits.
 #[test]
 fn a_run_with_shared_layers_resumes_to_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Sliding-window attention as a layer: it equals multi-head attention where the window holds every key, keys outside of
-//! it change nothing, decoding keeps the keys of the window alone, and faults of its keys are told.
+//! Sliding-window attention as a layer: it equals multi-head attention if the window holds every key, keys outside the window
+//! have no effect, decoding keeps only the window's keys, and faults of its keys are reported.
 
 use crate::binary;
 use crate::contracts::{ids, near};
@@ -68,7 +68,7 @@ fn tokens_outside_of_the_window_change_nothing() {
     tokens[100] += 1;
     let after = hidden(&model, &tokens);
     let of = |all: &[f32], at: usize| all[at * 16..(at + 1) * 16].to_vec();
-    // The widest head sees 19 keys before its own at a distance of 3 each.
+    // The head with the widest window sees 19 keys before its own, at a dilation of 3.
     for at in (0..100).chain(100 + 19 * 3 + 1..200) {
         assert_eq!(of(&before, at), of(&after, at), "position {at}");
     }

@@ -1,4 +1,4 @@
-//! A small training run in memory, for the tests of checkpoints and interruptions.
+//! A small in-memory training run, for the tests of checkpoints and interruptions.
 
 use burn::module::{Module, Param};
 use burn::optim::{GradientsParams, ModuleOptimizer};
@@ -43,7 +43,7 @@ pub fn net(width: usize, seed: u64) -> Net {
     })
 }
 
-/// A small training run in memory: gradients are random functions of the step.
+/// A small in-memory training run, whose gradients are random functions of the step.
 pub struct Run {
     pub net: Net,
     pub optimizer: ModuleOptimizer,

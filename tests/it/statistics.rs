@@ -1,4 +1,4 @@
-//! The statistics of ablations against scipy and statsmodels: tests/goldens/make_statistics.py.
+//! The statistics of ablations against scipy and statsmodels (tests/goldens/make_statistics.py).
 
 mod chance;
 mod edges;
@@ -123,7 +123,7 @@ fn welch(case: &Value, values: &[f64], level: f64, worst: &mut Worst) {
     worst.number("welch g", case, got.and_then(|g| g.g), &expected["g"], None);
 }
 
-/// All resamples, and the same drawn resamples.
+/// Over all resamples, and over the same random resamples.
 #[test]
 fn bootstrap_as_scipy() {
     let mut worst = Worst::default();

@@ -1,4 +1,4 @@
-//! Sweeps as a person runs them: killed, shared, extended, refused.
+//! Sweeps as users run them: killed, shared, extended, refused.
 
 mod arms;
 mod begun_from;
@@ -20,7 +20,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A folder with the smoke test's experiment as `base.toml`.
+/// A temporary folder with the smoke test's experiment as `base.toml`.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -48,7 +48,7 @@ impl Place {
         path
     }
 
-    /// `formwork sweep FILE --run FOLDER …`, not started yet.
+    /// The command `formwork sweep FILE --run FOLDER …`, not started yet.
     fn sweep(&self, file: &Path, folder: &str, more: &[&str]) -> Command {
         let folder = self.path(folder);
         let mut command = formwork(&["sweep"]);
@@ -57,7 +57,7 @@ impl Place {
         command
     }
 
-    /// Runs a sweep to its end: success, standard output, standard error.
+    /// Runs a sweep to its end; returns success, standard output, standard error.
     fn swept(&self, file: &Path, folder: &str, more: &[&str]) -> (bool, String, String) {
         let output = self.sweep(file, folder, more).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -69,7 +69,7 @@ impl Place {
     }
 }
 
-/// Cells whose processes were started, by what a sweep said.
+/// Returns the cells whose processes were started, according to a sweep's messages.
 fn begun(said: &str) -> Vec<String> {
     let lines = said.lines().filter_map(|line| line.strip_suffix(": begun"));
     let mut cells: Vec<String> = lines.map(str::to_string).collect();
@@ -77,7 +77,7 @@ fn begun(said: &str) -> Vec<String> {
     cells
 }
 
-/// Everything that the cells of a sweep measured, timing aside: one text for each run.
+/// Returns everything that the cells of a sweep measured, except times: one text for each run.
 fn measured(folder: &Path) -> Vec<(String, String)> {
     let mut runs = Vec::new();
     for arm in entries(&folder.join("cells")) {

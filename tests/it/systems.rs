@@ -1,5 +1,5 @@
-//! `experiments/systems`: each system has a file, which is its preset made small by numbers alone, trains with the system's
-//! own objective for a few minutes, and expects what an untrained network does not give.
+//! `experiments/systems`: each system has a file, which is its preset made small by changing only numbers. It trains with the
+//! system's own objective for a few minutes, and expects results that an untrained network does not reach.
 
 mod repeated;
 mod table;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use table::{SYSTEMS, System};
 
-/// Three to four minutes on two cores, on which training reaches a hundred thousand million operations a second.
+/// Three to four minutes on two cores, at 1e11 operations per second in training.
 const MOST_FLOPS: f64 = 2e13;
 const MOST_PARAMS: usize = 4_000_000;
 
@@ -27,7 +27,7 @@ fn loaded(system: &System) -> Loaded {
     load(&shipped(&file(system)), &[]).unwrap()
 }
 
-/// Values that are no tables and no lists of tables, by their dotted keys.
+/// Collects values that are neither tables nor lists of tables, by dotted key.
 fn leaves(value: &Value, at: &str, found: &mut BTreeMap<String, Value>) {
     match value {
         Value::Object(table) => {
@@ -56,7 +56,7 @@ fn leaves_of(model: &ModelConfig) -> BTreeMap<String, Value> {
     found
 }
 
-/// Whether a value is a size: a number, numbers, or none given.
+/// Whether a value is a size: a number, a list of numbers, or absent.
 fn sized(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null | Value::Number(_)) => true,
@@ -120,14 +120,14 @@ fn a_system_trains_with_its_own_objective_and_expects_something() {
     }
 }
 
-/// Small enough for a laptop: the network, and all multiplications of its training.
+/// Limits both the size of the network and all products of its training, so that a laptop is enough.
 #[test]
 fn a_system_trains_within_minutes() {
     for system in SYSTEMS {
         let (name, loaded) = (system.name, loaded(system));
         let experiment = &loaded.experiment;
         let context = experiment.data.context();
-        // More pieces than any of them has, and the images of Fashion-MNIST.
+        // More subwords than any of them has, and the images of Fashion-MNIST.
         let shape = Shape {
             image: Some([1, 28, 28]),
             speech: experiment.data.set().speech(),
@@ -148,7 +148,8 @@ fn a_system_trains_within_minutes() {
     }
 }
 
-/// The fewest steps that leave room for the warm-up of a schedule, and for its decay where that is a share of the run.
+/// Returns the smallest number of steps that leaves room for a schedule's warmup, and for its decay if that is a share of the
+/// run.
 fn fewest_steps(schedule: &ScheduleConfig, most: u64) -> u64 {
     let fits = |steps: &u64| schedule.misfit(*steps).is_none();
     (1..=most).find(fits).unwrap()
@@ -168,8 +169,8 @@ fn a_system_may_have_any_schedule() {
     }
 }
 
-/// A bound that a network holds before it has learned anything says nothing. Of systems that read no files and begin from
-/// no other run, since an evaluation of theirs takes seconds.
+/// A bound that an untrained network meets says nothing. Tested for systems that read no files and begin from no other run,
+/// whose evaluation takes seconds.
 #[test]
 fn an_untrained_network_misses_what_its_system_expects() {
     let mut tried = 0;
@@ -186,7 +187,7 @@ fn an_untrained_network_misses_what_its_system_expects() {
         let steps = format!("train.steps={steps}");
         let runs = folder.path().display().to_string();
         let file = file(system);
-        // A pair is told from others.
+        // These tasks distinguish a pair from others in its batch.
         let batch = match system.task.0 {
             "text_embedding" | "image_text" => "train.batch_size=2",
             _ => "train.batch_size=1",

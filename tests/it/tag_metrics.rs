@@ -18,7 +18,7 @@ fn words(value: &Value) -> Vec<&str> {
 }
 
 fn near(ours: f64, theirs: &Value, what: &str) {
-    // Where SciPy has no correlation, ours is 0.
+    // If SciPy's correlation is undefined, Formwork's is 0.
     let theirs = theirs.as_f64().unwrap_or(0.0);
     assert!((ours - theirs).abs() < 1e-9, "{what}: {ours} and {theirs}");
 }

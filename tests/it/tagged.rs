@@ -1,4 +1,4 @@
-//! Tags of words and numbers of texts, from files through training, evaluation and use.
+//! Token tagging and text regression, from files through training, evaluation and use.
 
 use crate::binary::{failure, formwork, output};
 use crate::in_folder::{at, goes_on_to_the_same_bits};
@@ -22,7 +22,7 @@ batch_size = 8
 eval_every = 60
 "#;
 
-/// Names are persons, and what follows "in" is a place: `I` of a place continues it.
+/// Names are persons, and the words after "in" are places; `I` continues a place.
 fn sentences(count: usize) -> String {
     let names = ["anna", "ben", "cleo", "dan"];
     let places = ["paris", "rome", "oslo"];
@@ -99,7 +99,7 @@ fn words_get_their_tags_and_entities_are_counted() {
     );
     assert!(told["words"][0]["probability"].as_f64().unwrap() > 0.5);
 
-    // A table whose columns have other names.
+    // A table with other column names.
     let row = serde_json::json!({
         "tokens": ["anna", "lives", "in", "paris"], "ner_tags": ["B-person", "O", "O", "B-place"],
     });
@@ -116,7 +116,7 @@ fn words_get_their_tags_and_entities_are_counted() {
     );
 }
 
-/// Words beyond the context have no tag, and the others keep theirs.
+/// Words beyond the context get no tag, and the others keep theirs.
 #[test]
 fn words_beyond_the_context_are_not_tagged() {
     let files = [
@@ -134,7 +134,7 @@ fn words_beyond_the_context_are_not_tagged() {
         ("B-person", tags[12], "_", "_")
     );
 
-    // An evaluation tells of them, and writes a line for all words of the file.
+    // An evaluation reports them, and writes a line for all words of the file.
     let long = format!("dan\tB-person\n{}", "old\tO\n".repeat(20));
     fs::write(folder.path().join("long.conll"), long).unwrap();
     let (file, lines) = (
@@ -161,7 +161,7 @@ fn words_beyond_the_context_are_not_tagged() {
     assert!(status == 2 && said.contains("name a file"), "{said}");
 }
 
-/// JSON lines hold the same sentences: the same losses.
+/// The same sentences in JSON lines give the same losses.
 #[test]
 fn one_corpus_in_two_forms_is_one_corpus() {
     let objects = |count: usize| -> String {
@@ -242,7 +242,7 @@ kind = "regression"
 pooling = "mean"
 "#;
 
-/// Numbers are the share of good words.
+/// Numbers are the share of words that are "good".
 fn scored(count: usize) -> String {
     let row = |i: usize| {
         let good = i % 5;
@@ -324,7 +324,7 @@ fn faults_of_numbers_name_their_place() {
     );
 }
 
-/// A run that pauses and goes on ends with the weights of one that does not.
+/// A run that pauses and continues ends with the weights of an uninterrupted one.
 #[test]
 fn paused_runs_go_on_to_the_bit() {
     let tagged = vec![

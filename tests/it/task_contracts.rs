@@ -1,5 +1,5 @@
-//! What tasks keep whatever their inputs are, for one task and one batch: every parameter learns, the same seed gives the same bits,
-//! micro-batches make one batch, blocks are computed anew, filling changes nothing, dropout draws by step.
+//! Contracts that tasks keep on any input, checked for one task and one batch: every parameter learns, the same seed gives the
+//! same bits, micro-batches make one batch, blocks can be recomputed, padding changes nothing, dropout draws by step.
 
 use crate::batches::{cut, in_one_step};
 use crate::oracle::difference;
@@ -16,12 +16,12 @@ fn adamw(lr: f64) -> OptimizerConfig {
     serde_json::from_value(json!({ "kind": "adamw", "lr": lr })).unwrap()
 }
 
-/// Whether the gradient of a parameter is rounding alone: biases of keys shift all scores of a query alike.
+/// Whether a parameter's gradient is only rounding: key biases shift all scores of a query alike.
 fn idle(path: &str) -> bool {
     path.ends_with("key.bias")
 }
 
-/// So many steps on one batch.
+/// Trains a number of steps on one batch.
 pub fn trained(mut task: Objective, batch: &Batch, lr: f64, steps: usize) -> Objective {
     let mut optimizer = optim::build(&adamw(lr), &task).unwrap();
     for _ in 0..steps {
@@ -31,7 +31,7 @@ pub fn trained(mut task: Objective, batch: &Batch, lr: f64, steps: usize) -> Obj
     task
 }
 
-/// A step moves every parameter, and a second time to the same values.
+/// Checks that a step moves every parameter, and repeated gives the same values.
 pub fn every_parameter_learns(name: &str, batch: &Batch, build: impl Fn() -> Objective) {
     let stepped = || {
         let task = build();
@@ -54,7 +54,7 @@ pub fn every_parameter_learns(name: &str, batch: &Batch, build: impl Fn() -> Obj
     assert!(stepped() == (before, after), "{name}: other bits");
 }
 
-/// A batch of four rows has the loss and the gradients of its first row and of the others as micro-batches.
+/// Checks that a batch of four rows has the loss and the gradients of its first row and of the others as micro-batches.
 pub fn micro_batches_equal_one_batch(name: &str, batch: &Batch, task: &Objective) {
     let parts = vec![cut(batch, 0..1, false), cut(batch, 1..4, false)];
     let one = accumulate(task, in_one_step(vec![batch.clone()], 3));
@@ -69,7 +69,7 @@ pub fn micro_batches_equal_one_batch(name: &str, batch: &Batch, task: &Objective
     }
 }
 
-/// Gradients differ by no more than `most` where blocks are computed anew.
+/// Checks that gradients differ by at most `most` if blocks are recomputed.
 pub fn blocks_computed_anew(name: &str, batch: &Batch, task: &Objective, most: f64) {
     let step = |recompute: bool| {
         let whole = Batch {
@@ -86,7 +86,7 @@ pub fn blocks_computed_anew(name: &str, batch: &Batch, task: &Objective, most: f
     }
 }
 
-/// The evaluation of a batch, which is that of one with other tokens behind its texts.
+/// Returns the evaluation of a batch, and checks that it equals that of a batch with other padding.
 pub fn filling_changes_nothing(
     name: &str,
     [plain, filled]: [Batch; 2],
@@ -100,7 +100,7 @@ pub fn filling_changes_nothing(
     one
 }
 
-/// A task that drops draws anew at each step, and is one that does not in an evaluation.
+/// Checks that dropout draws differently at each step, and that evaluation equals that of a task without dropout.
 pub fn dropout_draws_by_step(name: &str, batch: &Batch, [task, still]: [Objective; 2]) {
     let loss = |step: usize| {
         let batch = in_one_step(vec![batch.clone()], step).remove(0);

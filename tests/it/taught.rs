@@ -1,5 +1,5 @@
-//! A task learns from the network of another run, which `experiment` opens and hands in frozen: neither tasks nor the
-//! step loop know a path.
+//! A task that learns from another run's network, which `experiment` opens and passes in frozen: neither tasks nor the step
+//! loop know a path.
 
 use crate::batches;
 use crate::binary::output;
@@ -40,7 +40,7 @@ steps = 4
 batch_size = 2
 "#;
 
-/// A table of scores for the next token, taught by a language model (Hinton et al. 2015).
+/// A table of next-token logits, taught by a language model (Hinton et al. 2015).
 #[derive(Module, Debug)]
 struct Student {
     table: Param<Tensor<2>>,
@@ -48,7 +48,7 @@ struct Student {
 }
 
 impl Student {
-    /// The teacher's scores `[positions, vocab]`, without gradients.
+    /// Returns the teacher's logits `[positions, vocab]`, without gradients.
     fn taught(&self, batch: &Batch) -> Tensor<2> {
         let texts = batch.text().unwrap();
         let decoder = self.teacher.networks().language_model.unwrap();
@@ -111,7 +111,7 @@ fn a_task_learns_from_the_network_of_another_run() {
     }
     assert!((losses[0] - (VOCAB as f64).ln()).abs() < 1e-5);
     assert!(losses[39] < 0.95 * losses[0], "{losses:?}");
-    // The teacher is the run's to the bit, after the steps as before them.
+    // The teacher equals its run bit for bit, after the steps as before them.
     assert_eq!(values(task.taught(&batch)), before);
     let fresh = Student {
         table: task.table.clone(),

@@ -1,4 +1,4 @@
-//! Vectors of texts: losses and their gradients against sentence-transformers (`tests/goldens/make_text_embedding.py`), ranks
+//! Text embeddings: losses and their gradients against sentence-transformers (`tests/goldens/make_text_embedding.py`), ranks
 //! against its evaluator, micro-batches, and runs from training to `encode`.
 
 mod runs;
@@ -19,7 +19,7 @@ use formwork::task::text_embedding::losses::{Groups, in_batch, normalized};
 use formwork::task::whole_text::Pooling;
 use formwork::train::gradients::accumulate;
 
-/// Scale of the golden file's first losses, and that of the symmetric one.
+/// Scale of the golden file's first losses, and of the symmetric one.
 const TEMPERATURES: [f64; 2] = [1.0 / 20.0, 0.07];
 
 fn tensor(oracle: &Oracle, name: &str, device: &Device) -> Tensor<2> {
@@ -27,7 +27,7 @@ fn tensor(oracle: &Oracle, name: &str, device: &Device) -> Tensor<2> {
     Tensor::from_data(TensorData::new(array.values, array.shape), device)
 }
 
-/// A row of a gradient is as large as its vector is short: each is held by its own size.
+/// Checks a gradient row by row, each relative to its own size: a short embedding has a large gradient.
 fn check_rows(oracle: &Oracle, name: &str, x: &Tensor<2>, gradients: &Gradients) {
     let [_, width] = x.dims();
     let ours: Vec<f32> = x.grad(gradients).unwrap().into_data().iter().collect();
@@ -44,7 +44,7 @@ fn check_rows(oracle: &Oracle, name: &str, x: &Tensor<2>, gradients: &Gradients)
     }
 }
 
-/// A loss by its directions, and both gradients.
+/// Checks a loss of normalised embeddings, and both gradients.
 fn check(name: &str, loss: impl Fn(Tensor<2>, Tensor<2>) -> Tensor<1>) {
     let oracle = Oracle::open("text_embedding");
     let device = Device::flex().autodiff();
@@ -86,7 +86,7 @@ fn losses_and_their_gradients_are_those_of_sentence_transformers() {
     });
 }
 
-/// An example that stands twice in a step, behind the end of one epoch and at the beginning of the next, is no wrong answer to itself.
+/// An example that occurs twice in a step, at the end of one epoch and the start of the next, is no negative for itself.
 #[test]
 fn an_example_that_stands_twice_is_not_compared_with_itself() {
     let device = Device::flex();
@@ -132,7 +132,7 @@ fn an_example_that_stands_twice_is_not_compared_with_itself() {
     near(loss(&[7, 7, 7]).loss, 0.0);
 }
 
-/// Ten examples, of which nothing is read.
+/// A source of ten examples, whose content is never read.
 struct Ten;
 
 impl Source for Ten {
@@ -145,7 +145,7 @@ impl Source for Ten {
     }
 }
 
-/// Steps that end an epoch hold examples of two permutations, and with them some example twice.
+/// Steps across the end of an epoch contain examples of two permutations, and so may contain an example twice.
 #[test]
 fn a_step_over_the_end_of_an_epoch_may_hold_an_example_twice() {
     let source = Ten;
@@ -159,7 +159,7 @@ fn a_step_over_the_end_of_an_epoch_may_hold_an_example_twice() {
         .filter(|step| twice(&order.step(&source, *step)))
         .collect();
     assert!(!steps.is_empty());
-    // Those that begin in one epoch of ten and end in the next.
+    // Steps that begin in one epoch of ten and end in the next.
     assert!(
         steps
             .iter()
@@ -179,7 +179,7 @@ fn a_vector_of_zeros_has_no_direction_and_harms_nothing() {
     assert!(gradient.iter().all(|x| x.is_finite()), "{gradient:?}");
 }
 
-/// Of two equal documents the evaluator counts the one of the lower number first; here half of it stands before the other.
+/// If two documents score equal, the evaluator ranks the lower number first; here, half of the other counts as before it.
 #[test]
 fn ranks_are_those_of_the_evaluator_but_for_ties() {
     let oracle = Oracle::open("text_embedding");
@@ -230,13 +230,13 @@ fn micro_batches_of_whole_groups_equal_one_batch() {
         let off = difference(&ours.values, &theirs[&path].values);
         assert!(off < 1e-4, "{path} is off by {off:e}");
     }
-    // Of another cut the loss is another one, which is why a check refuses it.
+    // Another cut into micro-batches changes the loss, which is why a check refuses it.
     let other = vec![cut(&whole, 0..1, false), cut(&whole, 1..4, false)];
     let other = accumulate(&task, in_one_step(other, 3));
     assert!(!near(one.output.loss.sum, other.output.loss.sum));
 }
 
-/// Two readings of one text differ by their draws of dropout, and by nothing else (Gao et al. 2021).
+/// Two encodings of one text differ only in their dropout (Gao et al. 2021).
 #[test]
 fn a_text_beside_itself_is_read_under_two_draws() {
     use burn::module::Module;

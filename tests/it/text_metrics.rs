@@ -1,5 +1,5 @@
-//! Metrics of text and of classes against sacreBLEU, rouge-score and scikit-learn
-//! (`tests/goldens/make_text_metrics.py`): every number within 1e-9 of theirs, every printed line the same.
+//! Metrics of text and of classes against sacreBLEU, rouge-score and scikit-learn (`tests/goldens/make_text_metrics.py`): every
+//! number within 1e-9 of theirs, every printed line the same.
 
 use formwork::evaluate::PrecisionRecall;
 use formwork::evaluate::bleu::{Bleu, BleuOptions, BleuTokenizer, Smoothing};
@@ -44,7 +44,7 @@ fn assert_near(ours: &[f64], theirs: &[f64], what: &str) {
     }
 }
 
-/// One metric of each combination of options, in the golden file's order.
+/// One metric for each combination of options, in the golden file's order.
 struct Metrics {
     bleu: Vec<Bleu>,
     chrf: Vec<Chrf>,
@@ -107,7 +107,7 @@ impl Metrics {
             .for_each(|(a, b)| a.merge(b));
     }
 
-    /// The scores alone, as the golden file keeps them for one sentence.
+    /// Returns only the scores, as the golden file keeps them for one sentence.
     fn scores(&self) -> Vec<f64> {
         let bleu = self.bleu.iter().map(|m| m.score().score);
         let chrf = self.chrf.iter().map(|m| m.score().score);
@@ -119,7 +119,7 @@ impl Metrics {
         bleu.chain(chrf).chain(ter).chain(rouge).collect()
     }
 
-    /// The scores with what they are made of, as the golden file keeps them for a corpus.
+    /// Returns the scores with their components, as the golden file keeps them for a corpus.
     fn breakdown(&self) -> Vec<f64> {
         let mut all = Vec::new();
         for score in self.bleu.iter().map(Bleu::score) {
@@ -170,7 +170,7 @@ fn three(score: PrecisionRecall) -> [f64; 3] {
     [score.precision, score.recall, score.f1]
 }
 
-/// sacreBLEU's keyword arguments as our options; unknown ones fail.
+/// Maps sacreBLEU's keyword arguments to Formwork's options; panics on unknown ones.
 fn bleu_options(given: &Map<String, Value>) -> BleuOptions {
     let mut options = BleuOptions::default();
     let value = |or: f64| {

@@ -1,4 +1,4 @@
-//! What the step loop does when training goes wrong, or has gone on long enough.
+//! The step loop if training goes wrong, or has run long enough.
 
 use crate::binary::{failure, formwork, output};
 use crate::recompute::killed_and_resumed;
@@ -36,7 +36,7 @@ fn ruined_weights_stop_the_run_and_are_not_saved() {
     assert!(formwork::train::checkpoint::steps(&run).is_empty());
     let compared = crate::binary::output(&["compare", &run.display().to_string()]);
     assert!(compared.contains("diverged at step 2"), "{compared}");
-    // Due checkpoints are not written either.
+    // Checkpoints that are due are not written either.
     let run = folder.path().join("saved");
     let sets = [
         "optimizer.lr=1e30",
@@ -65,7 +65,7 @@ fn a_run_that_only_skips_gives_up() {
     assert!(said.contains("20 steps in a row were skipped"), "{said}");
     let lines = journal::read(run.join("metrics.jsonl")).unwrap();
     let logged = lines.iter().find(|line| line.numbers.contains_key("lr"));
-    // Step 1 was taken, steps 2 and 3 were not: the line of step 3 is there all the same.
+    // Step 1 was taken, steps 2 and 3 were not; the line of step 3 exists nevertheless.
     assert_eq!(logged.map(|line| line.step), Some(3));
 }
 
@@ -125,7 +125,7 @@ fn spikes_are_left_out_and_logged_when_the_file_says_so() {
 fn a_run_that_no_longer_improves_stops_early() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
-    // A learning rate of nothing improves nothing after the first evaluation.
+    // With a learning rate of almost zero, nothing improves after the first evaluation.
     let sets = [
         "optimizer.lr=1e-30",
         "train.patience=2",
@@ -170,7 +170,7 @@ fn half_precision_is_one_setting() {
     assert!(scores["loss"].as_f64().unwrap() < 2.4, "{scores}");
 }
 
-/// Products of bfloat16 operands: losses follow those of 32 bits and are not the same, weights are of 32 bits in a checkpoint.
+/// Products of bfloat16 operands: losses are close to those of 32 bits and not equal, and a checkpoint's weights have 32 bits.
 #[test]
 fn products_of_bfloat16_follow_those_of_32_bits() {
     let folder = tempfile::tempdir().unwrap();
@@ -202,7 +202,7 @@ fn products_of_bfloat16_follow_those_of_32_bits() {
     }
 }
 
-/// Exact resume with products of bfloat16 operands: weights, moments and average.
+/// Exact resume with products of bfloat16 operands: weights, moments and averaged weights.
 #[test]
 fn a_killed_run_of_mixed_bf16_ends_as_one_left_alone() {
     let folder = tempfile::tempdir().unwrap();

@@ -29,7 +29,7 @@ fn adamw(lr: f64, weight_decay: f64, eps: f64) -> OptimizerConfig {
     })
 }
 
-/// Tokens of each row, from its mask.
+/// Returns the number of tokens in each row of a mask.
 fn lengths(mask: &[i32], rows: usize) -> Vec<usize> {
     let rows = mask.chunks(mask.len() / rows);
     rows.map(|row| row.iter().map(|m| *m as usize).sum())
@@ -86,7 +86,7 @@ fn masked_lm_with_next_sentences() {
     compare_ends(&oracle, &table.export(&values_of(&task)), 1e-3);
 }
 
-/// Pairs of an oracle: one micro-batch of a step.
+/// Sentence pairs of an oracle, for each step and micro-batch.
 struct PairSteps {
     source: Steps,
     mask: Steps,
@@ -121,7 +121,7 @@ impl PairSteps {
         batches::of(Content::Pairs(pairs), rows)
     }
 
-    /// A step of two micro-batches of unequal weight.
+    /// Returns a step of two micro-batches of unequal weight.
     fn step(&self, step: usize) -> Vec<Batch> {
         let micros = vec![self.batch(step, 0), self.batch(step, 1)];
         assert_ne!(micros[0].scored, micros[1].scored);
@@ -164,7 +164,7 @@ fn label_smoothed_translation() {
     compare_ends(&oracle, &table.export(&values_of(&task)), 1e-3);
 }
 
-/// The corrupted texts are the oracle's; the task is the one that an experiment makes.
+/// The corrupted texts come from the oracle, and the task is built as for an experiment.
 #[test]
 fn span_corruption() {
     let oracle = Oracle::open("trajectory_spans");

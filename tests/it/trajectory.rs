@@ -1,8 +1,8 @@
-//! Fifty steps of training against PyTorch (`tests/goldens/make_trajectory.py` is the oracle): the same
-//! initial weights and batches, two micro-batches of unequal weight a step, clipping, AdamW with three
-//! groups, warm-up and cosine. Losses, gradient norms, learning rates and final weights agree.
+//! Fifty steps of training against PyTorch (`tests/goldens/make_trajectory.py` is the oracle): the same initial weights and
+//! batches, two micro-batches of unequal weight per step, clipping, AdamW with three parameter groups, warmup and cosine.
+//! Losses, gradient norms, learning rates and final weights agree.
 //!
-//! What follows an oracle's curves serves the other tasks too.
+//! The functions that follow an oracle's curves are also used for other tasks.
 
 use crate::batches;
 use crate::oracle::{Oracle, difference, hf_folder};
@@ -18,17 +18,17 @@ use formwork::train::optim::{self, AdamwConfig, GroupConfig, OptimizerConfig};
 use formwork::train::parameters::name_parameters;
 use formwork::train::schedule::{DecayConfig, ScheduleConfig};
 
-/// How near our curves must come to PyTorch's: losses by difference, norms by ratio.
+/// Largest distance from PyTorch's curves: losses by difference, norms by ratio.
 const NEAR: f64 = 1e-4;
 
-/// How an oracle was trained.
+/// The training settings of an oracle.
 pub struct Recipe {
     pub optimizer: OptimizerConfig,
     pub schedule: ScheduleConfig,
 }
 
 impl Recipe {
-    /// A first rate of 1e-2 with decay, ten steps of warm-up and a cosine, as most oracles train.
+    /// A peak rate of 1e-2 with weight decay, ten warmup steps and a cosine: the settings of most oracles.
     pub fn usual(betas: [f64; 2]) -> Self {
         Self {
             optimizer: OptimizerConfig::Adamw(AdamwConfig {
@@ -46,14 +46,14 @@ impl Recipe {
     }
 }
 
-/// The two micro-batches of a step, which differ in how much is scored.
+/// Returns the two micro-batches of a step, which must differ in their number of scored positions.
 pub fn uneven(step: usize, batch: impl Fn(usize, usize) -> Batch) -> Vec<Batch> {
     let micros = vec![batch(step, 0), batch(step, 1)];
     assert_ne!(micros[0].scored, micros[1].scored);
     batches::in_one_step(micros, step)
 }
 
-/// The batches of a step as one part of a tensor `[step, micro-batch, row, …]`.
+/// A tensor `[step, micro-batch, row, …]` with one part of the batches of all steps.
 pub struct Steps {
     pub shape: Vec<usize>,
     values: Vec<i32>,
@@ -65,7 +65,7 @@ impl Steps {
         Self { shape, values }
     }
 
-    /// Those of one micro-batch.
+    /// Returns the values of one micro-batch.
     pub fn micro(&self, step: usize, micro: usize) -> Vec<i32> {
         let size: usize = self.shape[2..].iter().product();
         let from = (step * self.shape[1] + micro) * size;
@@ -73,10 +73,10 @@ impl Steps {
     }
 }
 
-/// A curve of an oracle by its name, and which of a step's sums it is.
+/// Name of an oracle's curve, and the value of a step that is compared with it.
 pub type Curve<'a> = (&'a str, fn(&StepOutput) -> f64);
 
-/// Trains as an oracle did, and holds every loss, norm and rate against its curves. The trained model.
+/// Trains as an oracle did and compares every loss, norm and rate with its curves. Returns the trained model.
 pub fn follow<M: Trained>(
     model: M,
     oracle: &Oracle,
@@ -122,7 +122,7 @@ pub fn follow<M: Trained>(
     model
 }
 
-/// Holds trained weights against the oracle's, under its names.
+/// Compares trained weights with the oracle's, under its names.
 pub fn compare_ends(oracle: &Oracle, ours: &Arrays, tolerance: f64) {
     let end = oracle.arrays(|name| name.strip_prefix("end."));
     assert!(ours.keys().eq(end.keys()));
@@ -137,8 +137,8 @@ pub fn compare_ends(oracle: &Oracle, ours: &Arrays, tolerance: f64) {
     println!("ends within {:.1e}, at {}", worst.0, worst.1);
 }
 
-/// As [`difference`], without the biases of keys: they shift all scores of a query alike, so their
-/// gradient is rounding noise, which AdamW blows up to whole steps.
+/// Like [`difference`], but without key biases: these shift all scores of a query alike, so their gradient is rounding noise,
+/// which AdamW turns into whole steps.
 fn compare_end(name: &str, ours: &[f32], theirs: &[f32]) -> f64 {
     let keys = ["key.bias", "k_lin.bias", "k_proj.bias"];
     if keys.iter().any(|key| name.ends_with(key)) {

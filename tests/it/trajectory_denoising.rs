@@ -1,5 +1,5 @@
 //! Fifty steps of denoising against PyTorch's BART (`tests/goldens/make_denoising_trajectory.py` is the oracle). Its decoder
-//! begins with the end mark, so that the beginning of the frame is scored too.
+//! begins with the end token, so that the frame's first token is scored too.
 
 use crate::batches;
 use crate::goldens_encoder_decoder as encoder_decoder;
@@ -15,7 +15,7 @@ use formwork::model::{ModelConfig, ModelInputs};
 use formwork::nn::feed_forward::Activation;
 use formwork::task::TaskConfig;
 
-/// Tokens of each row that are no filling.
+/// Returns the number of tokens in each row that are not padding.
 fn lengths(values: &[i32], cols: usize, filling: i32) -> Vec<usize> {
     let rows = values.chunks(cols);
     rows.map(|row| row.iter().filter(|v| **v != filling).count())

@@ -1,5 +1,5 @@
-//! Texts of recordings: Whisper against transformers' (`tests/goldens/make_whisper.py`), what network and task keep over ways to read
-//! a recording, and runs from training to transcripts.
+//! Transcription: Whisper against transformers' (`tests/goldens/make_whisper.py`), contracts of network and task over all kinds
+//! of audio encoder, and runs from training to transcripts.
 
 mod cases;
 mod contracts;

@@ -1,4 +1,4 @@
-//! Moving weights and gradients between an oracle and our modules, by tables of names.
+//! Moves weights and gradients between an oracle and Formwork's modules, by tables of names.
 
 use crate::oracle::{Oracle, difference};
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
@@ -13,7 +13,7 @@ use formwork::task::{Objective, is_state};
 use formwork::train::parameters::{materialised, name_parameters};
 use std::collections::BTreeMap;
 
-/// Arrays by our dotted paths.
+/// Arrays by Formwork's dotted paths.
 pub type Arrays = BTreeMap<String, Array>;
 
 fn array<const D: usize>(tensor: Tensor<D>) -> Array {
@@ -23,7 +23,7 @@ fn array<const D: usize>(tensor: Tensor<D>) -> Array {
     }
 }
 
-/// What a traversal of the parameters takes of each of them.
+/// A traversal that collects the values, or the gradients, of all parameters.
 struct Collect<'a> {
     path: Path,
     gradients: Option<&'a GradientsParams>,
@@ -41,7 +41,7 @@ impl ModuleVisitor for Collect<'_> {
         let path = self.path.joined();
         let tensor = match self.gradients {
             None => param.val(),
-            // What no optimizer moves has none.
+            // State that no optimizer updates has no gradient.
             Some(_) if path.rsplit('.').next().is_some_and(is_state) => return,
             Some(gradients) => {
                 let gradient = gradients.get::<D>(param.id);
@@ -62,12 +62,12 @@ fn collect<M: Module>(module: &M, gradients: Option<&GradientsParams>) -> Arrays
     visitor.found
 }
 
-/// The parameters of a module.
+/// Returns the parameters of a module.
 pub fn values_of<M: Module>(module: &M) -> Arrays {
     collect(module, None)
 }
 
-/// The gradients of a module's parameters, of which each must have one.
+/// Returns the gradients of a module's parameters; each parameter must have one.
 pub fn gradients_of<M: Module>(module: &M, gradients: &GradientsParams) -> Arrays {
     collect(module, Some(gradients))
 }
@@ -96,7 +96,7 @@ impl ModuleMapper for Put<'_> {
     }
 }
 
-/// The module with these parameters, all of them used.
+/// Returns the module with these parameters, all of which must be used.
 pub fn put<M: Module>(module: M, arrays: &Arrays) -> M {
     let module = module.map(&mut Put {
         path: Path::default(),
@@ -107,7 +107,7 @@ pub fn put<M: Module>(module: M, arrays: &Arrays) -> M {
     module
 }
 
-/// The task of a folder of Hugging Face with its weights, to be trained.
+/// Builds the task of a Hugging Face folder with its weights, for training.
 pub fn opened(hf: &HfModel) -> Objective {
     let inputs = ModelInputs {
         shape: &hf.shape.shape,
@@ -119,7 +119,7 @@ pub fn opened(hf: &HfModel) -> Objective {
     hf.load(task, hf.table()).unwrap()
 }
 
-/// The module with an oracle's weights, of which each must be used.
+/// Returns the module with an oracle's weights, each of which must be used.
 pub fn import<M: Module>(module: M, table: &Table, theirs: &Arrays) -> M {
     let mut ours = BTreeMap::new();
     for name in theirs.keys() {
@@ -138,7 +138,7 @@ pub fn import<M: Module>(module: M, table: &Table, theirs: &Arrays) -> M {
     put(module, &ours)
 }
 
-/// Holds our numbers against an oracle's, and remembers the worst of them.
+/// Compares values with an oracle's, and records the largest difference.
 pub struct Against<'a> {
     name: &'a str,
     oracle: &'a Oracle,
@@ -156,7 +156,7 @@ impl<'a> Against<'a> {
         }
     }
 
-    /// One tensor under the oracle's name for it.
+    /// Compares one tensor under the oracle's name for it.
     pub fn check(&mut self, tensor: &str, ours: &[f32]) {
         let off = difference(ours, &self.oracle.array(tensor).values);
         let name = self.name;
@@ -166,7 +166,7 @@ impl<'a> Against<'a> {
         }
     }
 
-    /// Every gradient, under the oracle's names and in its shapes.
+    /// Compares every gradient, under the oracle's names and in its shapes.
     pub fn check_gradients(&mut self, ours: &Arrays, table: &Table) {
         let found = table.export(ours);
         let theirs = self.oracle.arrays(|name| name.strip_prefix("grad."));
@@ -179,7 +179,7 @@ impl<'a> Against<'a> {
         let largest = largest.fold(0.0, f32::max);
         for (name, theirs) in &theirs {
             assert_eq!(found[name].shape, theirs.shape, "{}: {name}", self.name);
-            // The bias of keys shifts all scores of a query alike: its gradient is rounding alone.
+            // Key biases shift all scores of a query alike, so their gradient is only rounding.
             if size(&theirs.values) < NOTHING * largest {
                 let own = size(&found[name].values);
                 assert!(own < 10.0 * NOTHING * largest, "{}: {name}", self.name);
@@ -190,7 +190,7 @@ impl<'a> Against<'a> {
     }
 }
 
-/// A smaller share of the largest gradient is rounding.
+/// A gradient below this share of the largest one is rounding.
 const NOTHING: f32 = 1e-6;
 
 fn size(values: &[f32]) -> f32 {
@@ -203,7 +203,7 @@ impl Drop for Against<'_> {
     }
 }
 
-/// The same values `[row, position, …]` with zeros at padding, as the oracles' files have them.
+/// Returns the values `[row, position, …]` with zeros at padding, as in the oracles' files.
 pub fn at_tokens(mut values: Vec<f32>, lengths: &[usize], positions: usize) -> Vec<f32> {
     let width = values.len() / (lengths.len() * positions);
     for (row, length) in lengths.iter().enumerate() {
@@ -212,7 +212,7 @@ pub fn at_tokens(mut values: Vec<f32>, lengths: &[usize], positions: usize) -> V
     values
 }
 
-/// Tokens of each row of a mask.
+/// Returns the number of tokens in each row of a mask.
 pub fn lengths(oracle: &Oracle, mask: &str) -> Vec<usize> {
     let (shape, mask) = oracle.integers(mask);
     let cols = shape[shape.len() - 1];

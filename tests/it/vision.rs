@@ -1,4 +1,4 @@
-//! The networks that read images: against PyTorch, and what each of them keeps.
+//! Image networks: against PyTorch, and the contracts of each.
 
 mod axial;
 mod beit;
@@ -37,7 +37,7 @@ use formwork::train::parameters::{materialised, name_parameters};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A classifier of images of this shape.
+/// A classifier for images of this shape.
 fn classifier(
     model: &ModelConfig,
     config: &ImageClassificationConfig,
@@ -58,7 +58,7 @@ fn classifier(
     materialised(name_parameters(task))
 }
 
-/// HF's tiny ViT of the oracles.
+/// The oracles' tiny ViT of HF.
 fn tiny_vit(size: usize) -> ModelConfig {
     let config = serde_json::json!({
         "n_layers": 2,
@@ -72,7 +72,7 @@ fn tiny_vit(size: usize) -> ModelConfig {
     ModelConfig::Vision(config)
 }
 
-/// A step of its own.
+/// A batch of images that is a whole step.
 fn images(pixels: &[f32], shape: [usize; 3], labels: &[i32]) -> Batch {
     let content = ImageBatch {
         pixels: pixels.to_vec(),
@@ -89,14 +89,14 @@ fn tensor<const D: usize>(array: &Array, device: &Device) -> Tensor<D> {
     Tensor::from_data(TensorData::new(array.values.clone(), shape), device)
 }
 
-/// The module with these weights, all of them.
+/// Returns the module with these weights, all of which must be used.
 fn with_weights<M: Module>(module: M, weights: &BTreeMap<String, Array>) -> M {
     let file = tempfile::NamedTempFile::new().unwrap();
     write_weights(file.path(), weights);
     load_weights(module, file.path()).unwrap()
 }
 
-/// Values by dotted path; gradients in their place when there are any, without what has none by right.
+/// Collects values by dotted path, or gradients if given, without parameters that have none by design.
 struct Collect<'a> {
     path: Path,
     gradients: Option<&'a Gradients>,
@@ -136,14 +136,14 @@ fn collect<M: Module>(module: &M, gradients: Option<&Gradients>) -> BTreeMap<Str
     visitor.found
 }
 
-/// Whether a parameter adds a number to all scores of a query, which changes no weight.
+/// Whether a parameter only adds a number to all scores of a query, which changes no weight.
 fn is_idle(path: &str) -> bool {
     let of_position = path.contains("position.") && path.ends_with("head.bias");
     of_position || path.ends_with("key.bias")
 }
 
-/// The network of a case of an oracle, for images of this shape: its last vectors, scores, the loss, and the gradients of all parameters and of
-/// the image.
+/// Compares the network of an oracle's case, for images of this shape: last hidden states, logits, the loss, and the gradients
+/// of all parameters and of the image.
 fn held_against(oracle: &str, case: &str, image: [usize; 3], config: Value) {
     let oracle_has_cosines = oracle == "swinv2";
     let (oracle, device) = (Oracle::open(oracle), Device::flex().autodiff());
@@ -157,7 +157,7 @@ fn held_against(oracle: &str, case: &str, image: [usize; 3], config: Value) {
     let array = |name: &str| oracle.array(&format!("{case}.{name}"));
     let near = |what: &str, ours: &[f32], theirs: &[f32]| {
         let off = difference(ours, theirs);
-        // Cosines divide by lengths that may be small.
+        // Cosines divide by norms that may be small.
         let bound = if oracle_has_cosines {
             2.0 * TOLERANCE
         } else {
@@ -188,7 +188,7 @@ fn held_against(oracle: &str, case: &str, image: [usize; 3], config: Value) {
     near("gradient of the image", &values(of_pixels), &theirs);
 }
 
-/// A kernel as the matrix of a linear map of patches; a matrix as it is.
+/// Returns a convolution kernel as the matrix of a linear map on patches; a matrix unchanged.
 fn matrix(array: Array) -> Array {
     let outputs = array.shape[0];
     let inputs = array.values.len() / outputs;
@@ -198,7 +198,7 @@ fn matrix(array: Array) -> Array {
     }
 }
 
-/// A tensor of HF's ViT by our path and in our layout.
+/// Maps a tensor of HF's ViT to Formwork's path and layout.
 fn vit(name: &str, array: Array) -> (String, Array) {
     let (module, kind) = name.rsplit_once('.').unwrap();
     let flat = |shape: &[usize]| Array {

@@ -1,4 +1,4 @@
-//! The tokens that draws keep and their probabilities, against transformers' processors of scores
+//! The tokens that sampling keeps and their probabilities, against transformers' logits processors
 //! (`tests/goldens/make_warpers.py` makes the oracle).
 
 use crate::oracle::Oracle;
@@ -6,7 +6,7 @@ use formwork::generate::Sampling;
 
 const VOCAB: usize = 40;
 
-/// The rules of a set, by its name; 0 for top-k, 1 for top-p and 0 for min-p stand for none.
+/// Returns the rules of a set by its name; 0 for top-k, 1 for top-p and 0 for min-p mean that the rule is off.
 fn named(way: &str) -> Sampling {
     let parts = way.split('_').map(|part| part.parse::<f64>().unwrap());
     let parts: Vec<f64> = parts.collect();

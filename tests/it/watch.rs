@@ -1,4 +1,4 @@
-//! `formwork watch` as a browser and as a script see it: over a socket, from the built binary.
+//! `formwork watch` as seen by a browser and a script: over a socket, from the built binary.
 
 mod client;
 mod guarded;
@@ -10,7 +10,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Writes a run folder whose journal has so many lines about steps; every tenth step is evaluated.
+/// Writes a run folder whose journal has `lines` lines on steps; every tenth step is evaluated.
 fn write_run(folder: &Path, name: &str, lines: u64, steps: u64) -> PathBuf {
     let run = folder.join(name);
     fs::create_dir_all(&run).unwrap();
@@ -24,7 +24,7 @@ fn write_run(folder: &Path, name: &str, lines: u64, steps: u64) -> PathBuf {
     run
 }
 
-/// The run's journal grows by the lines of these steps.
+/// Appends the lines of these steps to the run's journal.
 fn grow(run: &Path, from: u64, to: u64) {
     let mut text = String::new();
     for step in from..=to {
@@ -135,7 +135,7 @@ fn a_run_with_its_curves_words_and_files() {
             .len(),
         2
     );
-    // Neighbours are joined by twos, fours, eights.
+    // Neighbouring points are merged in groups of two, four, eight.
     let few = watch.json("/api/curves/a%20b/run?points=5");
     let loss = few["splits"]["train"]["loss"]["points"].as_array().unwrap();
     assert_eq!(loss.len(), 4);
@@ -148,7 +148,7 @@ fn a_run_with_its_curves_words_and_files() {
     grow(&run, 28, 30);
     let more = watch.json(&format!("/api/curves/a%20b/run?key={key}&after=26"));
     assert_eq!(more["whole"], false);
-    // The torn line was finished by what was written after it, and is not a line of a journal.
+    // The text written next completed the torn line, which makes it no valid line of a journal.
     let grown = &more["splits"]["train"]["loss"];
     assert_eq!(
         (&grown["from"], grown["points"].as_array().unwrap().len()),
@@ -193,7 +193,7 @@ fn a_sweep_with_cells_that_are_missing() {
     let end = json!({"state": "failed", "reason": "out of memory", "attempts": 1});
     fs::write(sweep.join("ledger/pre.seed-2.end.json"), end.to_string()).unwrap();
     let watch = Watch::start(folder.path(), &[]);
-    // Sweeps are read behind the runs.
+    // Sweeps are read after the runs.
     let all = watch.until(|all| !all["sweeps"].as_array().unwrap().is_empty());
     let study = &all["sweeps"][0];
     assert_eq!(

@@ -1,5 +1,5 @@
-//! XLNet: an order of tokens against transformers' class (`tests/goldens/make_xlnet.py`), where segments and orders may stand, and runs
-//! from training to a classifier.
+//! XLNet: a token order against transformers' class (`tests/goldens/make_xlnet.py`), where segments and orders are allowed, and
+//! runs from training to a classifier.
 
 use crate::binary::{output, shipped};
 use crate::diagnostics::{judged, says};
@@ -15,10 +15,10 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// Largest difference over largest value of the oracle's tensor.
+/// Largest difference, relative to the largest value of the oracle's tensor.
 const TOLERANCE: f64 = 1e-5;
 
-/// Scores, loss and gradients of a given order, of texts with segments and padding.
+/// Logits, loss and gradients for a given order, on texts with segments and padding.
 #[test]
 fn an_order_has_the_losses_and_gradients_of_transformers() {
     let oracle = Oracle::open("xlnet_order");
@@ -41,7 +41,7 @@ fn an_order_has_the_losses_and_gradients_of_transformers() {
     against.check_gradients(&gradients_of(&task, &gradients), &hf.table());
 }
 
-/// Where all tokens are of one segment the term is the same for all keys, and weights stay as they are.
+/// If all tokens are in one segment, the segment term is the same for all keys, and attention weights do not change.
 #[test]
 fn one_segment_is_as_none() {
     let oracle = Oracle::open("xlnet_order");
@@ -105,12 +105,12 @@ fn train(folder: &Path, run: &str, sets: &[&str]) -> String {
     run
 }
 
-/// The bytes of the weights of a step.
+/// Reads the bytes of a step's weights.
 fn weights(run: &str, step: u64) -> Vec<u8> {
     fs::read(Path::new(run).join(format!("steps/{step:08}/model.safetensors"))).unwrap()
 }
 
-/// The numbers of one parameter.
+/// Reads the values of one parameter.
 fn parameter(bytes: &[u8], path: &str) -> Vec<u8> {
     let file = SafeTensors::deserialize(bytes).unwrap();
     file.tensor(path).unwrap().data().to_vec()
@@ -129,7 +129,7 @@ fn a_run_is_resumed_evaluated_and_fills_masks() {
     output(&["resume", &part, "--quiet", "--set", "train.steps=6"]);
     assert!(weights(&part, 6) == weights(&whole, 6));
     let scores = json(&output(&["eval", &whole, "--json"]));
-    // The stream of the tokens is read in two places, whose gradients are added in another order.
+    // The token stream is read in two places, whose gradients are added in another order.
     let recomputed = train(at, "recomputed", &["train.recompute=true"]);
     let recomputed = json(&output(&["eval", &recomputed, "--json"]));
     let [ours, theirs] = [&recomputed, &scores].map(|scores| scores["loss"].as_f64().unwrap());
@@ -140,7 +140,7 @@ fn a_run_is_resumed_evaluated_and_fills_masks() {
     let text = "there is a red [MASK] and there are two [MASK] owls .";
     let filled = json(&output(&["fill", &whole, "--text", text, "--json"]));
     assert_eq!(filled["masks"].as_array().unwrap().len(), 2, "{filled}");
-    // Two segments, of which nothing is told.
+    // Two segments, of which the task predicts nothing.
     let pairs = train(
         at,
         "pairs",
@@ -150,7 +150,7 @@ fn a_run_is_resumed_evaluated_and_fills_masks() {
     assert!(scores["nsp_accuracy"].is_null(), "{scores}");
 }
 
-/// A classifier reads texts in the frame of the run that it begins from, at its last token; queries are left behind.
+/// A classifier frames texts as the run that it begins from, and reads the last token; the query stream is dropped.
 #[test]
 fn a_classifier_begins_from_a_run() {
     let folder = tempfile::tempdir().unwrap();

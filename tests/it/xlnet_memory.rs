@@ -1,4 +1,4 @@
-//! XLNet's memory: segments one after the other against transformers' class with its `mems` (`tests/goldens/make_xlnet.py`), and runs
+//! XLNet's memory: consecutive segments against transformers' class with its `mems` (`tests/goldens/make_xlnet.py`), and runs
 //! whose rows continue from step to step.
 
 use crate::binary::{output, shipped};
@@ -20,10 +20,10 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// Largest difference over largest value of the oracle's tensor.
+/// Largest difference, relative to the largest value of the oracle's tensor.
 const TOLERANCE: f64 = 1e-5;
 
-/// A segment of the oracle's, and the order of its tokens.
+/// Reads a segment of the oracle, and the order of its tokens.
 fn segment(oracle: &Oracle, number: usize) -> (TextBatch, Order) {
     let read = |name: &str| oracle.integers(&format!("{number}.{name}"));
     let (shape, inputs) = read("input_ids");
@@ -39,7 +39,7 @@ fn segment(oracle: &Oracle, number: usize) -> (TextBatch, Order) {
     (texts, Order::new(ranks.collect(), shape[1]))
 }
 
-/// Losses, memories and gradients over three segments, of which the last drops the oldest positions of its memory.
+/// Losses, memories and gradients over three segments; the last one drops the oldest positions of its memory.
 #[test]
 fn segments_have_the_losses_memories_and_gradients_of_transformers() {
     let oracle = Oracle::open("xlnet_mems");
@@ -136,7 +136,7 @@ fn train(folder: &Path, run: &str, sets: &[&str]) -> String {
     run
 }
 
-/// The bytes of the weights of the last step.
+/// Reads the bytes of the last step's weights.
 fn weights(run: &str) -> Vec<u8> {
     fs::read(Path::new(run).join("steps/00000006/model.safetensors")).unwrap()
 }
@@ -154,11 +154,11 @@ fn rows_continue_over_an_interruption() {
     let part = train(at, "part", &["train.steps=3"]);
     output(&["resume", &part, "--quiet", "--set", "train.steps=6"]);
     assert!(weights(&part) == weights(&whole));
-    // Memory is read.
+    // The memory has an effect.
     let carried = loss(&["eval", &whole, "--json"]);
     let shorter = loss(&["eval", &whole, "--memory", "1", "--json"]);
     assert!((carried - shorter).abs() > 1e-6, "{carried} {shorter}");
-    // Rows by themselves, and a pass that is computed anew.
+    // A recomputed pass, and larger micro-batches, give the same loss.
     let recomputed = train(at, "recomputed", &["train.recompute=true"]);
     let recomputed = loss(&["eval", &recomputed, "--json"]);
     assert!(
@@ -171,7 +171,7 @@ fn rows_continue_over_an_interruption() {
         (together / carried - 1.0).abs() < 1e-3,
         "{together} {carried}"
     );
-    // What is carried is no part of a folder.
+    // The carried state is not part of an exported folder.
     let out = at.join("out").display().to_string();
     output(&["export", &whole, &out]);
     let config = fs::read(Path::new(&out).join("config.json")).unwrap();

@@ -1,7 +1,8 @@
-//! Random products and rounds of the team, to be run under a sanitizer: `sanitize products|team COUNT SEED`.
+//! Random matrix products and rounds of the thread team, to be run under a sanitizer: `sanitize products|team COUNT SEED`.
 //!
-//! A product takes operands that end where their memory ends, so that a number read beyond them is beyond an allocation,
-//! and is held against sums of products. A round takes random items, pauses, panics and rounds inside itself.
+//! A product takes operands that end exactly where their allocation ends, so that reading too far reads outside the
+//! allocation, and its result is compared with plain sums of products. A round takes random items, sleeps, panics and
+//! nested rounds.
 
 #![allow(dead_code, missing_docs, unused_imports)]
 
@@ -27,7 +28,7 @@ use kernel::flex::threads;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// SplitMix64.
+/// Random numbers by SplitMix64.
 struct Draws(u64);
 
 impl Draws {
@@ -43,7 +44,7 @@ impl Draws {
         (self.next() % n as u64) as usize
     }
 
-    /// Small sizes most often, those around blocks and panels, and now and then large ones.
+    /// Draws a size: mostly small, often near block and panel sizes, now and then large.
     fn size(&mut self) -> usize {
         match self.below(10) {
             0 => self.below(3),
@@ -61,7 +62,7 @@ impl Draws {
     }
 }
 
-/// A matrix with any strides, at the end of its memory.
+/// A matrix with random strides that ends exactly where its allocation ends.
 struct Operand {
     numbers: Vec<f32>,
     shape: [usize; 2],
@@ -99,7 +100,7 @@ impl Operand {
     }
 }
 
-/// Some numbers of a result against sums of products; integers, so that they are exact.
+/// Compares up to 40 random elements of a result with plain sums of products. All numbers are integers, so the sums are exact.
 fn compare(draws: &mut Draws, out: &[f32], [m, k, n]: [usize; 3], term: impl Fn(usize, usize) -> f32) {
     assert_eq!(out.len(), m * n);
     let many = out.len().min(40);
@@ -180,12 +181,12 @@ fn one_round(draws: &mut Draws) {
             }
         }),
         3 => {
-            // Long enough that the members sleep.
+            // Long enough for the team's threads to go to sleep.
             std::thread::sleep(std::time::Duration::from_millis(2));
             assert!(threads::map(0..count, |i| i).into_iter().eq(0..count));
         }
         _ => {
-            // Plain memory, which only the rounds' own order keeps apart.
+            // Plain memory without synchronisation: only the order of the rounds prevents data races.
             let mut items = vec![0_usize; count];
             threads::for_each(items.iter_mut().enumerate(), |(i, item)| *item = i + 1);
             threads::for_each(items.iter_mut(), |item| *item *= 2);
@@ -203,7 +204,7 @@ fn main() {
         _ => one_round,
     };
     if arguments[1] != "products" {
-        // Panics are part of it; those of a check are told by the main thread's own end.
+        // Panics are part of the test; a failed check still ends the main thread with an error.
         std::panic::set_hook(Box::new(|_| ()));
     }
     for _ in 0..count {

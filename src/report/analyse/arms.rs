@@ -16,7 +16,7 @@ pub struct Arm {
     pub label: String,
     /// Short name that tells the arm from the others: `pre, rotary`.
     pub name: String,
-    /// Indices of its runs.
+    /// Indices of the arm's runs.
     pub members: Vec<usize>,
     /// Indices of the runs that count in means: the finished runs, one for each seed. If none of the runs given one by one has
     /// finished, all of them count.
@@ -49,7 +49,7 @@ pub struct AtRung {
 pub struct Absent {
     /// Seed of the cell.
     pub seed: u64,
-    /// Why the run failed before it wrote anything; `None` if it was not begun.
+    /// Why the run failed before it wrote anything; `None` if it was not started.
     pub failure: Option<String>,
 }
 
@@ -82,13 +82,13 @@ impl Arm {
         }
     }
 
-    /// Returns the runs that were begun; of several runs with the same seed, only the latest.
+    /// Returns the runs that were started; of several runs with the same seed, only the latest.
     pub fn begun(&self) -> impl Iterator<Item = usize> {
         let members = self.members.iter().copied();
         members.filter(move |m| !self.repeated.contains(m))
     }
 
-    /// Returns the number of planned runs: those begun, and the cells without a run folder.
+    /// Returns the number of planned runs: those started, and the cells without a run folder.
     pub fn planned(&self) -> usize {
         self.members.len() + self.absent.len()
     }
@@ -99,7 +99,7 @@ impl Arm {
 pub struct Difference {
     /// Dotted key.
     pub key: String,
-    /// The end of the key that tells it from the other differing keys: `norm_placement`, `position.kind`.
+    /// Shortest suffix of the key that tells it from the other differing keys: `norm_placement`, `position.kind`.
     pub short: String,
     /// Value in each arm; `None` if the arm has no such key.
     pub values: Vec<Option<String>>,
@@ -179,7 +179,7 @@ pub fn group(runs: &[Run], each: bool) -> Vec<Arm> {
 /// Checks that a sweep can be compared.
 ///
 /// # Errors
-/// If no run of the sweep was begun, or if every run is to be its own arm (`each`).
+/// If no run of the sweep was started, or if every run is to be its own arm (`each`).
 pub fn comparable(folder: &SweepFolder, runs: &[Run], each: bool) -> Result<()> {
     let shown = folder.path.display();
     if each {

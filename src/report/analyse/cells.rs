@@ -10,7 +10,7 @@ use crate::report::read::run::Run;
 /// Run counts by state; the states sum to `planned`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cells {
-    /// All runs, including planned runs that were not begun.
+    /// All runs, including planned runs that were not started.
     pub planned: usize,
     /// Runs that finished with a finite loss.
     pub done: usize,
@@ -20,9 +20,9 @@ pub struct Cells {
     pub failed: usize,
     /// Runs stopped at a rung of successive halving.
     pub stopped: usize,
-    /// Runs that were begun and are in none of the states above.
+    /// Runs that were started and are in none of the states above.
     pub unfinished: usize,
-    /// Planned runs that were not begun.
+    /// Planned runs that were not started.
     pub not_begun: usize,
 }
 

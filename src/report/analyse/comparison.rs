@@ -47,7 +47,7 @@ pub struct Comparison {
     pub metric: String,
     /// Split the metric is measured on: the first of `valid`, `test` and `train` that has it.
     pub split: &'static str,
-    /// All runs, in the order given. For a sweep, the runs that were begun, arm by arm.
+    /// All runs, in the order given. For a sweep, the runs that were started, arm by arm.
     pub runs: Vec<Run>,
     /// Best and last value of each run.
     pub outcomes: Vec<RunResult>,
@@ -99,8 +99,8 @@ impl Comparison {
 /// Groups and summarises runs. At least one run must have the metric.
 ///
 /// # Errors
-/// If no run has the metric (the message suggests the nearest known name), if [`Options::reach`] is not finite, or if no run of a
-/// sweep was begun or `each` is given with a sweep.
+/// If no run has the metric (the message suggests known ones), if [`Options::reach`] is not finite, if no run of a sweep was
+/// started, or if `each` is given with a sweep.
 pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Comparison> {
     let Selection { runs, sweep } = selection.into();
     if let Some(value) = options.reach.filter(|value| !value.is_finite()) {
@@ -293,8 +293,8 @@ fn last_marks(arm: &Arm, runs: &[Run], outcomes: &[RunResult]) -> Vec<String> {
     at.into_iter().chain(part.then(|| "part".into())).collect()
 }
 
-/// Returns `at 40` or `at 20–40` for pairs of (step of the value, last step of its run); `None` if every value is from its run's
-/// last step.
+/// Returns `at 40` or `at 20–40` for pairs of (step of the value, last step of its run); `None` if every value is from its
+/// run's last step.
 pub fn earlier(steps: impl Iterator<Item = (u64, u64)> + Clone) -> Option<String> {
     if steps.clone().all(|(step, last)| step >= last) {
         return None;

@@ -9,8 +9,8 @@ use super::results::RunResult;
 use super::statistics::LEVEL;
 use super::statistics::contrast::{Contrast, Criteria, Reason, compare_arms};
 
-/// Returns for each arm the reason why its difference from the first arm is not tested, if there is one: different input contents,
-/// values of a different measure or on different examples, or a different number of steps.
+/// Returns for each arm the reason why its difference from the first arm is not tested, if there is one: different input
+/// contents, values of a different measure or on different examples, or a different number of steps.
 pub fn apart(compared: Compared, metric: &str) -> Vec<Option<Reason>> {
     let Some(first) = compared.arms.first() else {
         return Vec::new();

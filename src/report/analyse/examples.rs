@@ -24,7 +24,7 @@ pub struct Made<'a> {
 }
 
 impl<'a> Made<'a> {
-    /// Returns the settings and origins of a run that was begun.
+    /// Returns the settings and origins of a run that was started.
     pub fn of(run: &'a Run) -> Self {
         Self {
             settings: &run.settings,

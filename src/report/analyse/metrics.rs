@@ -44,7 +44,7 @@ pub fn better(metric: &str) -> Direction {
 /// accuracy on the test split.
 ///
 /// # Errors
-/// If no run has the metric; the message names the nearest known one.
+/// If no run has the metric; the message suggests known ones.
 pub fn resolve(metric: &str, runs: &[Run]) -> Result<(&'static str, String)> {
     let plain = SPLITS.into_iter().find(|split| has(runs, split, metric));
     let prefixed = || {

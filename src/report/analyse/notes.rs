@@ -67,7 +67,7 @@ pub fn notes(
     notes
 }
 
-/// Returns a note on every run that is not done and every planned run that was not begun, with its state.
+/// Returns a note on every run that is not done and every planned run that was not started, with its state.
 fn undone(runs: &[Run], arms: &[Arm]) -> Vec<String> {
     let mut notes = Vec::new();
     for arm in arms {

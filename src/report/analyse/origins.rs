@@ -85,8 +85,8 @@ impl<'a> Compared<'a> {
     }
 }
 
-/// Whether the contents of a key (or their paths) differ between the runs that record them. Contents that are specific to a seed
-/// are compared only between runs of the same seed.
+/// Whether the contents of a key (or their paths) differ between the runs that record them. Contents that are specific to a
+/// seed are compared only between runs of the same seed.
 fn several<'a>(runs: impl Iterator<Item = &'a Run>, key: &str, of: fn(&Origin) -> &String) -> bool {
     let mut known: BTreeMap<Option<&str>, Vec<&String>> = BTreeMap::new();
     for run in runs {
@@ -103,7 +103,7 @@ fn several<'a>(runs: impl Iterator<Item = &'a Run>, key: &str, of: fn(&Origin) -
     false
 }
 
-/// Whether an axis varies the content of a key: it is the key itself, a table around it, or the checkpoint choice of the same run.
+/// Whether an axis varies the content of a key: it is the key itself, a table around it, or its checkpoint choice.
 fn is_of(axis: &str, key: &str) -> bool {
     let within = key
         .strip_prefix(axis)

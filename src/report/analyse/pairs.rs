@@ -52,8 +52,8 @@ pub fn notes(compared: Compared, outcomes: &[RunResult], results: &[ArmResults])
     notes
 }
 
-/// Whether a difference is a mean over the seeds that both arms have. A single shared seed does not count if both arms have several
-/// values; those are compared by their means.
+/// Whether a difference is a mean over the seeds that both arms have. A single shared seed does not count if both arms have
+/// several values; those are compared by their means.
 fn is_over_pairs(gap: &Contrast, values: [usize; 2]) -> bool {
     let pairs = match values.iter().all(|&n| n > 1) {
         true => gap.pairs > 1,

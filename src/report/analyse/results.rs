@@ -41,7 +41,7 @@ pub struct ArmResults {
     pub last_marks: Vec<String>,
     /// How fast the arm learns.
     pub learning: Learning,
-    /// Number of diverged runs, out of the runs that were begun.
+    /// Number of diverged runs, out of the runs that were started.
     pub diverged: Rate,
     /// Throughput in items per second.
     pub items_per_s: Option<Summary>,

@@ -17,7 +17,7 @@ use crate::report::read::sweep::{EndState, PlannedArm, SweepFolder};
 /// Runs, and the sweep they belong to.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Runs that were begun. For a sweep, arm by arm in table order.
+    /// Runs that were started. For a sweep, arm by arm in table order.
     pub runs: Vec<Run>,
     /// The sweep and its arms, if the runs belong to one.
     pub sweep: Option<(SweepFolder, Vec<Arm>)>,
@@ -51,7 +51,7 @@ impl Selection {
         }
     }
 
-    /// Reads the plan, the end state of every cell and every run that was begun.
+    /// Reads the plan, the end state of every cell and every run that was started.
     fn sweep(path: &Path) -> Result<Self> {
         let folder = SweepFolder::read(path)?;
         if folder.plan.arms.is_empty() || folder.plan.seeds.is_empty() {

@@ -90,8 +90,8 @@ impl Journal {
         self.parts.contains_key(split)
     }
 
-    /// Returns the description of the part that a split's series cover; `None` if they cover all of it or no evaluation describes the
-    /// part.
+    /// Returns the description of the part that a split's series cover; `None` if they cover all of it or no evaluation
+    /// describes the part.
     pub fn part(&self, split: &str) -> Option<&str> {
         self.parts.get(split)?.as_deref()
     }

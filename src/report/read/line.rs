@@ -26,8 +26,8 @@ pub struct Line<'a> {
     pub numbers: Vec<(Cow<'a, str>, f64)>,
 }
 
-/// Parses a line, first as strict JSON, then with Python's names for values that JSON cannot express. Returns `None` if the text is
-/// not an object with a step.
+/// Parses a line, first as strict JSON, then with Python's names for values that JSON cannot express. Returns `None` if the
+/// text is not an object with a step.
 pub fn parse(line: &str) -> Option<Line<'_>> {
     if let Ok(parsed) = serde_json::from_str(line) {
         return Some(parsed);

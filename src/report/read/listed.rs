@@ -218,7 +218,8 @@ impl Listed {
         Some((metric, self.standing.best(metric)?))
     }
 
-    /// Returns the task's own metric: the one that decides the best checkpoint, or, if that is the loss, the first that does not belong to it.
+    /// Returns the task's own metric: the one that decides the best checkpoint, or, if that is the loss, the first other metric
+    /// that is not derived from the loss.
     pub fn own_metric(&self) -> Option<&str> {
         let decides = self.heading.as_ref().ok()?.best_by.as_str();
         match decides {

@@ -149,8 +149,9 @@ fn name_of(path: &str) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Replaces paths in the settings by names and hashes of the contents. The same content counts as equal wherever it is stored, and
-/// runs at different folder depths write different relative paths to it. Paths of contents that each seed has its own of are kept.
+/// Replaces paths in the settings by names and hashes of the contents. The same content counts as equal wherever it is
+/// stored, and runs at different folder depths write different relative paths to it. If each seed has its own content, the
+/// path is kept.
 pub fn known_by_content(origins: &[Origin], settings: &mut [(String, String)]) {
     for (key, value) in settings {
         let now = |o: &&Origin| o.key == *key && !o.of_seed && o.until.is_none();

@@ -18,7 +18,7 @@ impl Rate {
         self.seconds = self.seconds * kept + seconds.max(0.0);
     }
 
-    /// Returns the amount per second; `None` before the first observation.
+    /// Returns the amount per second; `None` until amount and time are positive.
     pub fn per_second(&self) -> Option<f64> {
         (self.seconds > 0.0 && self.amount > 0.0).then(|| self.amount / self.seconds)
     }

@@ -1,4 +1,4 @@
-//! The newest samples of a run, from the end of `samples.jsonl`.
+//! Reads the newest samples of a run from the end of `samples.jsonl`.
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -6,15 +6,15 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// Samples shown of a run: the newest ones.
+/// Number of newest samples shown per run.
 const SAMPLES: usize = 4;
-/// How much of the end of `samples.jsonl` is read, in bytes.
+/// Number of bytes read from the end of `samples.jsonl`.
 pub const SAMPLES_TAIL: u64 = 64 * 1024;
 
-/// The last samples of a journal of objects, each as its scalar keys in order.
+/// Reads the newest samples of a `samples.jsonl`, oldest first, each as its scalar keys and values; empty if there is no file.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// If the file cannot be read.
 pub(super) fn samples(path: &Path) -> Result<Vec<Vec<(String, String)>>> {
     if !path.exists() {
         return Ok(Vec::new());
@@ -28,7 +28,7 @@ pub(super) fn samples(path: &Path) -> Result<Vec<Vec<(String, String)>>> {
     Ok(newest(&String::from_utf8_lossy(&tail)))
 }
 
-/// The newest samples of the end of a journal of samples.
+/// Parses the newest samples from the last bytes of a `samples.jsonl`, oldest first.
 pub fn newest(tail: &str) -> Vec<Vec<(String, String)>> {
     let objects = tail
         .lines()
@@ -42,7 +42,7 @@ pub fn newest(tail: &str) -> Vec<Vec<(String, String)>> {
     newest
 }
 
-/// A sample's key and its value as text; lists and objects are not shown.
+/// Returns a sample's key with its value as text; `None` for null, lists and objects.
 fn shown((key, value): (String, serde_json::Value)) -> Option<(String, String)> {
     match value {
         serde_json::Value::String(text) => Some((key, text)),

@@ -1,4 +1,5 @@
-//! Where a run stands, from the lines of its journal as they come: little memory however long the journal is.
+//! The current state of a run, updated line by line from its journal. Only evaluations are kept, so memory stays small even for a
+//! long journal.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use super::rate::Rate;
 use super::tail::Lines;
 use crate::train::metrics::higher_is_better;
 
-/// Metrics that say what the loss says, and what is no metric of a model.
+/// Names that are never a task's own metric: the loss, its transforms, and measurements of the run.
 const BESIDE: [&str; 6] = [
     "loss",
     "perplexity",
@@ -18,39 +19,39 @@ const BESIDE: [&str; 6] = [
     "step",
 ];
 
-/// What the lines so far say.
+/// The state of a run according to the journal lines read so far.
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
-    /// The largest step of any line.
+    /// Largest step of any line.
     pub last_step: u64,
-    /// The numbers of the last line about training steps.
+    /// Numbers of the last training line.
     pub train: BTreeMap<String, f64>,
     /// All evaluations.
     pub evaluations: Journal,
-    /// Steps that were left out.
+    /// Number of skipped steps.
     pub skipped: u64,
-    /// Lines that are not JSON objects with a step.
+    /// Number of lines that are not JSON objects with a step.
     pub unreadable: usize,
-    /// The step since which the training loss is no number.
+    /// Step since which the training loss is not finite.
     lost: Option<u64>,
     steps: Rate,
-    /// Step and clock of the last line.
+    /// Step and elapsed seconds of the last line.
     mark: Option<(u64, f64)>,
-    /// Seconds of the last evaluation.
+    /// Duration of the last evaluation in seconds.
     evaluation_s: f64,
 }
 
-/// The best value of a metric on the validation split.
+/// A value of a metric on the validation split, with its step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Best {
-    /// Optimizer steps done.
+    /// Number of optimizer steps done.
     pub step: u64,
-    /// The value.
+    /// Value of the metric.
     pub value: f64,
 }
 
 impl Standing {
-    /// The last value of a metric on the validation split, and its step.
+    /// Returns the last value of a metric on the validation split, with its step.
     pub fn last(&self, metric: &str) -> Option<Best> {
         let point = self.evaluations.series("valid", metric).last()?;
         Some(Best {
@@ -59,7 +60,7 @@ impl Standing {
         })
     }
 
-    /// The best value of a metric on the validation split.
+    /// Returns the best finite value of a metric on the validation split, with its step.
     pub fn best(&self, metric: &str) -> Option<Best> {
         let higher = higher_is_better(metric);
         let points = self.evaluations.series("valid", metric).iter();
@@ -77,13 +78,13 @@ impl Standing {
         })
     }
 
-    /// The task's own metric beside the loss: the first of the last evaluation.
+    /// Returns the task's own metric beside the loss: the first such metric of the evaluations by name.
     pub fn own_metric(&self) -> Option<&str> {
         let mut names = self.evaluations.metrics("valid");
         names.find(|name| !BESIDE.contains(name))
     }
 
-    /// The step at which a loss stopped being a number and never was one again.
+    /// Returns the step from which on the training or validation loss is never finite again.
     pub fn lost(&self) -> Option<u64> {
         let losses = self.evaluations.series("valid", "loss");
         let sound = losses.iter().rposition(|p| p.value.is_finite());
@@ -91,8 +92,8 @@ impl Standing {
         [self.lost, valid].into_iter().flatten().min()
     }
 
-    /// Seconds from the last line to the end of a run of so many steps: steps at the present speed, evaluations as long as
-    /// the last one. None before there is a speed.
+    /// Estimates the seconds from the last line to the end of a run of `steps` steps, from the current step rate and the
+    /// duration of the last evaluation. Returns `None` before there is a step rate.
     pub fn left_s(&self, steps: u64, eval_every: Option<u64>) -> Option<f64> {
         let left = steps.saturating_sub(self.last_step) as f64 / self.steps.per_second()?;
         let evaluations = eval_every.filter(|every| *every > 0).map_or(0, |every| {
@@ -129,7 +130,7 @@ impl Standing {
             }
             self.mark = Some((line.step, now));
         }
-        // Lines repeat their names; a map for each would be most of the time.
+        // Lines repeat their names; building a map for each would dominate the run time.
         let numbers = || line.numbers.iter().filter(|(name, _)| name != "step");
         let known = numbers().all(|(name, _)| self.train.contains_key(name.as_ref()));
         if !known || numbers().count() != self.train.len() {
@@ -148,7 +149,7 @@ impl Standing {
             .find(|(name, _)| name == "elapsed_s")
             .map(|(_, x)| *x);
         if let (Some((step, then)), Some(now)) = (self.mark, now) {
-            // Steps since the last line about steps took a part of the time.
+            // Part of the elapsed time went into steps since the last training line.
             let steps = line.step.saturating_sub(step) as f64;
             let stepping = self.steps.per_second().map_or(0.0, |rate| steps / rate);
             if line.split == "valid" {
@@ -198,7 +199,7 @@ mod tests {
             r#"{"step":30,"split":"train","loss":2.25,"elapsed_s":35.0}"#,
             r#"{"step":40,"split":"valid","loss":2.5,"accuracy":0.75,"elapsed_s":50.0}"#,
         ]);
-        // A step takes a second, an evaluation five: the last one lay ten steps after the last line about steps.
+        // A step takes one second, an evaluation five: the last evaluation came ten steps after the last training line.
         assert!((all.left_s(100, Some(20)).unwrap() - (60.0 + 3.0 * 5.0)).abs() < 1e-9);
         assert_eq!(all.own_metric(), Some("accuracy"));
         assert_eq!(

@@ -1,8 +1,8 @@
-//! A sweep's folder as reports read it: what was planned (`sweep.json`), how each cell ended (`ledger/`), and where
-//! its run lies (`cells/ARM/seed-SEED`).
+//! Reads the folder of a sweep: the plan (`sweep.json`), how each cell ended (`ledger/`), and the run folders
+//! (`cells/ARM/seed-SEED`).
 //!
-//! A cell is one arm with one seed. `crate::ablation` writes these files while cells are trained; a report of
-//! a finished sweep, or of half a one, is made from them and from the run folders alone.
+//! A cell is one arm with one seed. `crate::ablation` writes these files while cells are trained. A report of a finished
+//! or unfinished sweep is made from these files and the run folders only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,16 +14,16 @@ use super::rungs::Rungs;
 use crate::error::{Error, Fault, Result};
 use crate::train::run_dir;
 
-/// The plan's file in the sweep's folder.
+/// File name of the plan in a sweep's folder.
 pub const PLAN: &str = "sweep.json";
-/// The folder of the ledger.
+/// Name of the folder that records how cells ended.
 pub const LEDGER: &str = "ledger";
-/// The folder of the runs.
+/// Name of the folder that holds the runs.
 pub const CELLS: &str = "cells";
-/// The experiment of an arm, in its folder of the runs.
+/// File name of an arm's experiment, in the arm's folder below `cells/`.
 pub const ARM: &str = "arm.toml";
 
-/// The folder of an arm's run with a seed, in the arm's.
+/// Returns the name of the run folder for a seed, within its arm's folder.
 pub fn run_of_seed(seed: u64) -> String {
     format!("seed-{seed}")
 }
@@ -32,28 +32,28 @@ pub fn run_of_seed(seed: u64) -> String {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SweepPlan {
-    /// The sweep's name.
+    /// Name of the sweep.
     pub name: String,
-    /// The metric that its arms are compared by.
+    /// Metric that the arms are compared by.
     pub metric: String,
-    /// The arm that the others are compared with.
+    /// Name of the arm that the others are compared with.
     pub baseline: String,
-    /// The rule that decided the steps of its arms.
+    /// Rule that decided the arms' numbers of steps.
     #[serde(default)]
     pub budget: String,
-    /// The keys that its arms vary, in the order of the file.
+    /// Keys that the arms vary, in the order of the file.
     pub axes: Vec<String>,
-    /// The seeds of every arm.
+    /// Seeds that every arm is trained with.
     pub seeds: Vec<u64>,
-    /// The arms, in the order of the file, the baseline among them.
+    /// All arms in the order of the file, including the baseline.
     pub arms: Vec<PlannedArm>,
-    /// The rungs at which arms that are behind are stopped.
+    /// Rungs of successive halving, at which the worst arms are stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub halving: Option<Rungs>,
 }
 
 impl SweepPlan {
-    /// A folder that is not one plain name, an arm or a seed twice: no plan holds these.
+    /// Returns what is wrong with the plan: a folder that is not one plain name, or a repeated arm or seed.
     fn fault(&self) -> Option<String> {
         let plain = |name: &str| !matches!(name, "" | "." | "..") && !name.contains(['/', '\\']);
         let (mut names, mut folders, mut seeds) = Default::default();
@@ -80,17 +80,17 @@ impl SweepPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedArm {
-    /// Its name.
+    /// Name of the arm.
     pub name: String,
-    /// Its folder in `cells/`.
+    /// Name of its folder in `cells/`.
     pub folder: String,
-    /// Its settings by dotted key, each value as TOML writes it.
+    /// Settings by dotted key, each value as TOML writes it.
     pub settings: BTreeMap<String, String>,
-    /// Optimizer steps.
+    /// Number of optimizer steps.
     pub steps: u64,
-    /// Parameters of its model.
+    /// Number of parameters of the model.
     pub params: usize,
-    /// FLOPs of a training step for each item (token or image).
+    /// FLOPs of a training step per item (token or image).
     pub flops_per_item: f64,
 }
 
@@ -98,40 +98,40 @@ pub struct PlannedArm {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ending {
-    /// How.
+    /// End state of the cell.
     pub state: EndState,
-    /// Why it failed or diverged, in a line; empty when it is done.
+    /// Why the cell failed or diverged, in one line; empty if it is done.
     #[serde(default)]
     pub reason: String,
-    /// How often it was begun or gone on with.
+    /// Number of times the cell was started or resumed.
     pub attempts: u32,
 }
 
-/// How a cell can end.
+/// The end state of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndState {
     /// Trained to its last step.
     Done,
-    /// Its loss stopped being a number.
+    /// Its loss stopped being finite.
     Diverged,
     /// It ended with an error.
     Failed,
-    /// Its arm was behind at a rung of the halving.
+    /// Its arm was not promoted at a rung of successive halving.
     Stopped,
 }
 
-/// A sweep's folder, read.
+/// A sweep's folder with its parsed plan.
 #[derive(Clone, Debug)]
 pub struct SweepFolder {
-    /// The folder.
+    /// Path of the folder.
     pub path: PathBuf,
-    /// The plan.
+    /// Plan of the sweep.
     pub plan: SweepPlan,
 }
 
 impl SweepFolder {
-    /// Whether there is a sweep in a folder.
+    /// Whether a folder is a sweep's, that is, holds a plan.
     pub fn is_one(path: &Path) -> bool {
         path.join(PLAN).is_file()
     }
@@ -139,7 +139,7 @@ impl SweepFolder {
     /// Reads a sweep's plan.
     ///
     /// # Errors
-    /// No plan in the folder, or one that is not a plan.
+    /// If the folder has no plan, or the plan is invalid.
     pub fn read(path: &Path) -> Result<Self> {
         let file = path.join(PLAN);
         let text = fs::read_to_string(&file).map_err(Error::io("read", &file))?;
@@ -160,7 +160,7 @@ impl SweepFolder {
         })
     }
 
-    /// The run folder of a cell, whether or not it was begun.
+    /// Returns the path of a cell's run folder, whether or not the cell was started.
     pub fn run(&self, arm: &PlannedArm, seed: u64) -> PathBuf {
         self.path
             .join(CELLS)
@@ -168,16 +168,16 @@ impl SweepFolder {
             .join(run_of_seed(seed))
     }
 
-    /// The file that says how a cell ended.
+    /// Returns the path of the ledger file that records how a cell ended.
     pub fn ending_file(&self, arm: &PlannedArm, seed: u64) -> PathBuf {
         let name = format!("{}.seed-{seed}.end.json", arm.folder);
         self.path.join(LEDGER).join(name)
     }
 
-    /// How a cell ended; none while it has not.
+    /// Reads how a cell ended; `None` if it has not ended yet.
     ///
     /// # Errors
-    /// A file of the ledger that cannot be read or is none.
+    /// If the ledger file cannot be read or is invalid.
     pub fn ending(&self, arm: &PlannedArm, seed: u64) -> Result<Option<Ending>> {
         let file = self.ending_file(arm, seed);
         let text = match fs::read_to_string(&file) {
@@ -192,17 +192,17 @@ impl SweepFolder {
         })
     }
 
-    /// Whether a cell was trained to its end and its run was deleted since: it is to be trained again.
+    /// Whether a cell was trained to its end and its run was deleted since; such a cell must be trained again.
     ///
     /// # Errors
-    /// A file of the ledger that cannot be read or is none.
+    /// If the ledger file cannot be read or is invalid.
     pub fn is_gone(&self, arm: &PlannedArm, seed: u64) -> Result<bool> {
         let ending = self.ending(arm, seed)?;
         let trained = |end: Ending| matches!(end.state, EndState::Done | EndState::Diverged);
         Ok(ending.is_some_and(trained) && !run_dir::is_run(&self.run(arm, seed)))
     }
 
-    /// Every cell, arm by arm in the order of the plan, seed by seed.
+    /// Returns all cells, arm by arm in the order of the plan, and seed by seed within an arm.
     pub fn cells(&self) -> impl Iterator<Item = (&PlannedArm, u64)> {
         let seeds = |arm| self.plan.seeds.iter().map(move |seed| (arm, *seed));
         self.plan.arms.iter().flat_map(seeds)

@@ -1,9 +1,9 @@
-//! The end of a file of lines that another process appends to: each call hands out the lines that were finished since the
-//! one before, so that a journal of any length is read once.
+//! Follows a file of lines that another process appends to. Each call delivers only the lines completed since the previous
+//! call, so that a journal of any length is read once.
 //!
-//! A line without its end is left for later. A resumed run cuts its journal and writes on; a run that is begun again
-//! replaces it. Either is seen when the file is shorter than what was read, or when the bytes before the place are not
-//! the ones that were read there; the file is then read from its beginning.
+//! A line without its newline is left for later. A resumed run truncates its journal and continues it; a run that starts
+//! over replaces it. Both are detected if the file is shorter than what was read, or if the bytes before the current
+//! position are not those that were read there. The file is then read again from its beginning.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -12,39 +12,39 @@ use std::time::SystemTime;
 
 use crate::files;
 
-/// Bytes of a line at most; a longer one is passed over.
+/// Maximum length of a line in bytes; longer lines are skipped.
 const LONGEST: usize = 1 << 20;
-/// Bytes of one read.
+/// Number of bytes per read.
 const BLOCK: usize = 1 << 18;
-/// Bytes before the place that are compared.
+/// Number of bytes before the current position that are compared.
 const MARK: usize = 64;
 
-/// What reads the lines.
+/// A consumer of lines.
 pub trait Lines {
-    /// The file is another one, or was cut: all lines so far are void.
+    /// Discards all lines so far: the file was replaced or truncated.
     fn begin_anew(&mut self);
-    /// The next line, without its end and not empty.
+    /// Receives the next line, without its newline and never empty.
     fn line(&mut self, text: &str);
 }
 
-/// How far a file was read.
+/// The reading position in a followed file.
 #[derive(Clone, Debug, Default)]
 pub struct Tail {
-    /// Bytes of whole lines that were handed out.
+    /// Number of bytes consumed.
     offset: u64,
-    /// The bytes before the place.
+    /// Last bytes before the current position.
     mark: Vec<u8>,
-    /// Whether the place is in the middle of a line that is too long.
+    /// Whether the current position is in the middle of a line that is too long.
     within: bool,
-    /// Length and time of the file at the last look.
+    /// Length and modification time of the file at the last read.
     seen: Option<(u64, SystemTime)>,
 }
 
 impl Tail {
-    /// Hands out the lines that are new; whether there was anything new. A file that is not there has no lines.
+    /// Delivers the new lines and returns whether the file changed. A missing file has no lines.
     ///
     /// # Errors
-    /// A file that cannot be read, or is a link, a pipe or a device.
+    /// If the file cannot be read, or is a link, a pipe or a device.
     pub fn read(&mut self, path: &Path, lines: &mut impl Lines) -> io::Result<bool> {
         let about = match path.symlink_metadata() {
             Ok(about) => about,
@@ -118,7 +118,7 @@ impl Tail {
         Ok(())
     }
 
-    /// The place moves behind these bytes.
+    /// Moves the position past these bytes.
     fn take(&mut self, bytes: &[u8]) {
         self.offset += bytes.len() as u64;
         self.mark
@@ -167,7 +167,7 @@ mod tests {
         tail.read(&path, &mut kept).unwrap();
         assert_eq!((kept.0.join(" "), kept.1), ("one two three".into(), 0));
 
-        // A line that is too long is passed over, over several reads.
+        // A line that is too long is skipped, even if it spans several reads.
         append(&path, &"x".repeat(LONGEST + 2));
         tail.read(&path, &mut kept).unwrap();
         append(&path, "xx\nfour\n");

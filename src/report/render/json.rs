@@ -1,10 +1,11 @@
-//! A comparison as one JSON object, for scripts.
+//! Renders a comparison as one JSON object, for scripts.
 //!
-//! `{"sweep","metric","split","baseline","cells","curve_steps","target","arms":[{"id","label","settings","seeds","cells",
-//! "runs","rung","absent","best","final","metrics","mean_height","steps_to_reach","reached","diverged","items_per_s","elapsed_s",
-//! "difference"}],"differing":[…],"notes":[…]}`; means come as `{"n","mean","sd","median","min","max","standard_error",
-//! "interval"}`, differences from the first arm as `{"mean","pairs","interval","bootstrap","p","p_holm","effect","test",
-//! "verdict"}`, rates as `{"events","n","interval"}`. What is unknown or not a number is null.
+//! `{"sweep","metric","split","baseline","cells","curve_steps","target","arms":[{"id","label","name","settings","seeds",
+//! "params","flops_per_item","cells","rung","absent","runs","best","best_step","final","metrics","final_metrics",
+//! "mean_height","steps_to_reach","reached","diverged","items_per_s","elapsed_s","difference"}],"differing":[…],"notes":[…]}`.
+//! Means are `{"n","mean","sd","median","min","max","standard_error","interval"}`, differences from the first arm
+//! `{"mean","pairs","interval","bootstrap","p","p_holm","effect","test","verdict"}`, and rates `{"events","n","interval"}`.
+//! Unknown or non-finite values are null.
 
 use serde_json::{Map, Value, json};
 
@@ -15,7 +16,7 @@ use crate::report::analyse::statistics::contrast::Contrast;
 use crate::report::analyse::statistics::rates::Rate;
 use crate::report::read::changes::Change;
 
-/// The whole comparison.
+/// Returns the whole comparison.
 pub fn json(c: &Comparison) -> Value {
     let differing: Vec<&str> = c.differing.iter().map(|d| d.key.as_str()).collect();
     json!({
@@ -75,12 +76,12 @@ fn arm(c: &Comparison, i: usize) -> Value {
     })
 }
 
-/// Events of runs, with Wilson's interval.
+/// Returns a rate with Wilson's interval.
 fn rate(rate: Rate) -> Value {
     json!({"events": rate.events, "n": rate.n, "interval": rate.wilson(LEVEL)})
 }
 
-/// A difference with its interval, its test and what follows.
+/// Returns a difference with its interval, test and verdict.
 fn gap(gap: Option<&Contrast>) -> Value {
     gap.map_or(Value::Null, |g| {
         json!({
@@ -126,12 +127,12 @@ fn run(c: &Comparison, m: usize) -> Value {
     })
 }
 
-/// A setting that changed on the way; `saved` once a checkpoint was made with it.
+/// Returns a setting that changed during the run; `saved` is true once a checkpoint was saved with it.
 fn change(c: &Change) -> Value {
     json!({"step": c.step, "key": c.key, "from": c.from, "to": c.to, "saved": c.saved})
 }
 
-/// A seed as the number it is.
+/// Returns a seed as a number if it is one, and as a string otherwise.
 fn seed(seed: Option<&str>) -> Value {
     match seed {
         Some(seed) => seed

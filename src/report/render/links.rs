@@ -1,9 +1,9 @@
-//! Relative links from a page to what it is about, so that a folder moves with its report.
+//! Relative links from a page to the runs it describes, so that a folder can be moved together with its report.
 
 use std::path::{Component, Path, PathBuf};
 
-/// The address of `target` seen from a page in `folder`: a relative one, escaped for an attribute; none when either
-/// has no absolute path.
+/// Returns the relative URL of `target` from a page in `folder`, escaped for an attribute; `None` if either has no
+/// absolute path.
 pub fn relative(folder: &Path, target: &Path) -> Option<String> {
     let (from, to) = (plain(folder)?, plain(target)?);
     let shared = from
@@ -21,7 +21,7 @@ pub fn relative(folder: &Path, target: &Path) -> Option<String> {
     })
 }
 
-/// The absolute path without `.` and `..`; symbolic links stay as they are.
+/// Returns the absolute path without `.` and `..`; symbolic links are not resolved.
 fn plain(path: &Path) -> Option<PathBuf> {
     let mut parts = PathBuf::new();
     for part in std::path::absolute(path).ok()?.components() {
@@ -34,7 +34,7 @@ fn plain(path: &Path) -> Option<PathBuf> {
     Some(parts)
 }
 
-/// Percent signs for all but the letters that an address and an attribute take as they are.
+/// Percent-encodes all characters except those that are safe in a URL and in an attribute.
 fn escaped(part: &str) -> String {
     let mut safe = String::new();
     for byte in part.bytes() {

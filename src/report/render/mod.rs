@@ -1,4 +1,4 @@
-//! From findings to text: terminal, Markdown, LaTeX, CSV, JSON, HTML, figures.
+//! Rendering of comparisons: terminal, Markdown, LaTeX, CSV, JSON, HTML and figures.
 
 pub mod figure;
 pub mod html;

@@ -1,4 +1,4 @@
-//! The table of a comparison, once, for the terminal, Markdown and HTML.
+//! The table of a comparison, built once for the terminal, Markdown, LaTeX and HTML.
 
 use super::terminal::{count, number, shortened};
 use crate::report::analyse::arms::Arm;
@@ -27,28 +27,29 @@ pub use other_metrics::without_columns;
 pub use settings::left_out;
 pub use tops::tops;
 
-/// Longest name or setting in a terminal cell, in columns.
+/// Maximum width of a text in a terminal cell, in columns; names of arms are never shortened.
 const CELL: usize = 28;
 
-/// The title of the column of names.
+/// Title of the column with the arms' names.
 const ARM: &str = "arm";
 
-/// Differing settings in the table; runs that differ in more are not read column by column.
+/// Maximum number of differing settings with a column; more would not be read column by column.
 pub const SETTINGS: usize = 8;
 
-/// A cell: what is shown and what it sorts by.
+/// A cell: the shown text and the number to sort by.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
-    /// Shown text; empty cells show `–`.
+    /// Text to show; empty cells show `–`.
     pub text: String,
-    /// The number behind it, for sorting; text is sorted as text.
+    /// Number behind the text, for sorting; `None` for cells that sort as text.
     pub value: Option<f64>,
 }
 
-/// The other metrics of an arm.
+/// Selects the other metrics of an arm, at the best or at the last evaluation.
 type Pick = fn(&ArmResults) -> &BTreeMap<String, Summary>;
 
-/// What a column is about: where a table is too wide, the last ones go first, [`Rank::Name`] and [`Rank::Result`] never.
+/// The subject of a column. If a table is too wide, later variants are dropped first, but never [`Rank::Name`] and
+/// [`Rank::Result`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     #[default]
@@ -62,21 +63,21 @@ enum Rank {
     Speed,
 }
 
-/// Columns with their titles.
+/// A table: columns with titles, and rows of cells.
 #[derive(Clone, Debug, Default)]
 pub struct Sheet {
     /// Title and explanation of each column.
     pub columns: Vec<(String, String)>,
-    /// One row for each arm.
+    /// Rows of cells, one per arm (or per setting or run, in the page's other tables).
     pub rows: Vec<Vec<Cell>>,
-    /// The rank of each column, where they have any.
+    /// Rank of each column; empty for tables without ranks.
     ranks: Vec<Rank>,
-    /// The rank of the columns that are added next.
+    /// Rank given to the columns that are added next.
     rank: Rank,
 }
 
 impl Sheet {
-    /// A table that has room for all of its columns.
+    /// Builds a table of columns without ranks, which is never narrowed.
     pub fn of(columns: Vec<(String, String)>, rows: Vec<Vec<Cell>>) -> Self {
         Self {
             columns,
@@ -98,14 +99,14 @@ impl Sheet {
             .for_each(|(row, cell)| row.push(cell));
     }
 
-    /// Whether every cell of a column has a number or nothing.
+    /// Whether every cell of a column is a number or empty.
     pub fn numeric(&self, column: usize) -> bool {
         let mut cells = self.rows.iter().map(|row| &row[column]);
         cells.all(|cell| cell.value.is_some() || cell.text.is_empty())
     }
 
-    /// Header and cells as text, long settings shortened when `short`. Names of arms are whole: what tells them apart may
-    /// stand anywhere in them. So are numbers and their intervals.
+    /// Returns header and cells as text. With `short`, long texts are shortened, except names of arms (what tells them apart may
+    /// be anywhere in them) and numbers with their intervals.
     pub fn text(&self, short: bool) -> Vec<Vec<String>> {
         let cell = |(column, cell): (usize, &Cell)| match (cell.text.is_empty(), short) {
             (true, _) => "–".to_string(),
@@ -127,28 +128,28 @@ impl Sheet {
     }
 }
 
-/// How much a table tells.
+/// The amount of detail in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// The columns for a terminal: settings, best and final values, the difference of the final ones.
+    /// The columns for a terminal: settings, best and final values, and the difference of the final ones.
     Brief,
     /// The columns for a paper: the arms, their final values and the differences.
     Paper,
-    /// Everything but the settings, for a page that has a table of them.
+    /// Everything except the settings, for a page that has a separate table of them.
     Full,
 }
 
-/// Builds the table: arm, differing settings, progress, results, differences from the first arm, speed.
+/// Builds the table for the terminal: arm, differing settings, progress, results, differences from the first arm, speed.
 pub fn sheet(c: &Comparison) -> Sheet {
     build(c, Detail::Brief)
 }
 
-/// The table of a paper.
+/// Builds the table for a paper.
 pub fn for_paper(c: &Comparison) -> Sheet {
     build(c, Detail::Paper)
 }
 
-/// All columns but the settings.
+/// Builds the table with all columns except the settings.
 pub fn without_settings(c: &Comparison) -> Sheet {
     build(c, Detail::Full)
 }
@@ -173,7 +174,7 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
         c.arms.iter().map(|a| text(&a.name)).collect(),
     );
     if detail == Detail::Full {
-        // What the page is opened for stands first: the result, then what can be said of its difference.
+        // The most wanted columns come first: the result, then the test of its difference.
         finals(&mut sheet, c);
         gap(&mut sheet, c, GAPS[1]);
         tested_gap(&mut sheet, c, detail);
@@ -245,7 +246,7 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
     sheet
 }
 
-/// Where arms were stopped by a halving, and their values there.
+/// Adds the rungs at which successive halving stopped arms, and the arms' values there.
 fn rungs(sheet: &mut Sheet, c: &Comparison) {
     let stopped = |arm: &Arm| arm.rung.filter(|at| !at.passed);
     let at = c.arms.iter().map(|arm| {
@@ -270,12 +271,12 @@ fn rungs(sheet: &mut Sheet, c: &Comparison) {
     sheet.add(title, "the value that it was ranked by", there.collect());
 }
 
-/// A cell of each arm.
+/// Returns one cell per arm, made from its results.
 fn each(c: &Comparison, cell: impl Fn(&ArmResults) -> Cell) -> Vec<Cell> {
     c.results.iter().map(cell).collect()
 }
 
-/// Other metrics, of the same checkpoints as the compared one; scores on other splits.
+/// Adds other metrics of the same checkpoints as the compared one, and scores on other splits.
 fn others(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
     for metric in other_metrics::shown(c, detail) {
         let (which, pick): (&str, Pick) = match detail {
@@ -320,7 +321,7 @@ fn speed(sheet: &mut Sheet, c: &Comparison) {
     );
 }
 
-/// Evaluations of their own (`eval --context 8` keeps `valid@8`), whose scores only a page and JSON show.
+/// Returns the names of separate evaluations (`eval --context 8` keeps `valid@8`), whose scores only the page and JSON show.
 pub fn own_evaluations(c: &Comparison) -> Vec<&str> {
     let mut names: Vec<&str> = tested(c).into_iter().map(|(split, _)| split).collect();
     names.retain(|split| !SPLITS.contains(split));
@@ -328,7 +329,7 @@ pub fn own_evaluations(c: &Comparison) -> Vec<&str> {
     names
 }
 
-/// Scores on other splits than the compared one: (split, metric), the compared metric first.
+/// Returns the scores on splits other than the compared one as (split, metric), within a split the compared metric first.
 fn tested(c: &Comparison) -> Vec<(&str, &str)> {
     let scores = c
         .runs

@@ -1,13 +1,13 @@
-//! Tables as aligned text and as Markdown.
+//! Formats tables as aligned text and as Markdown.
 
 use unicode_width::UnicodeWidthStr;
 
 use super::terminal::plain;
 
-/// Aligned columns: the first row is the header; columns whose cells all look like numbers stand right.
+/// Formats rows as aligned columns. The first row is the header; columns whose cells all look like numbers are right-aligned.
 ///
-/// Where the table is wider than `width` its columns are printed in several blocks, each with the first
-/// column again. `None` never breaks.
+/// A table wider than `width` characters is printed in several blocks of columns, each starting with the first column.
+/// `None` never breaks the table.
 pub fn table(rows: &[Vec<String>], width: Option<usize>) -> String {
     let Some(header) = rows.first() else {
         return String::new();
@@ -54,7 +54,7 @@ pub fn table(rows: &[Vec<String>], width: Option<usize>) -> String {
     text
 }
 
-/// The same rows as a Markdown table, hostile characters escaped.
+/// Formats the rows as a Markdown table, with special characters escaped.
 pub fn markdown(rows: &[Vec<String>]) -> String {
     let Some(header) = rows.first() else {
         return String::new();
@@ -72,7 +72,7 @@ pub fn markdown(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Whether every filled cell below the header begins like a number (and one is filled).
+/// Whether every filled cell below the header begins like a number, and at least one is filled.
 fn numeric(rows: &[Vec<String>], column: usize) -> bool {
     let mut filled = rows[1..]
         .iter()
@@ -87,7 +87,7 @@ fn numeric(rows: &[Vec<String>], column: usize) -> bool {
         })
 }
 
-/// Which columns stand side by side: greedily as many as fit, the first one in every block.
+/// Splits the columns into blocks: greedily as many as fit side by side, with the first column in every block.
 fn blocks(widths: &[usize], limit: usize) -> Vec<Vec<usize>> {
     let mut all = vec![vec![0]];
     let mut used = widths[0];
@@ -104,7 +104,7 @@ fn blocks(widths: &[usize], limit: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// Markdown's own signs escaped; an underscore inside a word, as in a metric's name, needs none.
+/// Escapes Markdown's special characters; an underscore inside a word, as in a metric's name, needs no escape.
 pub fn markdown_text(text: &str) -> String {
     let text = plain(text);
     let links = text.contains("](");

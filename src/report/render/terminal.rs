@@ -1,12 +1,12 @@
-//! Numbers, durations and sizes as a person reads them, in a terminal, a pipe or a README; [`table`] for tables.
+//! Formats numbers, durations and sizes for readers, in a terminal, a pipe or a README; see [`table`] for tables.
 //!
-//! Text that comes from files passes [`plain`] first, so that a hostile name cannot move the cursor.
+//! Text from files must pass [`plain`] first, so that a hostile name cannot move the cursor.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 pub use super::table::{markdown, markdown_text, table};
 
-/// A number with 4 significant digits: `1.923`, `12,346`, `1.2e-5`; `NaN` and infinities by name.
+/// Formats a number with 4 significant digits: `1.923`, `12,346`, `1.2e-5`; `NaN` and infinities by name.
 pub fn number(x: f64) -> String {
     if !x.is_finite() {
         return if x.is_nan() {
@@ -30,13 +30,13 @@ pub fn number(x: f64) -> String {
     }
 }
 
-/// A loss with four decimals, as lines about training have it: `1.9235`; where these would leave fewer than two of its digits, by
-/// [`number`]: `3.121e-5`.
+/// Formats a loss with four decimals, as progress lines show it: `1.9235`. A loss below 0.01 is formatted by [`number`]:
+/// `3.121e-5`.
 pub fn loss(x: f64) -> String {
     fixed(x, 4)
 }
 
-/// A number with so many decimals, of which a small one has four significant digits in their place.
+/// Formats a number with `places` decimals; one too small for two significant digits among them is formatted by [`number`].
 pub fn fixed(x: f64, places: usize) -> String {
     let least = 10f64.powi(2 - places as i32);
     match x != 0.0 && x.abs() < least {
@@ -45,13 +45,13 @@ pub fn fixed(x: f64, places: usize) -> String {
     }
 }
 
-/// A count with thousands separated: `1,234,567`.
+/// Formats a count with thousands separators: `1,234,567`.
 pub fn count(n: u64) -> String {
     grouped(&n.to_string())
 }
 
-/// `mean ± sd`, both with the decimals that two significant digits of `sd` ask for (3 to 6);
-/// only the mean, by [`number`], when there is no `sd`.
+/// Formats `mean ± sd`, both with enough decimals for two significant digits of `sd` and four of the mean, at most 6.
+/// Without `sd`, formats only the mean, by [`number`].
 pub fn mean_sd(mean: f64, sd: Option<f64>) -> String {
     match sd {
         Some(sd)
@@ -66,13 +66,13 @@ pub fn mean_sd(mean: f64, sd: Option<f64>) -> String {
     }
 }
 
-/// A difference with its sign: `+0.0123`, `-1.2e-5`.
+/// Formats a difference with its sign: `+0.0123`, `-1.2e-5`.
 pub fn signed(x: f64) -> String {
     let sign = if x > 0.0 { "+" } else { "" };
     format!("{sign}{}", number(x))
 }
 
-/// A span of time in its two largest units: `12.3 s`, `3 min 05 s`, `1 h 02 min`, `2 d 03 h`.
+/// Formats a duration in its two largest units: `12.3 s`, `3 min 05 s`, `1 h 02 min`, `2 d 03 h`.
 pub fn duration(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {
         return "–".into();
@@ -94,7 +94,7 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// A size in binary units: `512 B`, `1.50 KiB`, `12.3 MiB`.
+/// Formats a size in binary units: `512 B`, `1.50 KiB`, `12.3 MiB`.
 pub fn bytes(n: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if n < 1024 {
@@ -109,7 +109,7 @@ pub fn bytes(n: u64) -> String {
     format!("{size:.*} {}", decimals(size, 3), UNITS[unit])
 }
 
-/// `text` without control characters and direction overrides: each becomes `�`.
+/// Replaces every control character and direction override in `text` by `�`.
 pub fn plain(text: &str) -> String {
     let hidden = |c: char| {
         c.is_control()
@@ -120,7 +120,7 @@ pub fn plain(text: &str) -> String {
         .collect()
 }
 
-/// Lines of at most `width` columns, where words are no longer; all but the first stand further in.
+/// Wraps text into lines of at most `width` columns, except for longer words. All lines but the first are indented.
 pub fn wrapped(text: &str, width: usize) -> String {
     const IN: &str = "      ";
     let (mut lines, mut line) = (String::new(), String::new());
@@ -139,7 +139,7 @@ pub fn wrapped(text: &str, width: usize) -> String {
     lines + &line + "\n"
 }
 
-/// `text` cut in its middle to at most `width` columns.
+/// Shortens `text` to at most `width` columns by cutting its middle.
 pub fn shortened(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_string();
@@ -153,7 +153,7 @@ pub fn shortened(text: &str, width: usize) -> String {
     format!("{head}…{tail}")
 }
 
-/// Characters from the front until `room` columns are full.
+/// Takes characters from the front until `room` columns are full.
 fn within(characters: impl Iterator<Item = char>, room: usize) -> Vec<char> {
     let mut used = 0;
     characters
@@ -164,7 +164,7 @@ fn within(characters: impl Iterator<Item = char>, room: usize) -> Vec<char> {
         .collect()
 }
 
-/// Decimals that show `digits` significant digits of a positive `size`, none below zero.
+/// Returns the number of decimals (0 to 12) that show `digits` significant digits of a positive `size`.
 fn decimals(size: f64, digits: i32) -> usize {
     let rounded = format!("{size:.*e}", (digits - 1).max(0) as usize);
     let power: i32 = split_power(rounded).1.parse().unwrap_or(0);
@@ -186,7 +186,7 @@ fn trim_zeros(digits: &str) -> &str {
     }
 }
 
-/// Commas between groups of three digits of a whole number.
+/// Puts commas between groups of three digits of a whole number.
 fn grouped(whole: &str) -> String {
     let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |d| ("-", d));
     let mut text = String::from(sign);

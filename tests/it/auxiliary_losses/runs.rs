@@ -1,4 +1,5 @@
-//! Runs with auxiliary losses: resumed to the bit, given more steps, used and begun from without what training alone uses.
+//! Runs with auxiliary losses: resumed bit for bit, extended to more steps, used and fine-tuned without the parameters that
+//! only training needs.
 
 use crate::binary::{failure, formwork, output};
 use serde_json::Value;
@@ -20,7 +21,7 @@ fn command(words: &[&str], sets: &[&str]) -> Vec<String> {
     all
 }
 
-/// Steps of the journal's lines of training in which the layers before the last have a loss.
+/// Returns the training steps of the journal in which the layers before the last have a loss.
 fn with_layers(run: &Path) -> Vec<u64> {
     let lines = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
     let lines = lines
@@ -37,7 +38,7 @@ fn with_layers(run: &Path) -> Vec<u64> {
         .collect()
 }
 
-/// The weights, the average and the optimizer of a step.
+/// Returns the files of a step's weights, averaged weights and optimizer.
 fn checkpoint(run: &Path, step: u64) -> Vec<Vec<u8>> {
     let folder = run.join(format!("steps/{step:08}"));
     let files = ["model.safetensors", "ema.safetensors", "optimizer.bpk"];
@@ -46,7 +47,7 @@ fn checkpoint(run: &Path, step: u64) -> Vec<Vec<u8>> {
         .into()
 }
 
-/// A run is resumed to the bit after layers have stopped, and its new last step counts when it is given more of them.
+/// A run is resumed bit for bit after layers have stopped; if it is extended, the new last step decides when layers stop.
 #[test]
 fn a_run_goes_on_where_it_was_in_training() {
     let folder = tempfile::tempdir().unwrap();
@@ -87,7 +88,7 @@ fn a_run_goes_on_where_it_was_in_training() {
     assert_eq!(with_layers(&cut), before.chain(after).collect::<Vec<u64>>());
 }
 
-/// What training alone uses is left behind by every command that uses a run, and by a run that begins from it.
+/// Every command that uses a run, and every run that begins from it, leaves out the parameters that only training needs.
 #[test]
 fn a_trained_run_is_used_without_the_extra_heads() {
     let folder = tempfile::tempdir().unwrap();
@@ -111,7 +112,7 @@ fn a_trained_run_is_used_without_the_extra_heads() {
     let extra = planned["parts"]["auxiliary"].as_u64().unwrap();
     let kept = planned["kept_params"].as_u64().unwrap();
     assert_eq!(planned["params"].as_u64().unwrap(), kept + extra);
-    // To a run without them and back.
+    // Begins a run without these losses from one that has them, and the reverse.
     let from = |name: &str| format!("init.from={:?}", place(name));
     let (theirs, ours) = (from("run"), from("plain"));
     let more = ["model.n_layers=4", "train.steps=6"];
@@ -156,7 +157,7 @@ fn keys_without_effect_are_faults() {
     assert!(said.contains("second_half"), "{said}");
 }
 
-/// Standard error of a command that must succeed.
+/// Returns standard error of a command that must succeed.
 fn notices(arguments: &[String]) -> String {
     let output = formwork(arguments).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();

@@ -33,7 +33,7 @@ fn imported(folder: &str, device: &Device) -> EncoderDecoder {
     model.load(config.init(&inputs), table).unwrap()
 }
 
-/// A set of settings: where its texts and scores are, and its config.
+/// One set of settings: the names of its texts and scores in the golden file, and its config.
 struct Way {
     texts: String,
     scores: Option<String>,
@@ -41,7 +41,7 @@ struct Way {
 }
 
 impl Way {
-    /// With the end mark at the limit.
+    /// Settings that require the end token at the length limit.
     fn ended(beam: usize) -> Self {
         Self {
             texts: format!("ids.{beam}"),
@@ -55,7 +55,7 @@ impl Way {
         }
     }
 
-    /// As transformers ends texts, by the name of a set.
+    /// Settings that end texts as transformers does, parsed from the name of a set.
     fn named(name: &str) -> Self {
         let parts: Vec<&str> = name.split('_').collect();
         let [beam, early, first, last] = parts[..] else {
@@ -148,7 +148,7 @@ fn check(folder: &str) {
     }
 }
 
-/// The tokens of a text with its end mark; one that was cut off has none.
+/// Returns the tokens of a text with its end token; a text that was cut off has none.
 fn ended(text: &Hypothesis, end: u32) -> Vec<u32> {
     let mark = (text.tokens.len() < LIMIT).then_some(end);
     text.tokens.iter().copied().chain(mark).collect()

@@ -1,5 +1,5 @@
-//! Beam search against Hugging Face's (`tests/goldens/make_beam.py` makes the oracle): all texts that a beam gives for
-//! 128 sources, at five widths and three length penalties, and where a limit cuts most texts.
+//! Beam search against Hugging Face's (`tests/goldens/make_beam.py` makes the oracle): all hypotheses for 128 sources, at five
+//! beam widths and three length penalties, and under a limit that cuts most texts.
 
 use crate::goldens_encoder_decoder::{marian, model};
 use crate::names;
@@ -20,7 +20,7 @@ const VOCAB: usize = 47;
 const PAD: u32 = 46;
 const END: u32 = 0;
 
-/// A model with the sources that it has read, and the constant that is added to its scores.
+/// A model with the sources that it reads, and a constant that is added to its scores.
 pub struct Reader<'a> {
     pub model: &'a EncoderDecoder,
     pub source: Source,
@@ -54,7 +54,7 @@ impl NextScores for Reader<'_> {
     }
 }
 
-/// The settings of a set, by its name: beam, length penalty, tokens at most with the end mark.
+/// Returns the settings of a set by its name: beam width, length penalty, maximum tokens including the end token.
 fn settings(name: &str) -> (usize, f64, usize) {
     let mut parts = name.split('_');
     let mut part = || parts.next().unwrap();
@@ -68,7 +68,7 @@ fn settings(name: &str) -> (usize, f64, usize) {
 #[test]
 fn the_texts_and_scores_of_every_beam_are_hugging_face_s() {
     let (weights, oracle) = (Oracle::open("marian"), Oracle::open("beam"));
-    // Weights are imported as those that train.
+    // Imported weights need an autodiff device, as weights that are trained do.
     let device = Device::flex().autodiff();
     let mut arrays = weights.arrays(|name| name.strip_prefix("weight."));
     arrays.remove("final_logits_bias");

@@ -1,4 +1,4 @@
-//! What is never written, how long texts are, ties, scores that are none, keys.
+//! Rules of beam search: tokens that are never written, limits of length, ties, scores that are not finite, faults of keys.
 
 use super::{END, Model, config, log, random, rules, sentence};
 use formwork::generate::beam::{AverageConfig, BeamConfig, LengthPenalty, Limit, Rules, search};
@@ -24,7 +24,7 @@ fn lengths_and_banned_tokens_are_kept_to() {
         let mut tokens = found.iter().flatten().flat_map(|h| &h.tokens);
         assert!(tokens.all(|t| ![END, 3, 5].contains(t)));
     }
-    // Of the settings: no text has the one, none begins with the others, or is empty.
+    // With settings: no text contains a suppressed token, begins with one of `suppress_first`, or is empty.
     for seed in 0..40 {
         let config = BeamConfig {
             n_best: 4,
@@ -149,7 +149,7 @@ fn keys_and_their_faults() {
     }
 }
 
-/// The smaller one of what the search allows and what the model can place is named.
+/// The error names the smaller of two limits: the one of the search, and the positions of the model.
 #[test]
 fn a_text_has_one_limit() {
     let config = BeamConfig {

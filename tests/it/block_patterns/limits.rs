@@ -1,5 +1,5 @@
-//! Dense attention where every key is seen, the same numbers in decoding, whatever the pieces that a text is read in, and faults
-//! of keys.
+//! Sparse patterns in their limits: equal to dense attention if every key is visible, the same numbers in decoding however the
+//! text is cut into pieces, and faults of keys.
 
 use super::{D, T, at_sizes, forward, input, near};
 use crate::binary::failure;
@@ -69,7 +69,8 @@ fn a_pattern_of_all_keys_is_dense_attention() {
     }
 }
 
-/// A text in pieces gives what it gives at once: long ones, single positions, several at once behind others.
+/// A text read in pieces gives the outputs of one pass: long pieces, single positions, and several positions behind earlier
+/// ones.
 #[test]
 fn decoding_sees_the_same_keys() {
     for keys in [
@@ -85,7 +86,7 @@ fn decoding_sees_the_same_keys() {
         let mut state = layer.layer().empty_state(StateUse::Decoding);
         let mut read = |range: Range<usize>| {
             let x = input(&Device::flex()).narrow(1, range.start, range.len());
-            // As a stack counts positions of a layer that keeps the newest alone.
+            // As a stack counts positions for a layer that keeps only the newest keys.
             let dropped = reach.map_or(0, |reach| range.start.saturating_sub(reach));
             let span = Span {
                 queries: range.len(),

@@ -1,4 +1,4 @@
-//! Ways to look at an image, and a batch of captions for all of them.
+//! Models for all kinds of image reader, and one batch of captions for them.
 
 use super::captions;
 use crate::batches;
@@ -99,7 +99,7 @@ impl Case {
         materialised(name_parameters(task))
     }
 
-    /// The same with gates that let all through in part.
+    /// The same with gates partly open, so that images matter.
     pub fn open(&self, seed: u64, dropout: f64) -> Objective {
         let task = self.build(seed, dropout);
         let mut values = values_of(&task);
@@ -119,7 +119,7 @@ pub fn shape() -> Shape {
     }
 }
 
-/// Four images and captions of different lengths.
+/// Four images with captions of different lengths.
 pub fn batch() -> Batch {
     let each: usize = IMAGE.iter().product();
     let ids = (0..4 * COLS).map(|n| (3 + (7 * n + n / COLS) % (VOCAB - 3)) as i32);

@@ -1,6 +1,6 @@
-//! What network and task keep, over ways to look at an image: every parameter learns, the same seed gives the same bits, gates at
-//! zero leave a plain decoder, logits change with the picture, decoding from caches equals the full pass, filling changes nothing,
-//! micro-batches make one batch, dropout draws by step, one batch is learnt by heart.
+//! Contracts of network and task, over all kinds of image reader: every parameter learns, the same seed gives the same bits,
+//! gates at zero leave a plain decoder, logits change with the picture, decoding from caches equals the full pass, padding
+//! changes nothing, micro-batches make one batch, dropout draws by step, one batch is learned by heart.
 
 use super::cases::{COLS, IMAGE, LENGTHS, VOCAB, batch, cases, content, shape};
 use crate::batches::cut;
@@ -21,7 +21,7 @@ use formwork::train::gradients::accumulate;
 use formwork::train::parameters::{materialised, name_parameters};
 use serde_json::json;
 
-/// Logits of all positions of the batch, with its images turned by so many rows.
+/// Returns the logits of all positions of the batch, with its images rotated by `turn` rows.
 fn logits(task: &Objective, turn: usize) -> Vec<f32> {
     let (batch, network) = (batch(), task.networks().captioning.unwrap());
     let mut images = content(&batch).images.clone();
@@ -46,8 +46,8 @@ fn every_parameter_learns_and_alike_each_time() {
     }
 }
 
-/// Before its first step a decoder with gates is the decoder alone (Alayrac et al. 2022, section 2.2), for every picture; it
-/// learns to look all the same.
+/// Before the first step, a decoder with gates gives the outputs of the plain decoder (Alayrac et al. 2022, section 2.2) for
+/// every picture; it learns to use pictures nevertheless.
 #[test]
 fn gates_at_zero_leave_the_decoder_as_it_is() {
     for case in cases() {
@@ -88,7 +88,7 @@ fn scores_change_with_the_picture_of_their_own_row() {
         {
             assert!(difference(a, b) > 1e-4, "{}: row {row}", case.name);
         }
-        // A row alone has the scores that it has among others.
+        // A row has the same logits alone as in a batch.
         let network = task.networks().captioning.unwrap();
         let one = cut(&batch(), 2..3, false);
         let memory = network
@@ -102,7 +102,7 @@ fn scores_change_with_the_picture_of_their_own_row() {
     }
 }
 
-/// Token by token, and in two pieces, with rows that change places on the way as in a beam.
+/// Token by token, and in two pieces; rows change places on the way, as in beam search.
 #[test]
 fn decoding_from_caches_equals_the_full_pass() {
     for case in cases() {
@@ -171,7 +171,7 @@ fn micro_batches_equal_one_batch() {
     }
 }
 
-/// Blocks of the decoder and those of stages, whose places all blocks between look at.
+/// Recomputed blocks of the decoder and of stages, whose states all cross-attention layers read.
 #[test]
 fn gradients_of_blocks_computed_anew_are_the_same() {
     let [.., case, _] = cases();
@@ -186,7 +186,7 @@ fn dropout_draws_by_step_and_rests_in_evaluation() {
     }
 }
 
-/// From closed gates on: what tells the rows apart after their first token is the picture alone.
+/// From closed gates on: after the first token, only the picture tells the rows apart.
 #[test]
 fn one_batch_is_learnt_by_heart() {
     for case in cases() {
@@ -199,7 +199,7 @@ fn one_batch_is_learnt_by_heart() {
         let task = task_contracts::trained(case.build(5, 0.0), &same, 5e-3, 300);
         let found = InferenceStep::step(&task.valid(), same.into());
         println!("{}: {:.4}", case.name, found.loss.mean());
-        // Without pictures the first target alone costs ln 4 of 18 tokens' loss: 0.3 at the least.
+        // Without pictures, the first target costs ln 4 of the loss of 18 tokens, so the mean would be at least 0.3.
         assert!(
             found.loss.mean() < 0.1,
             "{}: {}",

@@ -1,4 +1,4 @@
-//! What is refused of decoders that look at images and of their task, with the line of the key.
+//! Faults of decoders that read images and of their task, each reported with the line of the key.
 
 use super::runs::CAPTIONS;
 use crate::binary::failure;

@@ -1,4 +1,4 @@
-//! Folders of Idefics through the commands: in, asked for logits, and out again with the same tensors.
+//! Folders of Idefics through the commands: imported, run with `infer`, and exported with the same tensors.
 
 use super::lengths;
 use crate::binary::output;

@@ -1,4 +1,4 @@
-//! Networks of a model that begin from a run each: of a decoder that looks at images, and of two towers.
+//! Models whose networks each begin from another run: a decoder that reads images, and two towers.
 
 use super::runs::CAPTIONS;
 use crate::binary::{failure, output};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The parameters of a checkpoint as bytes, by their paths.
+/// Returns the parameters of a checkpoint as bytes, by path.
 fn weights(run: &str, step: u64) -> BTreeMap<String, Vec<u8>> {
     let path = Path::new(run).join(format!("steps/{step:08}/model.safetensors"));
     let bytes = fs::read(path).unwrap();
@@ -19,7 +19,7 @@ fn weights(run: &str, step: u64) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// Those below a path, by what comes behind it.
+/// Returns the parameters below a path, by the rest of their path.
 fn below(all: &BTreeMap<String, Vec<u8>>, path: &str) -> BTreeMap<String, Vec<u8>> {
     let named = all.iter().filter_map(|(name, bytes)| {
         let rest = name.strip_prefix(path)?;
@@ -28,13 +28,13 @@ fn below(all: &BTreeMap<String, Vec<u8>>, path: &str) -> BTreeMap<String, Vec<u8
     named.collect()
 }
 
-/// A language model of captions, over the words of another run: `tokenizer.json` of that.
+/// Trains a language model of captions with the `tokenizer.json` of another run.
 fn language_model(folder: &Path, words_of: &str) -> String {
     let tokenizer = format!("kind = \"pretrained\"\npath = \"{words_of}/tokenizer.json\"");
     language_model_of(folder, &tokenizer)
 }
 
-/// The same with another tokenizer.
+/// Trains the same language model with another tokenizer.
 fn language_model_of(folder: &Path, tokenizer: &str) -> String {
     let lines: String = ["red", "green", "blue"]
         .iter()
@@ -56,7 +56,7 @@ fn language_model_of(folder: &Path, tokenizer: &str) -> String {
     run
 }
 
-/// Two towers whose network of images is that of [`CAPTIONS`].
+/// Trains two towers whose image network is that of [`CAPTIONS`].
 fn towers(folder: &Path) -> String {
     let experiment = SHAPES
         .replace("embedding_norm = true\n", "")
@@ -87,7 +87,7 @@ fn both_networks_begin_from_a_run_each_and_stay_as_they_are() {
     let experiment = short.replace("[optimizer]", &format!("{init}[optimizer]"));
     let run = trained(&sub("flamingo"), &experiment);
     let (begun, eye, tongue) = (weights(&run, 6), weights(&clip, 4), weights(&lm, 4));
-    // Frozen ones are those of the runs to the last bit, and what stands between them has learned.
+    // Frozen networks equal those of their runs bit for bit, and the layers between them have learned.
     assert_eq!(below(&begun, "model.image."), below(&eye, "model.image."));
     assert_eq!(below(&begun, "model.text."), below(&tongue, "model."));
     let half = weights(&run, 3);
@@ -97,17 +97,17 @@ fn both_networks_begin_from_a_run_each_and_stay_as_they_are() {
     }
     let gates = below(&begun, "model.cross.0.");
     assert!(gates["attention_gate"] != [0; 4], "the gate has opened");
-    // The paths lead to the runs from wherever they are written, and are no keys that change on the way.
+    // Paths to the runs are found from any working directory, and `compare` does not count them as changed keys.
     let compared = output(&["compare", &run]);
     assert!(!compared.contains("init."), "{compared}");
-    // A run that is resumed needs neither of the others.
+    // A resumed run needs neither of the other runs.
     fs::remove_dir_all(folder.path().join("clip")).unwrap();
     fs::remove_dir_all(folder.path().join("lm")).unwrap();
     output(&["resume", &run, "--quiet", "--set", "train.steps=8"]);
 }
 
-/// A tower of CLIP begins from a network that was trained to tell classes (Zhai et al. 2022, LiT), or from one of another pair of
-/// towers.
+/// A CLIP tower begins from a network that was trained as a classifier (Zhai et al. 2022, LiT), or from a tower of another
+/// pair.
 #[test]
 fn a_tower_begins_from_a_classifier_and_from_another_tower() {
     let folder = tempfile::tempdir().unwrap();

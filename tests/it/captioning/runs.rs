@@ -1,4 +1,4 @@
-//! Runs of captions through the commands: trained, evaluated by what they write, resumed, put to use.
+//! Captioning runs through the commands: trained, evaluated by generated captions, resumed, used.
 
 use crate::binary::{failure, formwork, output};
 use crate::image_text::runs::pictures;
@@ -7,7 +7,7 @@ use crate::inspect::looked::json;
 use std::fs;
 use std::path::Path;
 
-/// Pictures of one shape or two.
+/// An experiment on pictures of one or two shapes.
 pub const CAPTIONS: &str = r#"name = "captions"
 [model]
 kind = "vision_language"
@@ -61,7 +61,7 @@ fn colours(caption: &str) -> Vec<&str> {
 #[test]
 fn a_run_writes_captions_of_pictures() {
     let folder = tempfile::tempdir().unwrap();
-    // Without gates, which open slowly.
+    // Without gates, since these open slowly.
     let experiment = CAPTIONS
         .replace("every = 2", "every = 1\ngate = \"none\"")
         .replace("[model.resampler]\nn_latents = 4\nn_layers = 1\n", "")
@@ -73,7 +73,7 @@ fn a_run_writes_captions_of_pictures() {
             .as_f64()
             .unwrap_or_else(|| panic!("{name}: {scores}"))
     };
-    // Without the picture 1.8.
+    // Without the picture, perplexity is at least 1.8.
     assert!(of("perplexity") < 1.5 && of("accuracy") > 0.7, "{scores}");
     assert!(of("bleu") > 10.0 && of("chrf") > 40.0, "{scores}");
     let journal = fs::read_to_string(Path::new(&run).join("metrics.jsonl")).unwrap();
@@ -83,7 +83,7 @@ fn a_run_writes_captions_of_pictures() {
     let mut right = 0;
     for (path, caption) in &made {
         let file = path.display().to_string();
-        // Searched, one by one as in a batch, and the likeliest of a beam first.
+        // Captions by search are the same one by one as in a batch, and the most likely one of a beam comes first.
         let greedy = output(&["caption", &run, &file, "--beam", "1"]);
         let text = greedy
             .trim()
@@ -154,7 +154,7 @@ fn a_run_goes_on_to_the_same_bits() {
     goes_on_to_the_same_bits(folder.path(), &experiment, [10, 20]);
 }
 
-/// Files of images with several captions each: training draws one, evaluations compare with all.
+/// Files of images with several captions each: training draws one of them, evaluation compares with all.
 #[test]
 fn captions_of_files_are_learned_and_compared() {
     let folder = tempfile::tempdir().unwrap();
@@ -181,7 +181,7 @@ fn captions_of_files_are_learned_and_compared() {
     let scores = json(&output(&["eval", &run, "--json", "--data", &table]));
     assert!(scores["bleu"].is_number(), "{scores}");
     let file = made[0].0.display().to_string();
-    // An image that cannot be read does not keep the others from being told.
+    // An image that cannot be read does not prevent captions of the others.
     let damaged = written(folder.path(), "damaged.png", "no image");
     let done = formwork(&["caption", &run, &damaged, &file])
         .output()
@@ -193,7 +193,7 @@ fn captions_of_files_are_learned_and_compared() {
         said.contains("damaged.png") && said.contains("1 of 2 images could not be read"),
         "{said}"
     );
-    // The mark that begins a caption is one of the three tokens.
+    // The token that begins a caption is one of the three.
     let drawn = output(&["caption", &run, &file, "--samples", "3"]);
     let words = drawn.lines().map(|line| {
         let text = line.strip_prefix(&format!("{file}:")).unwrap();

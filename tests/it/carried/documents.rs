@@ -1,4 +1,4 @@
-//! State carried over windows in which documents begin and end: every document is read as if it were alone.
+//! State carried over windows in which documents begin and end: every document is read as if it stood alone.
 
 use super::accumulate;
 use burn::module::Module;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 const VOCAB: usize = 11;
 const CONTEXT: usize = 6;
-/// Documents that end inside a window and at the end of one, one in several windows, two in one.
+/// Documents that end inside a window and at the end of one, one that spans several windows, two in one window.
 const STARTS: [usize; 6] = [0, 4, 12, 22, 24, 25];
 const WINDOWS: usize = 5;
 
@@ -31,7 +31,7 @@ fn source(ids: Vec<i32>, starts: Vec<usize>, context: usize, blocked: bool) -> T
     TextSource::new(tokens, context, Layout::Whole, blocked, data::Split::Train)
 }
 
-/// Decoders that remember earlier segments.
+/// Decoders with a memory of earlier segments.
 const REMEMBERING: [&str; 2] = [
     "kind = \"decoder\"\nn_layers = 2\nd_model = 8\nposition = { kind = \"alibi\" }\ninit = { kind = \"xavier\" }\nattention = { kind = \
      \"multi_head\", n_heads = 2, memory = 40 }",
@@ -39,7 +39,7 @@ const REMEMBERING: [&str; 2] = [
      \"multi_head\", n_heads = 2, memory = 40 }\n[[layers]]\nmixer = { kind = \"gru\" }",
 ];
 
-/// Recurrent networks of every cell, decoders with the cell in the place of attention, and decoders that remember.
+/// Recurrent networks of every cell, decoders with a recurrent cell in place of attention, and decoders with memory.
 fn networks() -> Vec<(String, Objective<CausalLm>)> {
     let mut texts = REMEMBERING.map(String::from).to_vec();
     for kind in recurrent::KINDS {
@@ -73,7 +73,7 @@ fn networks() -> Vec<(String, Objective<CausalLm>)> {
     each.collect()
 }
 
-/// The summed loss of the documents, each alone in one window.
+/// Returns the summed loss of the documents, each alone in one window.
 fn alone(task: &Objective<CausalLm>) -> f64 {
     let ids = ids();
     let ends = STARTS[1..].iter().copied().chain([ids.len()]);
@@ -86,7 +86,7 @@ fn alone(task: &Objective<CausalLm>) -> f64 {
     losses.sum()
 }
 
-/// The summed loss of the windows in their order, with the state carried or not.
+/// Returns the summed loss of the windows in order, with the state carried or not.
 fn in_windows(task: &Objective<CausalLm>, carried: bool) -> f64 {
     let source = source(ids(), STARTS.to_vec(), CONTEXT, true);
     let mut state = task.empty_state();
@@ -117,7 +117,7 @@ fn documents_in_windows_are_documents_alone() {
             (without / wanted - 1.0).abs() > 1e-5,
             "{name}: {without} {wanted}"
         );
-        // An evaluation reads them alike.
+        // An evaluation gives the same loss.
         let split = Split {
             source: Arc::new(source(ids(), STARTS.to_vec(), CONTEXT, true)),
             bytes_per_token: None,

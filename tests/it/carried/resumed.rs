@@ -1,4 +1,4 @@
-//! A run that carries state is stopped and resumed: the same weights, moments and state to the bit.
+//! A run that carries state is stopped and resumed: weights, moments and state are the same bit for bit.
 
 use super::{CONTEXT, Elman, WIDTH, elman, split, windows};
 use crate::transfer::values_of;
@@ -18,7 +18,7 @@ use formwork::train::{self, optim};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Raises the stop after a step.
+/// Requests a stop after this step.
 pub struct StopAfter(pub u64, pub Stop);
 
 impl Observer<Objective<Elman>> for StopAfter {
@@ -75,7 +75,7 @@ pub fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job<Object
     }
 }
 
-/// Trains in a folder, up to a step or to the end; continues where the folder's newest checkpoint stands.
+/// Trains in a folder up to a step or to the end, continuing from the folder's newest checkpoint.
 pub fn finished(folder: &Path, stop_after: u64, eval_every: u64) -> BTreeMap<String, Vec<u8>> {
     let mut model = elman(None);
     let found = checkpoint::newest_whole(folder).found;
@@ -132,12 +132,12 @@ fn a_run_that_was_stopped_goes_on_with_its_state_to_the_bit() {
         finished(&stopped, 99, 12) == whole,
         "a resumed run is another"
     );
-    // Evaluations leave the state of training alone.
+    // Evaluations do not disturb the state of training.
     assert!(
         finished(&watched, 99, 2) == whole,
         "evaluations change the run"
     );
-    // The state matters: without it the weights are others.
+    // The state matters: without it the weights differ.
     let mut model = elman(None);
     let before = values_of(&model);
     let mut job = job(

@@ -1,4 +1,4 @@
-//! An evaluation that carries its state on several ranks: each reads its own lanes, and all find the sums of one process.
+//! An evaluation with carried state on several ranks: each rank reads its own lanes, and all get the sums of a single process.
 
 use super::{Windows, elman, windows};
 use burn::module::Module;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const ITEMS: usize = 19;
 
-/// Windows that count how often they are read.
+/// A source that counts how often its windows are read.
 struct Counted {
     windows: Arc<Windows>,
     read: AtomicUsize,
@@ -29,7 +29,7 @@ impl Source for Counted {
     }
 }
 
-/// The numbers of every batch of a pass in so many lanes, and how many windows this rank has read for them.
+/// Returns the sums of every batch of a pass with this many lanes, and the number of windows that this rank read for them.
 fn pass(lanes: usize, groups: usize, ranks: &Ranks) -> Result<(Vec<[u64; 3]>, usize)> {
     let model = elman(None).valid();
     let source = Arc::new(Counted {
@@ -69,7 +69,7 @@ fn ranks_read_their_own_lanes_and_find_the_sums_of_one_process() {
             assert_eq!(read.iter().sum::<usize>(), ITEMS, "{what}");
             let busy = read.iter().filter(|read| **read > 0).count();
             let most = match lanes > ITEMS {
-                // Lanes that no window is left for.
+                // Lanes for which no window is left.
                 true => busy,
                 false => groups.min(count),
             };
@@ -78,7 +78,7 @@ fn ranks_read_their_own_lanes_and_find_the_sums_of_one_process() {
     }
 }
 
-/// However the lanes are grouped, each is read by itself.
+/// Lanes are read independently, however they are grouped; only the last digits change.
 #[test]
 fn groups_of_lanes_change_last_digits_alone() {
     let model = elman(None).valid();

@@ -1,4 +1,4 @@
-//! Rows of a step that is skipped continue behind its text: the step moves no weight, and it was read.
+//! After a skipped step, rows continue behind its text: the step changes no weight, but its text was read.
 
 use super::resumed::{StopAfter, job};
 use super::{CONTEXT, elman, near, windows};
@@ -15,10 +15,10 @@ use formwork::train::view::Unseen;
 use formwork::train::{self};
 
 const STEPS: u64 = 34;
-/// Losses fall, and so does what they are held against: some of these factors skips some steps.
+/// Factors of the threshold, which falls with the losses; some of them cause skipped steps.
 const FACTORS: [f64; 8] = [1.01, 1.0, 0.99, 0.98, 0.96, 0.94, 0.92, 0.9];
 
-/// The weights of a run by hand, and the steps that it skips; rows continue behind a skipped step or before it.
+/// Trains by hand and returns the number of skipped steps and the weights; rows continue `behind` a skipped step or before it.
 fn by_hand(factor: f64, behind: bool) -> (u64, Arrays) {
     let mut model = elman(None);
     let folder = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! Messages of the assistant that are read and not learnt, and dates that nothing asks for.
+//! Assistant messages that are read but not learned, and templates' dates that no data uses.
 
 use super::{CHATS, chats, golden, project, targets, trained};
 use crate::binary::failure;
 use serde_json::{Value, json};
 
-/// Two questions with answers, which have some more fields.
+/// A conversation of two questions with answers; the answers carry these additional fields.
 fn chat([first, second]: [&Value; 2]) -> Value {
     let mut messages = json!([
         {"role": "user", "content": "a"}, {"role": "assistant", "content": "first"},
@@ -17,7 +17,7 @@ fn chat([first, second]: [&Value; 2]) -> Value {
     json!({ "messages": messages })
 }
 
-/// They have no targets, and a template is not shown the fields that say so.
+/// Such messages have no targets, and templates do not see the fields that mark them.
 #[test]
 fn messages_that_are_not_learnt_have_no_targets() {
     let golden = golden();

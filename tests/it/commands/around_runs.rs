@@ -15,12 +15,12 @@ fn runs_below_a_folder_with_their_states() {
         .arg(&stopped)
         .status();
     assert!(copied.unwrap().success());
-    // Half of the journal: a run that was killed.
+    // A journal cut in half: a run that was killed.
     let journal = fs::read_to_string(stopped.join("metrics.jsonl")).unwrap();
     let half: Vec<&str> = journal.lines().take(3).collect();
     fs::write(stopped.join("metrics.jsonl"), half.join("\n") + "\n").unwrap();
     fs::remove_file(stopped.join("scores.json")).unwrap();
-    // All of the journal and no checkpoint: one that was killed in its last evaluation.
+    // A full journal without a checkpoint: a run that was killed in its last evaluation.
     let unsaved = folder.path().join("unsaved");
     fs::create_dir_all(unsaved.join("steps")).unwrap();
     for name in ["resolved.toml", "metrics.jsonl"] {
@@ -82,7 +82,7 @@ fn pieces_and_ids_of_a_text() {
     let file = format!("{run}/tokenizer.json");
     let again = json(&output(&["tokenize", &file, "abc=", "--json"]));
     assert_eq!(all, again);
-    // An experiment has the tokenizer that its run would have, and a file is read.
+    // For an experiment, its run's tokenizer is built; a file's content is tokenized.
     let text = folder.path().join("text").display().to_string();
     std::fs::write(&text, "abc=\n").unwrap();
     let experiment = format!("{run}/experiment.toml");

@@ -1,4 +1,4 @@
-//! Finished runs used in bulk: many inputs at once, files of other columns, predictions; runs whose checkpoints are gone.
+//! Finished runs used in bulk: many inputs at once, files with other columns, predictions; runs whose checkpoints are gone.
 
 use super::json;
 use crate::binary::{failure, formwork, output, piped, shipped};
@@ -31,7 +31,7 @@ steps = 40
 batch_size = 8
 "#;
 
-/// Rows whose text is not in the first column.
+/// An experiment on rows whose text is not in the first column.
 fn classified(folder: &Path) -> String {
     let mut table = String::from("id,label,text\n");
     for number in 0..40 {
@@ -64,7 +64,7 @@ fn columns_with_names_are_found_by_them_and_lines_are_classified() {
             .count(),
         2
     );
-    // Standard output that is closed ends the command; one line that cannot be read does not.
+    // A closed standard output ends the command; a single line that cannot be read does not.
     let whole = "sun rises\n".repeat(20_000);
     let many = written(folder.path(), "many.txt", &whole);
     let mut child = formwork(&["classify", &run, "--input", &many])
@@ -87,7 +87,7 @@ fn columns_with_names_are_found_by_them_and_lines_are_classified() {
     );
     assert_eq!(String::from_utf8_lossy(&done.stdout).lines().count(), 2);
 
-    // Another table, by other columns, with the classes of the run.
+    // Another table with other column names, under the run's classes.
     let other = written(
         folder.path(),
         "other.tsv",
@@ -213,7 +213,7 @@ fn pictures_of_a_folder_are_told_though_one_is_damaged() {
         .map(|(line, name)| line.contains(name))
         .collect();
     assert_eq!(names, [true, true], "{told}");
-    // A folder may hold nothing but folders; what is hidden is left out.
+    // A folder may contain only folders; hidden files are skipped.
     let tree = folder.path().join("tree");
     for name in ["dog/1.png", "cat/grey/2.png", "cat/.3.png"] {
         let path = tree.join(name);

@@ -1,4 +1,5 @@
-//! A translation that begins from a run of denoising writes from what it was trained on: over-fitted, it writes its targets.
+//! A translation run that begins from a denoising run uses the training frame when it writes: over-fitted, it writes its
+//! targets.
 
 use super::json;
 use crate::binary::{failure, output, piped};
@@ -54,7 +55,7 @@ steps = 400
 batch_size = 8
 "#;
 
-/// Eight sentences of six words in two made-up languages.
+/// Eight sentences of six words in two invented languages.
 fn sentences(words: [&str; 8]) -> Vec<String> {
     let sentence = |n: usize| {
         let words = (0..6).map(|i| words[(n * 5 + i * (n % 3 + 1)) % 8]);
@@ -67,7 +68,7 @@ fn lines(sentences: &[String]) -> String {
     sentences.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// Trains an experiment in a folder.
+/// Trains an experiment in a folder and returns the run's folder.
 fn trained(folder: &Path, name: &str, text: &str, sets: &[&str]) -> String {
     let (file, run) = (folder.join(format!("{name}.toml")), folder.join(name));
     let text = text.replace("FOLDER", &folder.display().to_string());
@@ -99,7 +100,7 @@ fn an_over_fitted_run_writes_its_targets() {
     let run = trained(folder, "translation", TRANSLATION, &["train.steps=200"]);
     let shape = json(&fs::read_to_string(Path::new(&run).join("data.json")).unwrap());
     assert_eq!(shape["framed"], true);
-    // A run that continues keeps its frame.
+    // A resumed run keeps its frame.
     output(&["resume", &run, "--set", "train.steps=400", "--quiet"]);
     let scores = json(&output(&["eval", &run, "--json"]));
     assert!(scores["bleu"].as_f64().unwrap() > 99.0, "{scores}");
@@ -120,7 +121,7 @@ fn an_over_fitted_run_writes_its_targets() {
     assert_eq!(failure(&both).0, 2);
 }
 
-/// A run of an earlier version says nothing of the frame and reads sources with the end mark alone; so does one that begins from it.
+/// A run of an earlier version stores no frame and reads sources with only the end token; so does a run that begins from it.
 #[test]
 fn a_run_reads_sources_as_the_earlier_one_that_it_begins_from() {
     let folder = tempfile::tempdir().unwrap();

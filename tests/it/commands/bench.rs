@@ -1,4 +1,4 @@
-//! `bench`: figures of training steps, attention and generation, and what its flags are refused for.
+//! `bench`: measurements of training steps, attention and generation, and the flags that are refused.
 
 use super::json;
 use crate::binary::{failure, output};
@@ -107,7 +107,7 @@ fn attention_by_the_length_of_the_text() {
     assert!(status == 2 && said.contains("--context"), "{said}");
 }
 
-/// Every kind as its keys are where none is given, each the way that it can read.
+/// Every kind of attention with its default keys, causal or bidirectional as each allows.
 #[test]
 fn attention_of_every_kind() {
     let sizes = [

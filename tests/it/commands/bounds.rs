@@ -1,4 +1,4 @@
-//! Bounds of numbers in the schema, held against the faults that `check` finds.
+//! Numeric bounds in the schema, compared with the faults that `check` finds.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::keys::{put, read, validator};
 use crate::binary::{formwork, shipped};
 
-/// Bounds of numbers stand in the schema where `check` has constant ones: a value beyond each is refused by both.
+/// The schema has bounds for numbers wherever `check` has constant ones: both refuse a value beyond each bound.
 #[test]
 fn numbers_beyond_their_bounds_are_refused_by_the_schema_and_by_check() {
     let attention =

@@ -1,4 +1,4 @@
-//! `check` says what `train` and `sweep` would refuse, in the same words: everything that is known before a step.
+//! `check` refuses what `train` and `sweep` would refuse, in the same words: everything that is known before the first step.
 
 use crate::binary::{failure, output, shipped};
 use std::fs;
@@ -15,7 +15,7 @@ fn errors(said: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Both commands are refused alike, with this among the words.
+/// Checks that both commands refuse the file alike with these words, and returns the message.
 fn refused(folder: &Path, command: &str, text: &str, says: &str) -> String {
     let (file, run) = (folder.join("x.toml"), folder.join("run"));
     fs::write(&file, text).unwrap();
@@ -141,7 +141,7 @@ fn texts_models_and_optimizers_that_training_refuses() {
     let unigram = format!("[tokenizer]\nkind = \"unigram\"\nvocab_size = 5\n{ADAMW}");
     let unnamed = format!("[tokenizer]\nkind = \"byte\"\nspecial_tokens = [\"a\", \"\"]\n{ADAMW}");
     let carried = format!("{chars}{TRAIN}carry_state = true\n");
-    // Each is told at the line that begins so.
+    // Each fault is reported at the line that begins with `line`.
     for (data, more, says, line) in [
         ("context = 4000", &chars, "needs at least 4001", "context"),
         (
@@ -188,7 +188,7 @@ fn texts_models_and_optimizers_that_training_refuses() {
         let told = refused(folder.path(), "train", &text, says);
         assert!(told.contains(&format!("x.toml:{}: ", at + 1)), "{told}");
     }
-    // Another run's weights do not fit.
+    // Weights of another run that do not fit.
     let run = folder.path().join("wide").display().to_string();
     let tiny = shipped("experiments/smoke/tiny.toml").display().to_string();
     output(&[
@@ -259,7 +259,7 @@ fn sweeps_that_are_refused() {
             says,
         );
     }
-    // What only the run of an arm would be refused with is known before the first of them, too.
+    // Faults that only the run of a later arm would meet are also known before the first arm.
     let axes = "axes = { \"optimizer.groups\" = [[], [{ match = \"nothing\", lr_scale = 0.1 }]] }";
     let file = folder.path().join("x.toml");
     fs::write(&file, format!("{base}[ablation]\n{axes}\n")).unwrap();
@@ -279,7 +279,7 @@ fn sweeps_that_are_refused() {
     assert!(said.contains("arm `norm_placement=past`"), "{said}");
 }
 
-/// Numbers that only the optimizer or the first evaluation would stumble over.
+/// Numbers that would fail only in the optimizer or at the first evaluation.
 #[test]
 fn what_would_stop_a_run_on_its_way() {
     let dates = "experiments/translation/dates.toml";
@@ -327,7 +327,7 @@ fn what_would_stop_a_run_on_its_way() {
     );
 }
 
-/// Neither command writes its results over what it reads.
+/// Neither command writes its results over its input.
 #[test]
 fn results_go_into_another_file() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,15 +1,15 @@
-//! `eval --context`: windows of another length than those of training.
+//! `eval --context`: windows of another length than in training.
 
 use crate::binary::{failure, output};
 use std::fs;
 use std::path::Path;
 
-/// Trains a few steps on some text with windows of 16, and gives the run's folder.
+/// Trains a few steps on some text with windows of 16, and returns the run's folder.
 fn run(folder: &Path, position: &str) -> String {
     run_with(folder, position, position, "")
 }
 
-/// The same under a name, with further keys of the positions.
+/// The same under a given name, with further keys of the positions.
 fn run_with(folder: &Path, name: &str, position: &str, keys: &str) -> String {
     let text: String = (0..400).map(|i| format!("{} and {}\n", i, i * i)).collect();
     fs::write(folder.join("text.txt"), text).unwrap();
@@ -55,7 +55,7 @@ fn positions_that_go_on_are_measured_further_and_tables_are_not() {
     assert_eq!((status, told.as_str()), (2, limit));
 }
 
-/// A table that is as long as the training windows serves shorter ones as a table of that length which was asked for.
+/// A position table as long as the training windows evaluates shorter windows like a table of that length set by key.
 #[test]
 fn tables_of_positions_serve_shorter_windows() {
     let folder = tempfile::tempdir().unwrap();
@@ -71,7 +71,7 @@ fn tables_of_positions_serve_shorter_windows() {
     let flag = "--attention-length";
     assert_eq!(loss(&followed, flag), loss(&given, "--context"));
 
-    // A run that begins from it with shorter windows says which keys help.
+    // If a run begins from it with shorter windows, the message names the keys that help.
     let file = folder.path().join("learned.toml").display().to_string();
     let (from, other) = (format!("init.from={followed}"), format!("{followed}-2"));
     let begun = |more: &[&str]| {

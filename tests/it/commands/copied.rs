@@ -1,11 +1,11 @@
-//! Runs that were copied or lost a file, and what `resume` makes of them.
+//! Runs that were copied or lost a file, and how `resume` handles them.
 
 use super::run;
 use crate::binary::{failure, formwork, output};
 use std::fs;
 use std::path::Path;
 
-/// A copy that follows links, as archives and buckets are.
+/// Copies a folder and follows its links, as archives and buckets do.
 fn copied(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -42,7 +42,7 @@ fn a_copy_whose_links_became_folders_goes_on() {
     for left in ["latest.tmp", "best.tmp", "steps/00000010.tmp"] {
         assert!(!copy.join(left).exists(), "{left} is left");
     }
-    // Another folder may hold weights that are nowhere else.
+    // Another folder may hold weights that exist nowhere else.
     fs::write(other.join("latest/manifest.json"), "{}").unwrap();
     let shown = other.display().to_string();
     let (status, said) = failure(&[&["resume", &shown], &LONGER[..]].concat());
@@ -54,7 +54,7 @@ fn a_copy_whose_links_became_folders_goes_on() {
     assert!(other.join("latest/model.safetensors").exists());
     fs::rename(other.join("latest"), folder.path().join("away")).unwrap();
     output(&[&["resume", &shown, "--quiet"], &LONGER[..]].concat());
-    // A run that is begun anew replaces such folders, too.
+    // A run that is started again with `--fresh` replaces such folders, too.
     let third = folder.path().join("third");
     copied(Path::new(&whole), &third);
     let (file, third) = ("experiments/smoke/tiny.toml", third.display().to_string());
@@ -62,7 +62,7 @@ fn a_copy_whose_links_became_folders_goes_on() {
     output(&[&fresh[..], &LONGER[..]].concat());
 }
 
-/// Neither `resume` nor `--fresh` deletes a folder in the place of a link that has a file or content of its own.
+/// Neither `resume` nor `--fresh` deletes a folder that replaced a link if it has a file or content of its own.
 #[test]
 fn a_copy_with_a_further_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -98,7 +98,7 @@ fn a_copy_with_a_further_file_is_refused() {
     }
 }
 
-/// A process that was killed between the moves left the folder under its other name.
+/// A process killed between two renames left the folder under its temporary name.
 #[test]
 fn a_folder_that_went_aside_is_found_again() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Texts that become pairs, from their shipped experiment: training, evaluation, use, resume, and keys without sense.
+//! Texts that become pairs, with their shipped experiment: training, evaluation, use, resume, and senseless keys.
 
 use super::json;
 use crate::binary::{failure, output, shipped};
@@ -7,13 +7,13 @@ use std::path::Path;
 
 const SPANS: &str = "experiments/smoke/spans.toml";
 
-/// Arguments with changes.
+/// Builds arguments followed by `--set` changes.
 fn command(first: &[&str], sets: &[&str]) -> Vec<String> {
     let sets = sets.iter().flat_map(|set| ["--set", *set]);
     first.iter().copied().chain(sets).map(Into::into).collect()
 }
 
-/// Trains the experiment with changes; the run folder.
+/// Trains the experiment with changes and returns the run's folder.
 fn trained(folder: &Path, name: &str, sets: &[&str]) -> String {
     let run = folder.join(name).display().to_string();
     let file = shipped(SPANS).display().to_string();
@@ -26,7 +26,7 @@ fn spans_are_learnt_measured_and_written() {
     let folder = tempfile::tempdir().unwrap();
     let run = trained(folder.path(), "run", &[]);
     let scores = json(&output(&["eval", &run, "--json"]));
-    // A uniform guess over the words and 100 sentinels loses more than 5.4.
+    // A uniform guess over the words and 100 sentinels has a loss above 5.4.
     assert!(scores["loss"].as_f64().unwrap() < 4.5, "{scores}");
     for metric in ["perplexity", "accuracy"] {
         assert!(scores[metric].is_number(), "{metric}: {scores}");
@@ -62,7 +62,7 @@ fn spans_are_learnt_measured_and_written() {
     assert!(said.contains("t5 with"), "{said}");
 }
 
-/// A run that lost its last checkpoints ends with the bits of the whole one.
+/// A run that lost its last checkpoints ends bit for bit like the whole one.
 #[test]
 fn a_run_resumes_to_the_bit() {
     let folder = tempfile::tempdir().unwrap();
@@ -79,7 +79,7 @@ fn a_run_resumes_to_the_bit() {
     }
 }
 
-/// Micro-batches of a step make one batch, with corruptions of their own.
+/// Micro-batches of a step make one batch, each with its own corruptions.
 #[test]
 fn micro_batches_are_one_batch() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! Files of data that are not what the experiment says: found before anything runs, with the place, status 2.
+//! Data files that contradict the experiment: found before anything runs, with the place and exit status 2.
 
 use crate::binary::{failure, output, shipped};
 use formwork::tokenizer::{BpeConfig, Tokenizer, TokenizerConfig};
 use std::path::Path;
 
-/// What training a shipped experiment on these `[data]` is refused with.
+/// Returns the message with which training a shipped experiment on this `[data]` is refused.
 fn refused(folder: &Path, file: &str, data: &str) -> String {
     let run = folder.join("run").display().to_string();
     let (file, data) = (
@@ -57,7 +57,7 @@ fn parallel_files_without_texts_and_keys_without_effect() {
     assert!(said.contains("error: --set data="), "{said}");
 }
 
-/// A vocabulary without the marks of a target is told at the table that may name them.
+/// A vocabulary that lacks the tokens around a target is reported at the table that can name them.
 #[test]
 fn a_vocabulary_that_begins_no_text() {
     let folder = tempfile::tempdir().unwrap();
@@ -119,7 +119,7 @@ fn damaged_images() {
     assert!(said.contains("1.png"), "{said}");
 }
 
-/// A text of nothing is told at the key that names it; special tokens at the `--set` that has them.
+/// An empty text is reported at the key that names it; a fault of special tokens at the `--set` that sets them.
 #[test]
 fn faults_of_a_value_stand_where_it_was_written() {
     let folder = tempfile::tempdir().unwrap();

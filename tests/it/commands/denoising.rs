@@ -1,11 +1,11 @@
-//! Denoising from its shipped experiment on a small text: training, exact resume, use of the run, and what is refused.
+//! Denoising with its shipped experiment on a small text: training, exact resume, use of the run, and refusals.
 
 use super::json;
 use crate::binary::{failure, output, piped, shipped};
 use std::fs;
 use std::path::Path;
 
-/// A text of short sentences in a few documents.
+/// Writes a text of a few documents with short sentences, and returns its path.
 fn text(folder: &Path) -> String {
     let path = folder.join("text.txt");
     let words = ["red", "blue", "owl", "fox", "sees", "the", "old", "two"];
@@ -23,7 +23,7 @@ fn text(folder: &Path) -> String {
     path.display().to_string()
 }
 
-/// What makes the shipped experiment small.
+/// Changes that make the shipped experiment small.
 fn small(folder: &Path) -> Vec<String> {
     let path = text(folder);
     let files = ["path", "valid_path", "test_path"].map(|key| format!("data.{key}={path:?}"));
@@ -70,7 +70,7 @@ fn a_run_goes_on_as_if_nothing_had_happened() {
     }
 }
 
-/// What `translate` writes for some lines.
+/// Returns the output of `translate` for some lines.
 fn translated(run: &str, beam: &str, lines: &str) -> String {
     piped(&["translate", run, "--beam", beam], lines)
 }
@@ -84,7 +84,7 @@ fn masks_are_filled_by_writing_the_text() {
     for metric in ["loss", "accuracy", "perplexity"] {
         assert!(scores[metric].is_number(), "{metric}: {scores}");
     }
-    // A mask may be written as a person does, or as the vocabulary has it.
+    // A mask may be written as users write it, or as the vocabulary spells it.
     let written = translated(
         &run,
         "2",
@@ -93,7 +93,7 @@ fn masks_are_filled_by_writing_the_text() {
     let lines: Vec<&str> = written.lines().collect();
     assert_eq!(lines.len(), 2, "{written}");
     assert_eq!(lines[0], lines[1]);
-    // It is a BART to others: with the tokens that it reads around a text.
+    // The exported run is a BART to other programs: it has the tokens that BART reads around a text.
     let out = folder.path().join("hf");
     output(&["export", &run, &out.display().to_string()]);
     let read = |name: &str| json(&fs::read_to_string(out.join(name)).unwrap());
@@ -138,7 +138,7 @@ fn keys_without_effect_or_out_of_bounds_are_refused() {
     }
 }
 
-/// An imported BART reads `<s> … </s>` and writes `<s>` before its first word, as transformers does
+/// An imported BART reads `<s> … </s>` and writes `<s>` before its first word, as in transformers
 /// (`tests/goldens/make_bart_writes.py` is the oracle).
 #[test]
 fn an_imported_bart_writes_hugging_face_s_texts() {

@@ -1,4 +1,4 @@
-//! What commands tell of each of several rows: which row it is, and the rows behind one that cannot be read.
+//! Messages and results about one of several rows: the row's number, and the rows behind one that cannot be read.
 
 use super::audited::CLASSES;
 use super::{json, run};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// Rows of two texts each, in a folder with two experiments whose networks read the texts alone.
+/// Rows of two texts each, in a folder with two experiments whose networks encode the texts separately.
 fn pairs(folder: &Path) -> [String; 2] {
     let mut table = String::from("label,text,other,much\n");
     for number in 0..40 {
@@ -40,7 +40,7 @@ fn lines(text: &str) -> Vec<Value> {
     text.lines().map(json).collect()
 }
 
-/// The scores of `eval` and the lines of its predictions.
+/// Returns the scores of `eval` and the lines of its predictions.
 fn predicted(run: &str, folder: &Path) -> (Value, Vec<Value>) {
     let file = at(folder, "predictions.jsonl");
     let scores = json(&output(&["eval", run, "--predictions", &file, "--json"]));
@@ -66,7 +66,7 @@ fn texts_that_are_read_alone_are_told_with_both_of_them() {
         (share - scores["accuracy"].as_f64().unwrap()).abs() < 1e-6,
         "{scores}"
     );
-    // Each line has its texts, and the row of the table that it was read from.
+    // Each prediction has its texts and the line of the table that it was read from.
     let table = fs::read_to_string(at(folder.path(), "train.csv")).unwrap();
     let table: Vec<&str> = table.lines().collect();
     for row in &rows {
@@ -83,7 +83,7 @@ fn texts_that_are_read_alone_are_told_with_both_of_them() {
     let train = ["eval", &classes, "--split", "train"];
     output(&[&train[..], &["--predictions", &file]].concat());
     let trained = lines(&fs::read_to_string(&file).unwrap());
-    // Texts to train on are not kept beside their tokens.
+    // Training texts are not kept beside their tokens.
     assert!(trained[0]["line"].is_u64() && trained[0]["text"].is_null());
     let (scores, rows) = predicted(&numbers, folder.path());
     assert_eq!(rows.len(), 8);

@@ -1,4 +1,4 @@
-//! Experiments laid over files of other folders and over runs, and what is said, refused and kept before a run begins.
+//! Experiments that extend files of other folders or runs, and what is reported, refused and stored before a run begins.
 
 use crate::binary::{failure, formwork, output};
 use crate::model_details::weights;
@@ -34,7 +34,7 @@ fn text(words: &[&str]) -> String {
     (0..400).map(|i| words[i * i % words.len()]).collect()
 }
 
-/// A folder `lib` with an experiment and its text beside it.
+/// Creates a folder `lib` with an experiment and its text.
 fn library() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
@@ -50,7 +50,7 @@ fn path(folder: &Path, name: &str) -> String {
     folder.join(name).display().to_string()
 }
 
-/// The command in a folder that is not the experiment's.
+/// Runs the command in a folder other than the experiment's.
 fn elsewhere(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = formwork(arguments);
     command.current_dir(folder).output().unwrap()
@@ -70,7 +70,7 @@ fn a_path_is_found_beside_the_file_that_wrote_it() {
         "{}",
         String::from_utf8_lossy(&done.stderr)
     );
-    // The run keeps the way from its own folder.
+    // The run stores the path relative to its own folder.
     let resolved = fs::read_to_string(at.join("runs/child/resolved.toml")).unwrap();
     assert!(
         resolved.contains("path = \"../../lib/data/t.txt\""),
@@ -105,7 +105,7 @@ fn a_tokenizer_that_comes_from_a_run_is_that_runs() {
     output(&["train", &file, "--quiet", "--run", &path(at, "runs/tuned")]);
     let tokenizer = |run: &str| fs::read(at.join("runs").join(run).join("tokenizer.json")).unwrap();
     assert_eq!(tokenizer("tuned"), tokenizer("base"));
-    // One that the experiment says itself is trained anew, and does not fit.
+    // A tokenizer set in the experiment itself is trained again, and does not fit.
     let own = format!("{tuned}[tokenizer]\nkind = \"bpe\"\nvocab_size = 270\n");
     fs::write(&file, own).unwrap();
     let (status, message) = failure(&["check", &file]);
@@ -115,7 +115,8 @@ fn a_tokenizer_that_comes_from_a_run_is_that_runs() {
     );
 }
 
-/// Tokens that are added behind those of the run: its rows are taken, and further ones are drawn.
+/// If the tokenizer has further tokens behind those of the run, their embedding rows are initialised and the run's rows are
+/// kept.
 #[test]
 fn a_vocabulary_with_further_tokens_begins_with_the_run_s_rows() {
     let folder = library();
@@ -166,7 +167,7 @@ fn a_vocabulary_with_further_tokens_begins_with_the_run_s_rows() {
     assert!(own[theirs.len()..].iter().any(|value| *value != 0.0));
 }
 
-/// The recipe of docs/pretrain_and_fine_tune.md: the file of the first run is extended, and so is its `[tokenizer]`.
+/// The recipe of docs/pretrain_and_fine_tune.md: the first run's file is extended, including its `[tokenizer]`.
 #[test]
 fn a_tokenizer_that_is_inherited_and_the_runs_is_that_runs() {
     let folder = library();
@@ -178,7 +179,7 @@ fn a_tokenizer_that_is_inherited_and_the_runs_is_that_runs() {
     let words = ["new words ", "in other order\n", "than before "];
     fs::write(at.join("project/own.txt"), text(&words)).unwrap();
     let tokenizer = |run: &str| fs::read(at.join("checkpoints").join(run).join("tokenizer.json"));
-    // The run by its folder, by its file, and a run that has its tokenizer in the same way.
+    // From the run's folder, from its file, and from a run that got its tokenizer in the same way.
     for (name, extends, from) in [
         ("tuned", "../lib/base.toml", "checkpoints/base"),
         ("named", "../lib/base.toml", "../lib/base.toml"),
@@ -199,7 +200,7 @@ fn a_tokenizer_that_is_inherited_and_the_runs_is_that_runs() {
             "{name}"
         );
     }
-    // Another one than the run's is trained anew, and the message says what takes the run's.
+    // A tokenizer different from the run's is trained again, and the message says how to take the run's.
     let other = "name = \"other\"\nextends = \"tuned.toml\"\n[tokenizer]\nvocab_size = 265\n";
     fs::write(at.join("project/other.toml"), other).unwrap();
     let told = String::from_utf8(train("project/other.toml").stderr).unwrap();
@@ -237,7 +238,7 @@ fn a_run_that_is_refused_leaves_the_one_before() {
         before
     );
     output(&["eval", &run]);
-    // What train refuses, check refuses.
+    // What `train` refuses, `check` refuses.
     let check = [&["check", &file], &carried[..], &wide[1..]].concat();
     assert_eq!(failure(&check).0, 2);
     let large = ["check", &file, "--set", "train.batch_size=10000000"];

@@ -1,9 +1,9 @@
-//! A run with fewer instructions and fewer threads comes out the same, but for rounding.
+//! A run with fewer instruction sets and fewer threads gives the same result, up to rounding.
 
 use crate::binary::formwork;
 use std::path::Path;
 
-/// The last validation loss of a short run in such an environment.
+/// Returns the last validation loss of a short run with these environment variables.
 fn loss(folder: &Path, name: &str, environment: &[(&str, &str)]) -> f64 {
     let run = folder.join(name);
     let shown = run.display().to_string();

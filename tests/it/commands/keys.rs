@@ -1,4 +1,4 @@
-//! `schema` and `list keys`: what editors and people learn of an experiment file, held against the files that are shipped.
+//! `schema` and `list keys`: the description of experiment files for editors and users, compared with the shipped files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use super::json;
 use crate::binary::{experiments, failure, output};
 
-/// The schema that the program prints.
+/// A validator for the schema that the program prints.
 pub(super) struct Validator {
     schemas: Schemas,
     own: SchemaIndex,
 }
 
 impl Validator {
-    /// What is wrong with a file, if anything.
+    /// Returns what is wrong with a file, if anything.
     pub(super) fn fault(&self, file: &Value) -> Option<String> {
         let judged = self.schemas.validate(file, self.own);
         judged.err().map(|fault| format!("{fault:#}"))
@@ -32,7 +32,7 @@ pub(super) fn validator() -> Validator {
     Validator { schemas, own }
 }
 
-/// A TOML file as JSON.
+/// Reads a TOML file as JSON.
 pub(super) fn read(path: &std::path::Path) -> Value {
     let table: toml::Table = toml::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     serde_json::to_value(table).unwrap()
@@ -50,7 +50,7 @@ fn every_shipped_experiment_is_valid_by_the_schema() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Puts a value at a dotted path.
+/// Sets a value at a dotted path.
 pub(super) fn put(file: &mut Value, path: &str, value: Value) {
     let mut at = file;
     for name in path.split('.') {
@@ -193,7 +193,7 @@ fn keys_are_listed_by_table_and_alone() {
         "{one}"
     );
     assert!(!one.contains("batch_size:"), "{one}");
-    // A table that several places have in common is found at each of them.
+    // A table that occurs at several places is found at each of them.
     output(&["list", "keys", "model.layers[].attention"]);
     let (status, said) = failure(&["list", "keys", "model.atention"]);
     assert_eq!(status, 2);
@@ -204,7 +204,7 @@ fn keys_are_listed_by_table_and_alone() {
     assert_eq!(status, 2);
 }
 
-/// Keys that a file writes, by the paths of their tables. Arms and ranges have the keys of other tables, under dotted names.
+/// Collects the keys of a file by the path of their table. Arms and ranges contain keys of other tables under dotted names.
 fn gather(at: &str, value: &Value, tables: &mut BTreeMap<String, BTreeSet<String>>) {
     const FREE: [&str; 3] = [
         "ablation.axes",
@@ -254,7 +254,7 @@ fn tables_in_lists_and_under_free_names_are_listed() {
             assert!(listed.contains(text), "{path}: no {text} in\n{listed}");
         }
     };
-    // The key in its table, then the keys behind it.
+    // First the key in its table, then the keys below it.
     let expect = [
         "expect: table",
         "expect.NAME\n",
@@ -278,7 +278,7 @@ fn tables_in_lists_and_under_free_names_are_listed() {
         "ablation.random.ranges",
         &["\"log\"", "values: list of value"],
     );
-    // Within another place of a table, and where two kinds have tables of two types.
+    // Inside another place of a table, and where two kinds have tables of different types.
     shows(
         "model.image.attention",
         &["kind = \"multi_head\"", "n_heads: whole number"],

@@ -1,4 +1,4 @@
-//! How long a run is: `train.epochs` beside `train.steps`, and two steps alone (`--smoke`).
+//! Length of a run: `train.epochs` beside `train.steps`, and the two steps of `--smoke`.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::binary::{failure, output};
 
 const TINY: &str = "experiments/smoke/tiny.toml";
 
-/// A text of 4,000 bytes to learn from, 1,000 more to evaluate, in windows of 16.
+/// An experiment on a text of 4,000 bytes to train on and 1,000 to evaluate, in windows of 16.
 fn text_experiment(folder: &Path, train: &str) -> String {
     let line = "the quick brown fox jumps over the lazy dog or stays where it is.\n";
     let text: String = line.chars().cycle().take(5000).collect();
@@ -24,7 +24,7 @@ fn text_experiment(folder: &Path, train: &str) -> String {
     file.display().to_string()
 }
 
-/// The steps that a checked file says it takes.
+/// Returns the number of steps that `check` reports.
 fn steps(arguments: &[&str]) -> u64 {
     let checked = output(&[&["check"], arguments].concat());
     assert!(!checked.contains("\nepochs"), "{checked}");
@@ -38,10 +38,10 @@ fn steps(arguments: &[&str]) -> u64 {
 fn epochs_become_steps_once_the_data_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let file = text_experiment(folder.path(), "epochs = 2\nbatch_size = 10");
-    // 249 windows of 16 with the token behind each: 25 steps a pass, and a pass less than twice as much.
+    // 249 windows of 16, each with the token behind it: 25 steps for a pass in batches of 10.
     assert_eq!(steps(&[&file]), 50);
     assert_eq!(steps(&[&file, "--set", "train.epochs=0.4"]), 10);
-    // The later of two ways to say it counts.
+    // The later of the two keys counts.
     assert_eq!(steps(&[&file, "--set", "train.steps=7"]), 7);
     let run = folder.path().join("run").display().to_string();
     output(&["train", &file, "--quiet", "--run", &run]);
@@ -52,11 +52,11 @@ fn epochs_become_steps_once_the_data_is_read() {
     );
     let journal = fs::read_to_string(format!("{run}/metrics.jsonl")).unwrap();
     assert!(journal.contains("\"step\":50"));
-    // The run is whole by its own file, and goes on by steps.
+    // The run is complete by its own file, and can be continued to more steps.
     let again = output(&["train", &file, "--resume", "--run", &run]);
     assert!(again.contains("done after 50 steps"), "{again}");
     output(&["resume", &run, "--quiet", "--set", "train.steps=52"]);
-    // A file of another one's is no split of this run.
+    // A file given with another one is no split of this run.
     let rows = folder.path().join("rows.jsonl").display().to_string();
     fs::write(&rows, "no json\n").unwrap();
     let arguments = ["eval", &run, "--data", &rows, "--set", "data.field=text"];
@@ -89,7 +89,7 @@ fn faults_of_epochs() {
         assert_eq!(status, 2);
         assert!(said.contains("text.toml:") && said.contains(why), "{said}");
     }
-    // A schedule that does not fit is told with the steps that the epochs make.
+    // The message about a schedule that does not fit gives the steps that the epochs amount to.
     let file = text_experiment(folder.path(), "epochs = 0.1\nbatch_size = 10");
     let (status, said) = failure(&["train", &file, "--run", &format!("{file}.run")]);
     assert_eq!(status, 2);
@@ -120,7 +120,7 @@ fn a_smoke_test_takes_two_steps_and_leaves_nothing() {
     );
     assert!(said.contains("valid loss"), "{said}");
     assert!(!Path::new(&run).exists());
-    // A folder of someone else is left alone.
+    // A folder that is no run is left alone.
     fs::create_dir(&run).unwrap();
     fs::write(format!("{run}/notes.txt"), "mine").unwrap();
     let (status, _) = failure(&["train", TINY, "--smoke", "--run", &run]);

@@ -1,4 +1,4 @@
-//! `lr-find`: rates rise, the loss falls and diverges, the advice lies between.
+//! `lr-find`: learning rates rise, the loss falls and then diverges, and the suggested rate lies in between.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ fn a_range_test_finds_rates_and_draws_them() {
         found["steepest"].as_f64().unwrap(),
         found["least"].as_f64().unwrap(),
     );
-    // The file trains at 3e-3; a rate of 30 ruins it.
+    // The file trains at 3e-3; a rate of 30 ruins the model.
     assert!(
         1e-4 < steepest && steepest <= least && least < 1.0,
         "{steepest} {least}"
@@ -41,7 +41,7 @@ fn a_range_test_finds_rates_and_draws_them() {
             .unwrap()
             .starts_with(b"\x89PNG")
     );
-    // The same again: data and weights are functions of the seed.
+    // A second search finds the same: data and weights are functions of the seed.
     assert_eq!(json(&output(&arguments)), found);
     let told = output(&["lr-find", TINY, "--steps", "20"]);
     assert!(
@@ -50,7 +50,8 @@ fn a_range_test_finds_rates_and_draws_them() {
     );
 }
 
-/// Under a schedule whose `lr` is a factor, the key is the factor at which the schedule rises to the rate that was found.
+/// If the schedule takes `lr` as a factor, the suggested key is the factor with which the schedule's peak is the rate that was
+/// found.
 #[test]
 fn the_key_for_a_factor_is_not_the_rate() {
     let arguments = [
@@ -63,7 +64,7 @@ fn the_key_for_a_factor_is_not_the_rate() {
     let noam = ["--set", "schedule.kind=noam"];
     let found = json(&output(&[&arguments[..], &noam].concat()));
     assert_eq!(found["steepest"].as_f64(), Some(rate));
-    // The rate after 4,000 steps of warm-up, the default, in a width of 32 is lr · 32^-0.5 · 4000^-0.5.
+    // After 4,000 steps of warmup, the default, and for a width of 32, the rate is lr · 32^-0.5 · 4000^-0.5.
     let factor = (32.0_f64 * 4000.0).sqrt();
     assert!(
         (key(&found) / (rate * factor) - 1.0).abs() < 1e-9,
@@ -71,7 +72,7 @@ fn the_key_for_a_factor_is_not_the_rate() {
     );
 }
 
-/// A figure that cannot be written leaves the one that was there: its place is taken by a whole file alone.
+/// A figure that cannot be written leaves the older file in place: only a complete file replaces it.
 #[cfg(unix)]
 #[test]
 fn figures_are_written_whole_or_not_at_all() {
@@ -80,7 +81,7 @@ fn figures_are_written_whole_or_not_at_all() {
     let (out, csv) = (folder.path(), folder.path().join("lr_find.csv"));
     fs::write(&csv, "an older one").unwrap();
     let older = fs::metadata(&csv).unwrap().ino();
-    // Its name leads to the older content after the place has the new one.
+    // A hard link keeps the older content after the file was replaced.
     let kept = folder.path().join("kept.csv");
     fs::hard_link(&csv, &kept).unwrap();
     let out = out.display().to_string();

@@ -1,10 +1,10 @@
-//! Keys that the documentation names are keys of experiment files.
+//! Every key that the documentation names is a key of experiment files.
 
 use crate::binary::{output, shipped};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// Endings of files, whose names look like keys, and the keys that say which keys a table has.
+/// File endings, whose names look like keys, and the keys that say which keys a table has.
 const OTHERS: [&str; 8] = [
     "toml",
     "json",
@@ -16,12 +16,12 @@ const OTHERS: [&str; 8] = [
     "preset",
 ];
 
-/// What stands in backticks.
+/// Returns the texts in backticks.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
-/// The keys of each table, by its dotted name; that of the file itself is empty.
+/// Returns the keys of each table by its dotted name; the name of the file's top level is empty.
 fn tables() -> BTreeMap<String, BTreeSet<String>> {
     let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut here: Vec<String> = Vec::new();
@@ -42,7 +42,7 @@ fn tables() -> BTreeMap<String, BTreeSet<String>> {
     all
 }
 
-/// The dotted names in a piece of code, without the numbers of items.
+/// Returns the dotted names in a piece of code, without the numbers of list items.
 fn names(code: &str) -> Vec<String> {
     let ends = |c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || "._".contains(c));
     let mut all = Vec::new();

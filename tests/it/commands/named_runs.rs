@@ -1,4 +1,4 @@
-//! Runs and sweeps by the names of their folders in `checkpoints`, and folders in the place of experiments.
+//! Runs and sweeps given by the names of their folders in `checkpoints`, and folders given in place of experiments.
 
 use crate::binary::shipped;
 use crate::in_folder::{good, refused};
@@ -28,7 +28,7 @@ fn a_run_is_found_by_its_name() {
     let told = good(at, &["resume", "smoke-tiny", "--set", "train.steps=9"]);
     assert!(told.contains("done after 9 steps"), "{told}");
 
-    // What is there under the path itself is what is meant.
+    // An existing path takes precedence over a name.
     fs::create_dir(at.join("smoke-tiny")).unwrap();
     let told = refused(at, &["eval", "smoke-tiny"]);
     assert!(told.contains("smoke-tiny is not a run folder"), "{told}");

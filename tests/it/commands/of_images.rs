@@ -1,11 +1,11 @@
-//! Runs on images that begin from others, are taught by others, and say what they are for.
+//! Image runs that begin from other runs, distill them, and describe their use.
 
 use crate::binary::{failure, formwork, output, shown};
 use formwork::train::run_files;
 use std::path::Path;
 use std::process::Output;
 
-/// An experiment on eight grey pictures of 8 by 8 in two classes, with these lines in its tables.
+/// Writes an experiment on eight grey pictures of 8 by 8 in two classes, with these lines in its tables.
 fn file(folder: &Path, name: &str, [model, data, rest]: [&str; 3]) -> String {
     let pictures = folder.join("pictures");
     for n in 0..8_u32 {
@@ -28,7 +28,7 @@ fn file(folder: &Path, name: &str, [model, data, rest]: [&str; 3]) -> String {
 const VISION: &str = "kind = \"vision\"\nstem = { kind = \"patches\", size = 2 }";
 const CLASSES: &str = "[task]\nkind = \"image_classification\"";
 
-/// The output of training an experiment into the folder of its name.
+/// Trains an experiment into the folder of its name; returns the folder and the output.
 fn trained(folder: &Path, file: &str, sets: &[&str]) -> (String, Output) {
     let name = Path::new(file).file_stem().unwrap();
     let run = folder.join(name).display().to_string();
@@ -140,7 +140,7 @@ fn errors_stand_at_their_lines() {
         said.contains(&format!("{uncut}:7: [model.stem] size = 5 does not cut")),
         "{said}"
     );
-    // The name of a file is no key.
+    // A file name is not mistaken for a key.
     let mixed = file(
         at,
         "mixed",
@@ -170,7 +170,7 @@ fn errors_stand_at_their_lines() {
     );
 }
 
-/// Pictures say their size when they are read, behind the check of the experiment.
+/// The size of pictures is known once they are read, after the experiment was checked.
 #[test]
 fn tables_of_positions_are_held_against_pictures() {
     let folder = tempfile::tempdir().unwrap();
@@ -197,14 +197,15 @@ fn tables_of_positions_are_held_against_pictures() {
         let (_, said) = failure(&["plan", &short, "--no-probe"]);
         assert!(said.contains(&format!("{short}:8: {wanted}")), "{said}");
     }
-    // Registers have no rows.
+    // Registers have no position rows.
     let model =
         format!("{VISION}\nn_registers = 3\nposition = {{ kind = \"learned\", max_len = 17 }}");
     let right = file(at, "right", [&model, "channels = 1", CLASSES]);
     good(at, &right, &[]);
 }
 
-/// Rows of a table that is long enough for both stand for other patches where tokens before them differ.
+/// If the tokens before the patches differ, the rows of a position table that is long enough for both models belong to other
+/// patches.
 #[test]
 fn other_tokens_before_patches_move_positions() {
     let folder = tempfile::tempdir().unwrap();
@@ -227,7 +228,7 @@ fn other_tokens_before_patches_move_positions() {
     good(at, &both, &["model.pooling=class_and_mean"]);
 }
 
-/// A head is taken for other classes of as many names, which is told.
+/// A head for other classes is taken over if their number is the same, and the message says so.
 #[test]
 fn a_head_of_other_classes_is_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -248,7 +249,7 @@ fn a_head_of_other_classes_is_told() {
     assert!(said.contains(wanted), "{said}");
     let (_, said) = good(at, &fourth, &["init.new=[\"head\"]"]);
     assert!(!said.contains("a head of other classes"), "{said}");
-    // A parameter that is left out there begins anew here.
+    // A parameter that `init.skip` leaves out is initialised again.
     let (_, said) = good(at, &fifth, &["init.skip=[\"head.bias\"]"]);
     assert!(
         said.contains("; new: head.bias; left out: head.bias"),
@@ -256,7 +257,7 @@ fn a_head_of_other_classes_is_told() {
     );
 }
 
-/// The vectors that stand for images are compared, however wide the states of patches are.
+/// Image embeddings are compared, however wide the patches' hidden states are.
 #[test]
 fn a_teacher_is_as_wide_as_what_stands_for_an_image() {
     let folder = tempfile::tempdir().unwrap();
@@ -280,7 +281,7 @@ fn a_teacher_is_as_wide_as_what_stands_for_an_image() {
     assert!(said.contains(wanted), "{said}");
 }
 
-/// The tables of splits beside pictures are read by no one: `check`, `train` and `resume` pass them over alike.
+/// The split tables beside pictures are never read: `check`, `train` and `resume` all ignore them.
 #[test]
 fn tables_beside_pictures_are_passed_over() {
     let folder = tempfile::tempdir().unwrap();
@@ -294,7 +295,7 @@ fn tables_beside_pictures_are_passed_over() {
     output(&["resume", &run, "--quiet", "--set", "train.steps=3"]);
 }
 
-/// Keys that a new run is refused for may stand in a run of an earlier version.
+/// A run of an earlier version may contain keys that are refused in a new run.
 #[test]
 fn runs_with_idle_keys_are_used_and_resumed() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Every loop from its shipped experiment on built-in data, cut short: training, evaluation and use of the run.
+//! Every training loop with its shipped experiment on built-in data, cut short: training, evaluation and use of the run.
 
 use super::json;
 use crate::binary::{failure, formwork, output, piped, shipped};
@@ -6,7 +6,7 @@ use safetensors::SafeTensors;
 use std::fs;
 use std::path::Path;
 
-/// What training a shipped experiment with changes is refused with; nothing is left behind.
+/// Returns the message with which training a shipped experiment with changes is refused; no file is left behind.
 fn refused(folder: &Path, file: &str, sets: &[&str]) -> String {
     let run = folder.join("refused");
     let shown = run.display().to_string();
@@ -21,7 +21,7 @@ fn refused(folder: &Path, file: &str, sets: &[&str]) -> String {
     said
 }
 
-/// Trains a shipped experiment with changes; the run folder.
+/// Trains a shipped experiment with changes and returns the run's folder.
 fn trained(folder: &Path, name: &str, file: &str, sets: &[&str]) -> String {
     let run = folder.join(name).display().to_string();
     let file = shipped(file).display().to_string();
@@ -63,7 +63,7 @@ fn dates_are_translated() {
     let (status, said) = failure(&["eval", &run, "--checkpoint", "average:9"]);
     assert_eq!(status, 2, "{said}");
     assert!(said.contains("too few for a mean of 9"), "{said}");
-    // One line for each line, from standard input, and the same from a file.
+    // One output line for each input line, the same from standard input as from a file.
     let input = "the 3rd of May 1998\n5 May 2001\n";
     let written = piped(&["translate", &run, "--beam", "3"], input);
     assert_eq!(written.lines().count(), 2, "{written}");
@@ -157,7 +157,7 @@ fn masks_are_filled_and_a_classifier_begins_from_the_encoder() {
         said.contains("the text has no mask: write [MASK]"),
         "{said}"
     );
-    // A tiny set of labelled sentences in the words of the grammar.
+    // A tiny set of labelled sentences in words of the grammar.
     let rows: String = (0..24)
         .map(|i| ["a red fox\tone\n", "two blue owls\tmany\n"][i % 2].to_string())
         .collect();
@@ -194,7 +194,7 @@ fn masks_are_filled_and_a_classifier_begins_from_the_encoder() {
         said.contains("add \"model.embedding.weight\" to new"),
         "{said}"
     );
-    // The advice is taken; "embedding" in the text of a pattern is not enough.
+    // Following the advice works; a pattern whose text merely contains "embedding" is not enough.
     let skip = "init.skip=[\"^head\", \"^pair_head\"]";
     let anew = |new: &'static str| [&short(&[])[..], &base, &other, &[skip, new]].concat();
     let wrong = anew("init.new=[\"^head\", \"embedding_norm|segments\"]");
@@ -232,7 +232,7 @@ fn masks_are_filled_and_a_classifier_begins_from_the_encoder() {
         class.starts_with("a red fox: ") && class.contains('%'),
         "{class}"
     );
-    // What is held fast is as it was; the rest learned.
+    // Frozen parameters are unchanged; the rest has learned.
     let read = |run: &str| {
         let file = Path::new(run).join("latest/model.safetensors");
         fs::read(file).unwrap()
@@ -267,7 +267,7 @@ fn shapes_are_classified() {
         .map(|c| c["probability"].as_f64().unwrap())
         .sum();
     assert!((sum - 1.0).abs() < 1e-4, "{shown}");
-    // At twice the resolution: the patches are others, and their positions are resampled when that is asked for.
+    // At twice the resolution there are more patches, and their positions are resampled if that is asked for.
     let from = format!("init.from={run:?}");
     let mut sets = short(&["data.valid_items=8", "data.size=56"]);
     sets.push(&from);

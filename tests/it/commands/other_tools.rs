@@ -1,6 +1,6 @@
-//! Options of other tools: the error says what is the same here.
+//! Options known from other tools: the error names the equivalent here.
 
-/// What is told of words, all in one line.
+/// Returns the message about an option, all on one line.
 fn told(words: &[&str]) -> String {
     let words = [&["formwork"], words].concat();
     let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
@@ -100,7 +100,7 @@ fn an_option_of_another_tool_is_answered_with_what_says_the_same() {
         assert!(told.contains(wanted), "{words:?}: {told}");
         assert!(!told.contains("as a value"), "{words:?}: {told}");
     }
-    // Words of no tool have clap's own tips.
+    // Options of no known tool get clap's own tips.
     let told = told(&["generate", "run", "--seeed", "2"]);
     assert!(
         told.contains("a similar argument exists: '--seed'"),

@@ -1,10 +1,10 @@
-//! `formwork plan --ranks`: a row for every number of ranks, from what is given.
+//! `formwork plan --ranks`: a row for every number of ranks, computed from the given figures.
 
 use crate::binary::{failure, output};
 
 const FILE: &str = "experiments/smoke/tiny.toml";
 
-/// By hand from the model's own numbers: N ranks send 2 (N - 1) / N of 4 bytes a parameter.
+/// Computed by hand from the model's own numbers: each of N ranks sends 2 (N - 1) / N of 4 bytes a parameter.
 #[test]
 fn rows_follow_from_parameters_bandwidth_and_step_time() {
     let said = output(&[
@@ -38,13 +38,13 @@ fn rows_follow_from_parameters_bandwidth_and_step_time() {
         assert_eq!(number("ranks"), ranks);
         let sent = 2.0 * (ranks - 1.0) / ranks * gradients;
         assert_eq!(number("sent_bytes"), sent);
-        // A million bytes a second, and a millisecond for each of 2 (N - 1) messages.
+        // A million bytes per second, and a millisecond for each of 2 (N - 1) messages.
         let exchange = sent / 1e3 + 2.0 * (ranks - 1.0);
         assert!((number("exchange_ms") - exchange).abs() < 1e-9);
         let step = 400.0 / ranks + exchange;
         assert!((number("step_ms") - step).abs() < 1e-9);
         assert!((number("efficiency") - 400.0 / ranks / step).abs() < 1e-12);
-        // Gradients of less than a bucket are there three times while they are exchanged.
+        // Gradients smaller than a bucket exist three times during their exchange.
         let buffers = if ranks > 1.0 { 3.0 * gradients } else { 0.0 };
         assert_eq!(number("memory_bytes"), whole + buffers);
         let sharded = whole + buffers - moments + (moments / ranks).ceil();
@@ -93,7 +93,7 @@ fn wrong_ranks_and_units_are_refused() {
     assert!(told.contains("a power of two; take 1024"), "{told}");
 }
 
-/// Bytes beyond 64 bits are no number beside numbers that are smaller than their parts.
+/// If memory exceeds what 64 bits count, words replace a number that would be smaller than its parts.
 #[test]
 fn memory_beyond_every_machine_is_told_in_words() {
     let sets = ["model.n_layers=1000", "model.d_model=16777216"];

@@ -1,4 +1,5 @@
-//! `plan` and its neighbours say which experiment they take of a sweep's file, and `plan` what its model is exported as.
+//! `plan` and similar commands say which experiment of a sweep's file they take, and `plan` says as which model its model
+//! exports.
 
 use super::json;
 use crate::binary::{failure, formwork, output, shipped};
@@ -7,7 +8,7 @@ use std::path::Path;
 
 const TINY: &str = "experiments/smoke/tiny.toml";
 
-/// The smoke test's experiment with this behind it.
+/// Writes the smoke test's experiment followed by these lines.
 fn file(folder: &Path, name: &str, more: &str) -> String {
     let path = folder.join(name);
     let base = shipped(TINY).display().to_string();
@@ -19,7 +20,7 @@ fn file(folder: &Path, name: &str, more: &str) -> String {
     path.display().to_string()
 }
 
-/// Standard error of a command that must succeed.
+/// Returns standard error of a command that must succeed.
 fn told(arguments: &[&str]) -> String {
     let ended = formwork(arguments).output().unwrap();
     let told = String::from_utf8(ended.stderr).unwrap();
@@ -43,7 +44,7 @@ fn what_takes_the_base_of_a_sweep_says_so_in_a_line() {
     ] {
         assert_eq!(told(command), wanted, "{command:?}");
     }
-    // The base it is, and the arm that is named is the arm.
+    // Without changes it is the sweep's base; with the changes of an arm it is that arm.
     let plan = |file: &str, more: &[&str]| output(&[&["plan", file, "--no-probe"], more].concat());
     let plain = file(folder.path(), "plain.toml", "");
     assert_eq!(plan(&sweep, &[]), plan(&plain, &[]));
@@ -78,7 +79,7 @@ fn a_plan_says_what_a_model_is_exported_as() {
         );
     }
     assert!(output(&["plan", TINY, "--no-probe"]).contains("exports to Hugging Face as `llama`"));
-    // The reason is that of `export`, the first difference alone.
+    // The reason is the one that `export` gives, only its first difference.
     let none = ["model.position=sinusoidal", "train.steps=6"];
     let reason = planned(TINY, &none)["reason"].clone();
     let reason = reason.as_str().unwrap();
@@ -87,7 +88,7 @@ fn a_plan_says_what_a_model_is_exported_as() {
         said.contains(&format!("\ndoes not export to Hugging Face: {reason}\n")),
         "{said}"
     );
-    // The task is that of the file, and not the one that its pairs are learned by.
+    // The reason names the file's task, not the task that its pairs are trained by.
     let decoder = "model={ kind = \"decoder\", n_layers = 1, d_model = 32, position = { kind = \"rotary\" } }";
     let spans = shipped("experiments/smoke/spans.toml")
         .display()
@@ -102,12 +103,12 @@ fn a_plan_says_what_a_model_is_exported_as() {
     let first = reason.split("; and ").next().unwrap();
     assert!(status == 2 && refused.contains(first), "{refused}{reason}");
     assert_eq!(reason.matches(", there ").count(), 1, "{reason}");
-    // A preset alone has no objective, and no data.
+    // A preset without an experiment has no objective and no data.
     let preset = json(&output(&["plan", "--preset", "gpt2", "--json"]));
     assert!(preset["export"].is_null(), "{preset}");
 }
 
-/// Sizes that no machine has are refused before anything is made of them.
+/// Sizes that no machine can hold are refused before anything is allocated.
 #[test]
 fn absurd_sizes_are_refused_at_once() {
     for (file, set, says) in [
@@ -132,7 +133,7 @@ fn absurd_sizes_are_refused_at_once() {
     }
 }
 
-/// Files of a checkpoint have a few hundred bytes for each tensor beside its values.
+/// A checkpoint's files have a few hundred bytes for each tensor besides its values.
 #[test]
 fn the_size_of_a_checkpoint_and_what_is_frozen() {
     let folder = tempfile::tempdir().unwrap();
@@ -161,7 +162,7 @@ fn the_size_of_a_checkpoint_and_what_is_frozen() {
     };
     let [params, trained] = of(&run);
     assert_eq!(params, trained);
-    // Of each of two blocks three matrices, of 344 rows or columns, and the norm before them.
+    // Two blocks, each with three matrices of 344 rows or columns and the norm before them.
     assert_eq!(of(&held), [params, params - 2 * (3 * 128 * 344 + 128)]);
     let shown = output(&["plan", &held]);
     assert!(

@@ -1,4 +1,4 @@
-//! What commands say about input that is wrong in one place, and what they leave unsaid.
+//! Messages of commands about input that is wrong in one place, and what they leave unsaid.
 
 use super::json;
 use crate::binary::{failure, formwork, output, shipped};
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-/// Trains a shipped experiment for a moment; the run folder.
+/// Trains a shipped experiment for a few steps and returns the run's folder.
 fn trained(folder: &Path, name: &str, sets: &[&str]) -> String {
     let run = folder
         .join(name.rsplit('/').next().unwrap())
@@ -69,7 +69,7 @@ fn good_lines_are_translated_beside_bad_ones() {
         "{said}"
     );
     assert!(said.contains("2 of 4 lines could not be read"), "{said}");
-    // A file is named, its result is written all the same, and lines can be counted with --n-best.
+    // The input file is named, its results are written nevertheless, and with `--n-best` lines still correspond to inputs.
     let (from, to) = (folder.path().join("in.txt"), folder.path().join("out.txt"));
     fs::write(&from, input).unwrap();
     let shown = |path: &Path| path.display().to_string();
@@ -171,7 +171,7 @@ fn a_column_of_texts_is_no_column_of_labels() {
     );
 }
 
-/// The lines of a run's journal for a split.
+/// Returns the lines of a run's journal for a split.
 fn journal(run: &str, split: &str) -> Vec<Value> {
     let lines = fs::read_to_string(Path::new(run).join("metrics.jsonl")).unwrap();
     let lines: Vec<Value> = lines

@@ -1,4 +1,4 @@
-//! `formwork submit`: the job script, its refusals, and what the script does, with stand-ins for the programs of Slurm.
+//! `formwork submit`: the job script, its refusals, and its execution, with stand-ins for the programs of Slurm.
 
 use crate::binary::{failure, formwork, output};
 use std::fs;
@@ -9,14 +9,15 @@ use std::process::{Command, Stdio};
 const FILE: &str = "experiments/smoke/tiny.toml";
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// A program in `folder` that is these lines of shell.
+/// Writes a program into `folder` that consists of these lines of shell.
 fn stand_in(folder: &Path, name: &str, lines: &str) {
     let path = folder.join(name);
     fs::write(&path, format!("#!/bin/sh\n{lines}\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// `formwork submit` of the smoke experiment where the programs of `folder` come first; status, output, messages.
+/// Runs `formwork submit` on the smoke experiment with the programs of `folder` first in PATH; returns status, output,
+/// messages.
 fn submitted(path: &str, run: &Path, more: &[&str]) -> (Option<i32>, String, String) {
     let run = run.display().to_string();
     let mut arguments = vec!["submit", FILE, "--run", &run];
@@ -169,7 +170,7 @@ fn several_tasks_need_a_program_with_mpi() {
     assert!(!place.path().join("run.sbatch").exists());
 }
 
-/// The job script of a run in `place`, run by a shell in which `srun` is these lines.
+/// Runs the job script of a run in `place` with a shell in which `srun` is these lines.
 fn script_run(place: &Path, script: &Path, srun: &str, restarts: &str) -> (Option<i32>, String) {
     stand_in(place, "srun", srun);
     stand_in(place, "scontrol", "echo scontrol \"$@\"");
@@ -201,7 +202,7 @@ fn a_job_that_saved_goes_back_into_the_queue_and_no_other() {
     assert_eq!(ended("exit 1", "0"), (Some(1), String::new()));
 }
 
-/// The script's own command trains, and where a run is there it resumes it.
+/// The script's own command trains a run, or resumes it if it exists.
 #[test]
 fn a_job_trains_a_run_and_a_later_one_resumes_it() {
     let place = tempfile::tempdir().unwrap();
@@ -209,7 +210,7 @@ fn a_job_trains_a_run_and_a_later_one_resumes_it() {
     stand_in(at, "sbatch", "echo Submitted batch job 7");
     let path = at.display().to_string();
     submitted(&path, &run, &["--set", "train.steps=10"]);
-    // The flags of srun end where the program begins.
+    // The flags of srun end where the program's name begins.
     let srun = "while [ \"${1#-}\" != \"$1\" ]; do shift; done; exec \"$@\"";
     let (status, said) = script_run(at, &at.join("run.sbatch"), srun, "0");
     assert!(

@@ -1,5 +1,5 @@
-//! What commands say before a run: the size of its data, files that are left out, keys that go with a kind; and what they
-//! say of a disk's limit and leave behind.
+//! Messages before a run: the size of its data, files that are left out, keys that disappear with a kind; and messages about a
+//! full disk, and the folders that commands leave behind.
 
 use crate::binary::{failure, formwork, shipped, shown};
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::Output;
 
 const TINY: &str = "experiments/smoke/tiny.toml";
 
-/// The smoke experiment over a folder of a text: 400 bytes, a quarter of them to evaluate.
+/// The smoke experiment on a folder with a text of 400 bytes, a quarter of them for validation.
 fn experiment(folder: &Path) -> String {
     fs::create_dir_all(folder.join("hub")).unwrap();
     let text = "the quick brown fox ".repeat(20);
@@ -23,7 +23,7 @@ fn experiment(folder: &Path) -> String {
     file.display().to_string()
 }
 
-/// Standard error of a command that must succeed.
+/// Returns standard error of a command that must succeed.
 fn told(arguments: &[&str]) -> String {
     let Output { status, stderr, .. } = formwork(arguments).output().unwrap();
     let said = String::from_utf8(stderr).unwrap();
@@ -78,7 +78,7 @@ steps = 2
 batch_size = 4
 "#;
 
-/// A class that stands in one row, texts that are longer than the context, and a table that is learned and evaluated.
+/// Reported: a class with only one row, texts longer than the context, and a table that is both trained on and evaluated.
 #[test]
 fn classes_and_texts_that_are_cut_are_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -110,7 +110,7 @@ fn classes_and_texts_that_are_cut_are_told() {
     }
     let said = told(&["check", &file, "--set", "data.context=11"]);
     assert!(!said.contains("cut short"), "{said}");
-    // Rows that are joined: two short ones fill a text, and each long one is cut in a text of its own.
+    // Joined rows: two short ones fill a text, and each long one is cut to a text of its own.
     let said = told(&["check", &file, "--set", "data.join=true"]);
     let line = "8 of 20 texts to train on, 8 of 14 to validate on have more tokens than [data] context = 8 holds: cut short";
     assert!(said.lines().any(|one| one == line), "{said}");
@@ -144,7 +144,7 @@ fn keys_that_go_with_a_kind_are_named() {
     let kept = ["--set", "optimizer.lr=0.003"];
     let said = told(&[&["check", TINY], &lion[..], &kept[..]].concat());
     assert!(!said.contains("is gone"), "{said}");
-    // Of a sweep, once for each arm.
+    // In a sweep, the message comes once for each arm.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("kinds.toml");
     let base = shipped(TINY).display().to_string();
@@ -189,13 +189,13 @@ fn a_smoke_test_leaves_no_folder_of_runs() {
     let runs = folder.path().join("checkpoints");
     smoke();
     assert!(!runs.exists());
-    // One that was there stays.
+    // A folder that already existed stays.
     fs::create_dir(&runs).unwrap();
     smoke();
     assert!(runs.exists());
 }
 
-/// A limit of a file's size ends a run with a message, not with a signal.
+/// A system limit of file size ends a run with a message, not with a signal.
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_too_large_for_the_system_is_an_error() {
@@ -226,7 +226,7 @@ fn the_cpu_has_a_name() {
     assert!(status == 2 && said.contains("the CPU is `flex`"), "{said}");
 }
 
-/// A run that diverges misses what was expected of it, and the files after it are verified.
+/// If a run diverges, its expectations fail, and the remaining files are still verified.
 #[test]
 fn verify_goes_on_behind_a_run_that_diverges() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Finished runs whose keys are tried out, several prompts, and names of other programs that lead to ours.
+//! Finished runs whose keys are tried out, several prompts, and option names of other programs that lead to those of Formwork.
 
 use super::audited::CLASSES;
 use super::json;
@@ -30,7 +30,7 @@ fn a_search_is_tried_out_on_a_finished_run() {
         "--set",
         "decode.search.max_len_b=2",
     ];
-    // Training says, as eval does, that the texts which it measured may lack their ends.
+    // Training warns, as `eval` does, that texts which it evaluated may be cut at the limit.
     let other = at(folder.path(), "short");
     let train = [&["train", &file, "--run", &other], &sets[..], &short].concat();
     let said = shown(&formwork(&train).output().unwrap());
@@ -147,7 +147,7 @@ fn names_of_other_programs_lead_to_ours() {
         let (status, said) = failure(&["check", &file, "--set", set]);
         assert!(status == 2 && said.contains(says), "{set}: {said}");
     }
-    // One key of a table that stands there with a kind by itself.
+    // A single key can be set in a table whose kind is the default.
     let told = output(&[
         "check",
         &file,
@@ -156,7 +156,7 @@ fn names_of_other_programs_lead_to_ours() {
         "model.feed_forward.activation=relu",
     ]);
     assert!(told.contains("activation = \"relu\""), "{told}");
-    // The number of a step may be a number: the fault is the run that is not there.
+    // A checkpoint may be given by its step as a number: the only fault is that the run does not exist.
     for table in ["init", "init.text"] {
         let checked = |step: &str| {
             let (from, step) = (
@@ -231,7 +231,7 @@ fn several_prompts_are_continued_and_counted() {
         })
         .collect();
     assert_eq!(told, [("ab=", 0), ("ab=", 1), ("c=", 0), ("c=", 1)]);
-    // A prompt gives the same alone.
+    // A prompt gives the same text alone.
     let alone = output(&[
         "generate",
         &run,
@@ -260,7 +260,7 @@ fn several_prompts_are_continued_and_counted() {
         "--json",
     ]);
     assert_eq!(of_file, made);
-    // So do prompts of one length, of which several are continued side by side, and some end before others.
+    // So do prompts of one length, several of which are continued side by side, and some end before others.
     let prompts = "ab=\nc=\nba=\nab=\nd=\ncc=\n";
     let prompts = written(folder.path(), "many.txt", prompts);
     let many = |more: &[&str]| {
@@ -286,7 +286,7 @@ fn several_prompts_are_continued_and_counted() {
         plain.contains("--- 1 of 2\nab=") && plain.contains("--- 2 of 2\nc="),
         "{plain}"
     );
-    // A line break stops as it is written in a prompt.
+    // A line break in a stop text is written as in a prompt.
     let whole = output(&[
         "generate",
         &run,

@@ -1,4 +1,4 @@
-//! Keys of files that are extended, and of presets, are taken out by `unset` and `--unset`.
+//! `unset` and `--unset` remove keys of extended files and of presets.
 
 use crate::binary::{failure, output};
 use std::fs;
@@ -25,7 +25,7 @@ batch_size = 2
 ema = 0.5
 "#;
 
-/// The file `child.toml` of this text, laid over a base.
+/// Writes `child.toml` with this text, which extends a base.
 fn child(folder: &Path, text: &str) -> String {
     fs::write(folder.join("base.toml"), BASE).unwrap();
     let path = folder.join("child.toml");
@@ -59,12 +59,12 @@ fn keys_of_the_files_below_are_taken_out() {
             "{line}"
         );
     }
-    // The output is an experiment of its own, with nothing below it.
+    // The output is a complete experiment that extends nothing.
     let whole = folder.path().join("whole.toml");
     fs::write(&whole, &told).unwrap();
     output(&["check", "--keys-only", &whole.display().to_string()]);
 
-    // A table that is taken out begins anew.
+    // A table that is removed starts from its defaults.
     let file = child(
         folder.path(),
         "unset = [\"model\"]\n[model]\nkind = \"encoder\"\nn_layers = 1\nd_model = 32\n",
@@ -123,7 +123,7 @@ fn keys_that_nothing_sets_are_refused() {
         &["`train.ema`", "has a value beside it"],
     );
     refused("unset = [\"name\"]\n", &["has a value beside it"]);
-    // What is left must still make an experiment.
+    // The remaining keys must still make an experiment.
     refused(
         "unset = [\"model.pooler\"]\n",
         &["unset = [\"model.pooler_activation\"] at the top of"],

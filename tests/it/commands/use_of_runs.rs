@@ -1,4 +1,4 @@
-//! `eval` and `generate` on runs as they are found: damaged, edited, from odd places.
+//! `eval` and `generate` on runs in all conditions: damaged, edited by hand, called from odd places.
 
 use super::{json, run};
 use crate::binary::{failure, formwork, output};
@@ -11,7 +11,7 @@ fn finished() -> (tempfile::TempDir, String, PathBuf) {
     (folder, shown, path)
 }
 
-/// Other commands refuse such a run; a comparison says what its settings are worth.
+/// Other commands refuse such a run; a comparison notes that its settings were changed.
 #[test]
 fn a_comparison_names_settings_that_were_changed_by_hand() {
     let (_folder, run, path) = finished();
@@ -27,7 +27,7 @@ fn a_comparison_names_settings_that_were_changed_by_hand() {
     assert!(said.ends_with("; did you mean `attention`?\n"), "{said}");
 }
 
-/// The best checkpoint stays when those around it are gone: it is no neighbour of the newest.
+/// The best checkpoint is kept after those around it are deleted, so it does not count as a neighbour of the newest.
 #[cfg(unix)]
 #[test]
 fn a_mean_leaves_out_a_checkpoint_that_only_the_best_link_keeps() {
@@ -37,12 +37,12 @@ fn a_mean_leaves_out_a_checkpoint_that_only_the_best_link_keeps() {
     let tiny = "experiments/smoke/tiny.toml";
     let begun = ["train", tiny, "--quiet", "--run", &early];
     output(&[&begun[..], &["--pause-at", "10"]].concat());
-    // As if step 5 had been the best one.
+    // As if step 5 had been the best.
     let path = PathBuf::from(&stopped);
     let old = path.join("steps/00000005");
     std::fs::rename(PathBuf::from(&early).join("steps/00000005"), &old).unwrap();
     let mean = |of: &str| ["eval", &stopped, "--checkpoint", of].map(String::from);
-    // Beside another best one it is a checkpoint like others.
+    // If another checkpoint is the best, it counts like the others.
     output(&mean("average:3"));
     std::fs::remove_file(path.join("best")).unwrap();
     std::os::unix::fs::symlink("steps/00000005", path.join("best")).unwrap();
@@ -76,7 +76,7 @@ fn a_damaged_best_checkpoint_names_a_whole_one() {
     let mut command = formwork(&["eval", &run, "--checkpoint", &step]);
     let said = String::from_utf8(command.output().unwrap().stderr).unwrap();
     assert!(said.starts_with("the scores are not kept: "), "{said}");
-    // What is tried out with another checkpoint does not replace the run's own scores.
+    // An evaluation that tries another checkpoint does not replace the run's own scores.
     let kept = std::fs::read_to_string(path.join("scores.json")).unwrap();
     assert_eq!(json(&kept)["valid"]["step"].to_string(), "40");
     let (status, said) = failure(&["eval", &run, "--checkpoint", "7"]);
@@ -181,7 +181,7 @@ fn flags_of_generate() {
     let several = ["--samples", "3", "--tokens", "5", "--seed", "1"];
     let shown = output(&[&["generate", &run, "--prompt", "abcdef="], &several[..]].concat());
     assert!(shown.contains("--- 3 of 3\nabcdef="), "{shown}");
-    // A prompt may begin with a hyphen; that this model's alphabet has none is another matter.
+    // A prompt may begin with a hyphen; that this model's vocabulary lacks it is another matter.
     let (_, said) = failure(&["generate", &run, "--prompt", "-5"]);
     assert!(!said.contains("unexpected argument"), "{said}");
 }
@@ -223,7 +223,7 @@ fn a_folder_whose_name_is_no_text() {
     assert!(text.starts_with("to be"), "{text}");
 }
 
-/// The validation text as other data has the validation loss, and keeps no score; the model of a run is planned.
+/// The validation text passed as other data gives the validation loss and stores no score; a run's model can be planned.
 #[test]
 fn a_run_is_evaluated_on_other_text_and_planned() {
     let folder = tempfile::tempdir().unwrap();
@@ -247,7 +247,7 @@ fn a_run_is_evaluated_on_other_text_and_planned() {
     assert_eq!(found["loss"], own["loss"]);
     assert_eq!(found["split"], other);
     assert_eq!(std::fs::read(path("run/scores.json")).unwrap(), kept);
-    // Links are followed, and not without end.
+    // Links are followed, but not in circles.
     std::fs::create_dir_all(path("texts/deep")).unwrap();
     std::fs::create_dir(path("all")).unwrap();
     std::fs::copy(path("b.txt"), path("texts/deep/b.txt")).unwrap();
@@ -262,7 +262,8 @@ fn a_run_is_evaluated_on_other_text_and_planned() {
         status == 2 && said.contains("is a link to a folder that it lies in"),
         "{said}"
     );
-    // A text shorter than a window is one partial window: every token but the first is scored, as by windows of its length.
+    // A text shorter than a window is one partial window: every token except the first is scored, as with windows of its
+    // length.
     std::fs::write(path("short.txt"), "the mat").unwrap();
     let short = json(&["eval", &run, "--data", &path("short.txt")]);
     let whole = json(&["eval", &run, "--data", &path("short.txt"), "--context", "6"]);

@@ -1,4 +1,4 @@
-//! Sorts of encoders of samples, and a batch of recordings with transcripts for all of them.
+//! Kinds of encoders of audio samples, and a batch of recordings with transcripts for all of them.
 
 use crate::batches;
 use burn::tensor::Device;
@@ -90,7 +90,7 @@ pub fn shape() -> Shape {
     }
 }
 
-/// Four recordings and transcripts of different lengths; `behind` stands where rows are filled up.
+/// Four recordings and transcripts of different lengths; the padding of samples is `behind`.
 pub fn batch_with(behind: f32) -> Batch {
     let mut features: Vec<f32> = (0..4 * WIDTH)
         .map(|n| (0.37 * n as f32).sin() + 0.3 * (0.11 * n as f32).cos())

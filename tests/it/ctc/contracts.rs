@@ -1,6 +1,6 @@
-//! What network and task keep, over sorts of encoders: every parameter learns, the same seed gives the same bits, a row alone has the
-//! scores that it has among longer ones, filling changes nothing, micro-batches make one batch, dropout and masks draw by step, one batch
-//! is learnt by heart.
+//! Contracts of network and task, over kinds of encoders: every parameter learns, the same seed gives the same bits, a row has
+//! the same scores alone as among longer ones, padding changes nothing, micro-batches make one batch, dropout and masks draw by
+//! step, one batch is learned by heart.
 
 use super::cases::{Case, LENGTHS, VOCAB, batch, batch_with, cases, content};
 use crate::batches::cut;
@@ -12,12 +12,12 @@ use formwork::data::batch::SpeechBatch;
 use formwork::nn::pass::Pass;
 use formwork::task::Objective;
 
-/// Those without masks, which draw in training.
+/// Cases without masks, which are drawn in training.
 fn still() -> Vec<Case> {
     cases().into_iter().filter(|c| c.name != "masked").collect()
 }
 
-/// Scores of the frames of each row.
+/// Returns the frame scores of each row.
 fn scores(task: &Objective, speech: &SpeechBatch) -> Vec<Vec<f32>> {
     let network = task.networks().ctc.unwrap();
     let frames = network.frames(speech, &Pass::evaluation());

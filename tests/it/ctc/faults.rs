@@ -1,4 +1,4 @@
-//! What is refused of encoders of samples, of their task and of their data, with the line of the key.
+//! Faults of encoders of audio samples, of their task and of their data, each reported with the line of the key.
 
 use super::runs::DIGITS;
 use crate::binary::failure;
@@ -78,7 +78,7 @@ fn what_cannot_be_is_told_with_its_line() {
     }
 }
 
-/// Whisper reads features, and texts have no recordings.
+/// Whisper reads features instead of samples, and text data has no recordings.
 #[test]
 fn other_networks_and_data_are_told() {
     let folder = tempfile::tempdir().unwrap();

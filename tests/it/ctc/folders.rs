@@ -1,4 +1,4 @@
-//! Folders of wav2vec 2.0 and HuBERT through the commands: vocabularies of characters, settings of sound, and out again.
+//! Folders of wav2vec 2.0 and HuBERT through the commands: character vocabularies, audio settings, and export.
 
 use crate::binary::{failure, output, shipped};
 use crate::hf_folders::files::read;
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// A folder of an oracle's model with the files of its processor.
+/// Creates a folder with an oracle's model and the files of its processor.
 fn hub(name: &str, settings: &Value, vocab: &Value) -> TempDir {
     let oracle = Oracle::open(name);
     let weights = oracle.arrays(|name| name.strip_prefix("weight."));
@@ -36,7 +36,7 @@ fn settings() -> Value {
     })
 }
 
-/// Nine tokens, of which `pad` fills up rows.
+/// Nine tokens, of which `pad` is the padding.
 fn vocab(pad: usize) -> Value {
     let mut rest = (0..9).filter(|id| *id != pad);
     let mut all = object!({ "<pad>": pad });
@@ -90,7 +90,7 @@ fn folders_go_in_and_out_with_their_processors() {
     }
 }
 
-/// `infer` gives the scores of the class from samples, lengths and labels of a file.
+/// `infer` gives the HF class's scores for samples, lengths and labels of a file.
 #[test]
 fn infer_reads_samples() {
     let work = tempfile::tempdir().unwrap();
@@ -117,7 +117,7 @@ fn infer_reads_samples() {
         Oracle::open("wav2vec2_stable").array("logits"),
     );
     assert_eq!(ours.shape, [3, 26, 9]);
-    // The first row is as long as the file is.
+    // The first row fills the file's whole length.
     let row = 26 * 9;
     let off = difference(&ours.values[..row], &theirs.values[..row]);
     assert!(off < 1e-4, "{off:e}");

@@ -1,4 +1,4 @@
-//! Runs under CTC through the commands: trained, evaluated, asked for transcripts, resumed.
+//! CTC runs through the commands: trained, evaluated, used to transcribe, resumed.
 
 use crate::binary::{failure, output};
 use crate::in_folder::{goes_on_to_the_same_bits, trained};
@@ -7,7 +7,7 @@ use crate::transcription::{dialled, wav};
 use std::fs;
 use std::path::Path;
 
-/// One digit or two, told from their tones.
+/// One or two digits, recognised by their tones.
 pub const DIGITS: &str = r#"name = "digits"
 [model]
 kind = "speech_encoder"
@@ -65,7 +65,7 @@ fn a_run_spells_what_it_hears() {
     let one = json(&output(&["transcribe", &run, &file, "--json"]));
     assert_eq!(one["transcripts"][0]["text"], *text);
     assert!(one["transcripts"][0]["score"].as_f64().unwrap() < 0.0);
-    // A recording of two parts has the texts of both, a shorter one a text of its own.
+    // A recording of two contexts is transcribed in parts, and one that is shorter than a frame is transcribed, too.
     let long = folder.path().join("long.wav");
     let mut samples = dialled("7");
     samples.resize(9600, 0.0);

@@ -1,4 +1,4 @@
-//! Articles: ranks against scikit-learn's counts, sources and targets, splits between articles, what goes wrong.
+//! Articles: ranks against scikit-learn's counts, sources and targets, splits by article, faults.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const WORDS: &str = "kind = \"word\"";
 
-/// Articles that share words, each with a title, two paragraphs of a lead and three of sections.
+/// Articles that share words, each with a title, two lead paragraphs and three section paragraphs.
 fn articles(titles: &[&str]) -> String {
     let article = |title: &&str| {
         format!(
@@ -21,7 +21,7 @@ fn articles(titles: &[&str]) -> String {
     titles.iter().map(article).collect()
 }
 
-/// A source and a target as text, with the ids of what is around them.
+/// Returns a source and a target as text, including the special tokens around them.
 fn written(data: &Data, split: Split, sample: u64) -> (String, String) {
     let item = pair(data.source(split).unwrap(), sample);
     let tokenizer = data.tokenizers.text.as_ref().unwrap();
@@ -69,7 +69,7 @@ fn a_source_is_the_title_and_the_best_paragraphs() {
     };
     let data = read("");
     assert_eq!((data.train.len(), data.left_out), (2, 0));
-    // "the" is in one paragraph only as "The": a paragraph with the title twice is first, one without it last.
+    // One paragraph has "the" only as "The": a paragraph that contains the title twice ranks first, one without it last.
     let sections = "The Fox , Fox . Of the Fox and a wall . An old wall .";
     let lead = "Fox is here . Second of Fox .";
     let (source, target) = written(&data, Split::Train, 0);

@@ -1,5 +1,4 @@
-//! Batches: order is a function of seed and step, whatever the prefetch, the micro-batches or the
-//! start.
+//! Batches: order is a function of seed and step, whatever the prefetching, the micro-batches and the first step.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ fn text(windows: &str) -> (Folder, Data) {
     (folder, data.unwrap())
 }
 
-/// A step's rows, whatever its micro-batches.
+/// Joins the micro-batches of a step into one set of rows.
 fn joined(step: &[Batch]) -> (Vec<u64>, Vec<i32>, Vec<i32>, usize) {
     let texts = || step.iter().map(|b| b.text().unwrap());
     let inputs = texts().flat_map(|b| b.inputs.clone()).collect();
@@ -47,7 +46,7 @@ fn order_does_not_depend_on_micro_batches_or_the_start() {
             stream.take(count).map(|s| joined(&s.unwrap())).collect()
         };
         let whole = steps(12, 0, 30);
-        // Made without a thread, last step first.
+        // Batches made without a thread, last step first.
         let mut order = Order::new(5, BatchSize::Items(12));
         for step in (0..30).rev() {
             let alone = step_batches(data.train.as_ref(), &mut order, 12, step).unwrap();
@@ -75,7 +74,7 @@ fn order_does_not_depend_on_micro_batches_or_the_start() {
         if windows == "contiguous" {
             assert_ne!(joined(&other).0, whole[0].0);
         }
-        // A step far away is there at once.
+        // The batch of a distant step is found at once.
         let far = train_stream(
             Arc::clone(&data.train),
             Order::new(5, BatchSize::Items(12)),
@@ -112,7 +111,7 @@ fn an_epoch_shows_every_window_once() {
     let (_folder, data) = text("contiguous");
     let len = data.train.len() as u64;
     assert!(len > 20);
-    // Batches that do not divide the epoch run over its end.
+    // Batches that do not divide the epoch continue past its end.
     let count = 3 * len;
     let mut order = Order::new(5, BatchSize::Items(7));
     let numbers: Vec<u64> = (0..count.div_ceil(7))

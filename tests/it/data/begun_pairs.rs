@@ -1,10 +1,10 @@
-//! Pairs of a run that begins from another one: texts stand in what the tokenizer's file puts around a text.
+//! Pairs of a run that begins from another run: sources and targets get the frame of the tokenizer's file.
 
 use super::pairs::{Folder, LINES, pair};
 use formwork::data::{Data, Tokenizers};
 use formwork::tokenizer::{TokenFraming, Tokenizer, TokenizerConfig};
 
-/// The tokenizer of another run, with a file that puts this around a text.
+/// The tokenizer of another run, from a file with this frame around texts.
 fn other(around: TokenFraming) -> Tokenizers {
     let config = "kind = \"word\"\nspecial_tokens = [\"<s>\", \"<pad>\", \"</s>\", \"de_DE\"]";
     let config: TokenizerConfig = toml::from_str(config).unwrap();
@@ -16,7 +16,7 @@ fn folder() -> Folder {
     Folder::with(&[("a.en", b"one two\n"), ("a.de", b"eins zwei\n")])
 }
 
-/// The source and the target of the only pair, in tokens.
+/// Returns the source and the target of the only pair, as tokens.
 fn spelled(data: &Data) -> [String; 2] {
     let tokenizer = data.tokenizers.text.as_ref().unwrap();
     let pair = pair(&data.train, 0);
@@ -38,7 +38,7 @@ fn they_stand_in_what_the_file_puts_around_a_text() {
     assert!(data.shape.framed);
     let saved = data.tokenizers.text.unwrap();
     assert_eq!(saved.framing(), saved.frame());
-    // A file that puts nothing there, or an end alone, gets the end mark.
+    // If the file has no frame, or only an end token, texts get the end token.
     for around in [TokenFraming::Nothing, TokenFraming::End] {
         let data = folder.prepare_again(LINES, "", &other(around)).unwrap();
         assert_eq!(
@@ -63,7 +63,7 @@ fn marks_are_named_of_the_other_runs_tokens() {
         spelled(&data),
         ["<s> one two </s>", "de_DE <s> eins zwei </s>"].map(String::from)
     );
-    // All but the first token of a target are scored: nine bytes of text, four tokens.
+    // All target tokens except the first are scored: nine bytes of text, four tokens.
     assert_eq!(data.bytes_per_token.train, Some(9.0 / 4.0));
     let (own, theirs) = (data.tokenizers.text.unwrap(), framed.text.as_ref().unwrap());
     assert!(own.encodes_like(theirs));

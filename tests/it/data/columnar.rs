@@ -1,4 +1,4 @@
-//! Parquet, Arrow and Zstandard as other programs write them (tests/goldens/make_columnar.py), patterns, mixtures.
+//! Parquet, Arrow and Zstandard files as other programs write them (tests/goldens/make_columnar.py), file patterns, mixtures.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ fn golden(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// The rows that all golden tables have.
+/// Rows that all golden tables contain.
 fn rows() -> Vec<Value> {
     let lines = std::fs::read_to_string(golden("rows.jsonl")).unwrap();
     let lines = lines.lines();
@@ -119,7 +119,7 @@ fn documents_of_tables_and_of_zstandard() {
     assert_eq!(plain, [expected.join("\n") + "\n"]);
 }
 
-/// Every byte of a file turned over, and every length that a file may have been cut to, in steps of a prime.
+/// Files with a flipped byte, and truncated files, at positions in steps of a prime.
 #[test]
 fn damaged_tables_are_refused_or_read_without_a_panic() {
     let folder = tempfile::tempdir().unwrap();
@@ -198,7 +198,7 @@ fn a_pattern_stands_for_its_files() {
     assert_eq!(data.tokens.train, 12);
     assert_eq!(letters(&get(&data.train, 0).inputs), "aaaa");
     assert_eq!(letters(&get(&data.train, 1).inputs), "a\nbb");
-    // A file of that very name comes first.
+    // A file with exactly that name takes precedence over the pattern.
     assert_eq!(read("[1].txt").unwrap().tokens.train, 7);
     let none = read("c/*.csv").err().unwrap().to_string();
     assert!(
@@ -236,12 +236,12 @@ fn corpora_are_drawn_by_their_weights() {
         );
         counts[(first - i32::from(b'a')) as usize] += 1.0 / 4000.0;
     }
-    // Four standard deviations of a binomial share.
+    // Within four standard deviations of a binomial share.
     for (share, wanted) in counts.iter().zip([0.6_f64, 0.3, 0.1]) {
         let deviation = (wanted * (1.0 - wanted) / 4000.0).sqrt();
         assert!((share - wanted).abs() < 4.0 * deviation, "{counts:?}");
     }
-    // Each corpus keeps back its own tenth; what is held out is read once.
+    // Each corpus holds out its own tenth, which is read once.
     assert_eq!(
         (data.tokens.train, data.tokens.valid),
         (54 + 540 + 540, 6 + 1 + 60 + 1 + 60 + 1)

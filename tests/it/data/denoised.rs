@@ -1,4 +1,4 @@
-//! Texts of files as denoising reads them: the pairs of every vocabulary, and which numbers draw them.
+//! Texts of files as denoising reads them: pairs with every vocabulary, and the dependence of draws on seeds.
 
 use super::masked::viewed;
 use super::{Folder, prose};
@@ -8,7 +8,7 @@ use serde_json::json;
 
 const TEXT: &str = "kind = \"text\"\npath = \"t.txt\"\ncontext = 40\nvalid_fraction = 0.2\ndocuments = \"wikitext\"";
 
-/// Two articles of sentences.
+/// Two articles made of sentences.
 fn articles() -> String {
     let lines = prose(200);
     let (one, two) = lines.split_at(lines.len() / 2);
@@ -76,7 +76,7 @@ fn targets_are_the_text_with_every_vocabulary() {
             masks as u64 > tokens / 200,
             "{kind}: {masks} masks in {tokens} tokens"
         );
-        // Where a sentence is shorter than the context, texts end with one.
+        // If sentences are shorter than the context, most texts end with a sentence.
         let short = !matches!(kind, "kind = \"char\"" | "kind = \"byte\"");
         assert!(!short || whole > data.train.len() / 2, "{kind}: {whole}");
     }
@@ -91,7 +91,7 @@ fn draws_are_functions_of_seed_sample_and_draw() {
     assert_ne!(train(&one, 5).source, train(&one, 6).source);
     assert_ne!(train(&one, 5).source, train(&two, 5).source);
     assert_eq!(train(&one, 5).target, train(&two, 6).target);
-    // Evaluations have the same noises for every seed.
+    // Evaluations have the same noise for every seed.
     let valid = |data: &Data, sample| pair(data.valid.as_ref().unwrap().as_ref(), sample, sample);
     assert!((0..4).all(|sample| valid(&one, sample) == valid(&two, sample)));
 }

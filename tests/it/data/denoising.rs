@@ -1,5 +1,5 @@
-//! The noises of denoising: against their definition for the same draws (`tests/goldens/make_denoising.py` is the oracle),
-//! and their statistics over 10,000 documents.
+//! The noises of denoising: against their definition for the same draws (`tests/goldens/make_denoising.py` is the oracle), and
+//! their statistics over 10,000 documents.
 
 use super::masked::near;
 use formwork::data::corrupted::denoising::{NoiseConfig, Noiser};
@@ -17,7 +17,7 @@ struct Golden {
     cases: Vec<Case>,
 }
 
-/// Mean and standard deviation of a text.
+/// Mean and standard deviation per text.
 type Measured = (f64, f64);
 
 #[derive(Deserialize)]
@@ -81,14 +81,14 @@ fn noises_are_their_definition() {
     assert!(seen.len() == 5 && seen["infill"] >= 100, "{seen:?}");
 }
 
-/// Documents of a statistic.
+/// Number of documents in a statistic.
 const DOCUMENTS: usize = 10_000;
-/// Words of a document.
+/// Number of words in a document.
 const WORDS: usize = 100;
 /// The first id that is a word.
 const FIRST: i32 = 5;
 
-/// A vocabulary of words: the ids of a document count upwards, so that a place is known by its id.
+/// A vocabulary of words; the ids of a document are consecutive, so that an id shows its position.
 fn vocabulary() -> Tokenizer {
     let words: Vec<String> = (0..WORDS).map(|n| format!("w{n}")).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -97,7 +97,7 @@ fn vocabulary() -> Tokenizer {
     tokenizer
 }
 
-/// A config of some noises; those that are not named are off.
+/// A noise config; noises that are not named are off.
 fn noise(keys: serde_json::Value) -> NoiseConfig {
     let mut all = json!({ "permute_sentences": 0.0, "infill": 0.0 });
     for (key, value) in keys.as_object().unwrap() {
@@ -106,7 +106,7 @@ fn noise(keys: serde_json::Value) -> NoiseConfig {
     serde_json::from_value(all).unwrap()
 }
 
-/// The sources of many documents of 100 words in ten sentences.
+/// Passes the clean text and the source of many documents, each of 100 words in ten sentences, to `look`.
 fn corrupted(keys: serde_json::Value, mut look: impl FnMut(&[i32], &[i32])) {
     let tokenizer = vocabulary();
     let noiser = Noiser::new(&noise(keys), &tokenizer).unwrap();
@@ -122,7 +122,7 @@ fn mask() -> i32 {
     vocabulary().mask().unwrap() as i32
 }
 
-/// Whether each of many counts of `n` is within five standard deviations of a share: of a hundred one may well be over four.
+/// Whether each count of `n` is within five standard deviations of a share; among a hundred counts, one may well exceed four.
 fn all_near(counts: &[usize], n: usize, share: f64) -> bool {
     let (mean, n) = (n as f64 * share, n as f64);
     let most = 5.0 * (n * share * (1.0 - share)).sqrt();
@@ -137,13 +137,13 @@ fn tokens_are_masked_for_themselves() {
     corrupted(json!({ "mask": 0.155, "random": 0.25 }), |text, source| {
         let changed: Vec<usize> = (0..WORDS).filter(|i| source[*i] != text[*i]).collect();
         assert_eq!(source.len(), WORDS);
-        // A random token may be the one that was there.
+        // A random token may equal the original one.
         assert!(changed.len() <= 16 && changed.len() > 12);
         changed.iter().for_each(|at| places[*at] += 1);
         random += changed.iter().filter(|at| source[**at] != mask).count();
     });
     let total: usize = places.iter().sum();
-    // 16 of 100, of which one in four is random and one in a hundred of these falls on itself.
+    // 16 of 100, of which one in four is random, and one in a hundred of these equals the original.
     let itself = 0.25 / WORDS as f64;
     assert!(near(total, 16 * DOCUMENTS, 1.0 - itself), "{total}");
     assert!(
@@ -169,7 +169,7 @@ fn deletion_leaves_a_subsequence() {
     assert!(all_near(&places, DOCUMENTS, 0.3), "{places:?}");
 }
 
-/// Mean over the documents against the oracle's, to four and a half standard errors of both.
+/// Compares a mean over the documents with the oracle's, within four and a half standard errors of both.
 fn agrees(name: &str, sum: usize, (mean, deviation): Measured) {
     let ours = sum as f64 / DOCUMENTS as f64;
     let error = deviation * (1.5 / DOCUMENTS as f64).sqrt();
@@ -190,7 +190,7 @@ fn infilling_hides_spans_of_poisson_lengths() {
                 here += 1;
                 continue;
             }
-            // What is kept stays in order.
+            // Kept words stay in order.
             assert!(*id > before);
             let gap = (*id - before - 1) as usize;
             assert!(gap == 0 || here > 0, "words are gone without a mask");
@@ -231,7 +231,7 @@ fn sentences_change_places() {
             assert_eq!(sentences, (0..10).collect::<Vec<_>>());
             assert!(there >= 10 - moved);
         });
-        // A sentence that is chosen takes each place of the chosen ones alike.
+        // A sentence that is moved takes each position of the moved ones with equal probability.
         let away = share_of(moved) * (1.0 - 1.0 / moved as f64) / 9.0;
         for (number, row) in places.iter().enumerate() {
             for (place, count) in row.iter().enumerate() {
@@ -265,7 +265,7 @@ fn rotation_is_a_rotation() {
     assert!(all_near(&starts[1..], DOCUMENTS, every), "{starts:?}");
 }
 
-/// Masks that one noise put there are of no word to the next.
+/// The next noise does not count masks of an earlier noise as words.
 #[test]
 fn noises_are_mixed() {
     let mask = mask();
@@ -280,7 +280,7 @@ fn noises_are_mixed() {
         kept.sort_unstable();
         assert!(kept.is_sorted_by(|a, b| a < b), "a word stands there twice");
     });
-    // 20 words in spans or somewhat fewer; a tenth of the rest is masked, then a tenth of that left out.
+    // 20 words or somewhat fewer in spans; a tenth of the rest is masked, then a tenth of the rest of that deleted.
     let [masks, words] = [masks, words].map(|n| n as f64 / DOCUMENTS as f64);
     assert!((64.0..69.0).contains(&words), "{words}");
     assert!((12.0..16.5).contains(&masks), "{masks}");

@@ -1,4 +1,4 @@
-//! Texts without a word in labelled data and conversations: told with their number and the place of the first one.
+//! Empty texts in labelled data and conversations: the message gives their number and the place of the first one.
 
 use super::Folder;
 

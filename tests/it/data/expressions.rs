@@ -38,7 +38,7 @@ fn expressions_have_their_values_and_held_out_ones_are_never_trained_on() {
     assert!(!impossible.faults().is_empty());
 }
 
-/// The value of the next argument; `None` at the end of an operation.
+/// Returns the value of the next argument; `None` at the end of an operation.
 fn evaluated<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<usize> {
     let word = words.next()?;
     if let Ok(digit) = word.parse() {

@@ -1,4 +1,4 @@
-//! Which files of a folder are a text, and how a `.json` file is read.
+//! Which files of a folder are read as text, and how a `.json` file is read.
 
 use super::{Folder, data_config, tokenizer_config};
 use formwork::data::{Data, Request, Shape, Tokenizers, View};
@@ -28,7 +28,7 @@ fn a_folder_of_a_hub_gives_its_rows_alone() {
     ]);
     let data = prepare(&folder, "path = \"hub\"").unwrap();
     assert_eq!(data.documents, 2);
-    // one two, three, and a line break after each.
+    // one two, three, each followed by a line break.
     assert_eq!(data.tokens.train, 7 + 1 + 5 + 1);
     assert_eq!(data.notes.len(), 1);
     let named = ": README.md, dataset_infos.json left out";
@@ -100,7 +100,7 @@ fn a_field_may_lie_inside_of_another() {
     assert!(none.contains("no field `m.texts`"), "{none}");
 }
 
-/// The text between two others.
+/// Returns the text between two others.
 fn between<'t>(text: &'t str, before: &str, behind: &str) -> &'t str {
     let (_, rest) = text.split_once(before).unwrap_or_else(|| panic!("{text}"));
     let (found, _) = rest.split_once(behind).unwrap_or_else(|| panic!("{text}"));
@@ -141,7 +141,7 @@ fn several_splits_of_a_folder_are_told_with_keys_that_read_them() {
     assert_eq!(data.documents, 6, "{all}");
 }
 
-/// The `data.json` of a run of an earlier version says nothing of files that are told apart.
+/// The `data.json` of a run of an earlier version does not record files that are distinguished today.
 #[test]
 fn runs_of_earlier_versions_read_files_as_they_did() {
     let folder = Folder::with(&[

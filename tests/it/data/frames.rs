@@ -1,5 +1,5 @@
-//! What saved tokenizers put around texts, as Hugging Face transformers reads their files
-//! (`tests/goldens/make_tokenizer_frames.py` makes the oracle), is what models read.
+//! The frames that saved tokenizers put around texts are what models read, as in Hugging Face transformers
+//! (`tests/goldens/make_tokenizer_frames.py` makes the oracle).
 
 use crate::binary::{output, shipped};
 use formwork::tokenizer::Tokenizer;
@@ -17,7 +17,7 @@ fn ids(value: &Value) -> Vec<i32> {
     serde_json::from_value(value.clone()).unwrap()
 }
 
-/// What a model of this task reads: a text, or two.
+/// Returns the tokens that a model of this task reads, for one text or two.
 fn read(tokenizer: &Tokenizer, name: &str, text: &str, pair: Option<&str>) -> Vec<i32> {
     let encoded = |text: &str| -> Vec<i32> {
         let ids = tokenizer.encode(text).unwrap();
@@ -56,7 +56,7 @@ fn trained(folder: &Path, case: &Value) -> Tokenizer {
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    // The file is the one that transformers read.
+    // The file is the same that transformers read.
     assert_eq!(case["digest"].as_str(), Some(digest.as_str()), "{name}");
     Tokenizer::load(&saved).unwrap()
 }

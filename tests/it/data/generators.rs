@@ -1,4 +1,4 @@
-//! Generated problems: right answers, held-out ones never trained on, fixed validation sets.
+//! Generated problems: right answers, held-out problems never trained on, fixed validation sets.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ fn generated(config: &str, seed: u64) -> Data {
     prepared(config, None, &places, seed).unwrap()
 }
 
-/// The text of an item, and the part of it that is scored.
+/// The text of an item, and the scored part of it.
 fn texts(data: &Data, item: &TextItem) -> (String, String) {
     let tokenizer = data.tokenizers.text.as_ref().unwrap();
     let of = |ids: &mut dyn Iterator<Item = &i32>| {
@@ -113,7 +113,7 @@ fn held_out_problems_are_never_trained_on() {
             train.is_disjoint(&valid) && train.is_disjoint(&test),
             "{config}"
         );
-        // Another seed: other training, the same validation.
+        // Another seed gives other training data and the same validation data.
         let other = generated(config, 2);
         assert_eq!(
             items(other.valid.as_ref().unwrap()),
@@ -145,7 +145,7 @@ fn every_example_of_the_table_is_a_configuration() {
         let table: toml::Table = toml::from_str(kind.example).unwrap();
         let config: formwork::data::DataConfig = table["data"].clone().try_into().unwrap();
         assert_eq!(config.kind(), kind.kind);
-        // What needs no file and no tokenizer can be had.
+        // Kinds that need no file and no tokenizer can be prepared from their example.
         let has_examples = kind.kind != "none";
         if has_examples && config.set().paths().is_empty() && !config.set().needs_tokenizer() {
             assert!(config.faults(None).is_empty());

@@ -1,4 +1,4 @@
-//! Augmentation: operations against torchvision's, rates, and a draw that is a function of (seed, draw).
+//! Augmentation: operations against torchvision's, rates, and draws that are a function of (seed, draw).
 
 use super::Folder;
 use super::images::{RAW, bytes, idx, image, prepared};
@@ -58,7 +58,7 @@ fn hues_are_colorsys_s_and_blur_is_a_convolution() {
         let (_, theirs) = oracle.bytes(name);
         let off = ours.iter().zip(&theirs).map(|(a, b)| a.abs_diff(*b));
         let off: Vec<u8> = off.collect();
-        // Single precision may round otherwise than double.
+        // Single precision may round differently from double.
         assert!(off.iter().all(|off| *off <= 1), "{name}");
         let other = off.iter().filter(|off| **off > 0).count();
         assert!(other * 50 < off.len(), "{name}: {other} of {}", off.len());
@@ -82,7 +82,7 @@ fn resizing_is_torchvisions() {
     assert_eq!(ours, theirs);
 }
 
-/// One image of 12 x 12 whose pixels are all different (1 to 144), and one that is white.
+/// Data with one image of 12 x 12 whose pixels all differ (1 to 144), and one white image.
 fn numbered(augment: &str) -> (Folder, Data) {
     let mut pixels: Vec<u8> = (1..=144).collect();
     pixels.extend([255; 144]);
@@ -107,12 +107,12 @@ fn crops_are_uniform_and_half_are_mirrored() {
     let mut mirrored = 0;
     for draw in 0..DRAWS {
         let seen = bytes(&image(&*data.train, 0, draw));
-        // The pixel in the middle says where the window was.
+        // The pixel in the middle tells the window's position.
         let at = |row: usize, column: usize| usize::from(seen[row * 12 + column]) - 1;
         let flipped = at(5, 5) > at(5, 6);
         mirrored += u32::from(flipped);
         let corner = if flipped { at(5, 6) } else { at(5, 5) };
-        // Unmirrored column 5 is column 6 of the mirrored image.
+        // Column 5 of the unmirrored image is column 6 of the mirrored one.
         counts[corner / 12 - 3][corner % 12 - 3] += 1;
         let black = seen.iter().filter(|p| **p == 0).count();
         let (down, right) = ((corner / 12).abs_diff(5), (corner % 12).abs_diff(5));
@@ -128,7 +128,7 @@ fn crops_are_uniform_and_half_are_mirrored() {
             "{counts:?}"
         );
     }
-    // Nothing is changed where it is measured.
+    // Validation images are unchanged.
     let valid = data.valid.as_ref().unwrap();
     let expected: Vec<u8> = (1..=144).collect();
     assert_eq!(bytes(&image(&**valid, 0, 7)), expected);
@@ -157,7 +157,7 @@ fn erased_rectangles_have_the_areas_of_the_paper() {
         .collect();
     let rate = areas.len() as f64 / DRAWS as f64;
     assert!(rate.abs_diff_below(0.25, 0.03), "{rate}");
-    // Whole pixels round the ends of 2 to 33 %.
+    // Whole pixels round the ends of the range of 2 to 33 %.
     assert!(areas.iter().all(|a| (0.006..0.4).contains(a)));
     let mean = areas.iter().sum::<f64>() / areas.len() as f64;
     assert!(mean.abs_diff_below(0.175, 0.02), "{mean}");
@@ -188,8 +188,9 @@ fn mixed_labels_say_how_much_is_seen_of_each() {
             }
         }
     }
-    // Half have the other image, half of those a piece of it. Mixup keeps half in the mean; of a piece with area u
-    // the border leaves (s - s²/4)², s = √u, so cutmix keeps 0.68, and more where sides are cut to whole pixels.
+    // Half of the images are mixed with another, half of those by a pasted piece. Mixup keeps half on average. A piece of area
+    // u, with s = √u, is cut at the border to (s - s²/4)² on average, so cutmix keeps 0.68, and more as sides are cut to whole
+    // pixels.
     assert!(
         f64::from(partners).abs_diff_below(3000.0, 150.0),
         "{partners}"
@@ -298,7 +299,7 @@ fn shapes_must_be_looked_at() {
     assert_eq!(data.shape.classes[..3], ["circle", "square", "triangle"]);
     assert!(data.train.drawn());
     let images: Vec<_> = (0..4000).map(|i| image(&*data.train, i, i)).collect();
-    // Neither brightness nor place: the mean of each class, over all its images, is grey.
+    // Neither brightness nor position tells the class: the mean of each class over its images is grey.
     for class in 0..8 {
         let own: Vec<_> = images.iter().filter(|i| i.label == class).collect();
         assert!(own.len().abs_diff(500) < 90, "{class}: {}", own.len());

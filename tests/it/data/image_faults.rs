@@ -1,4 +1,4 @@
-//! What a person reads when images are wrong.
+//! Messages about faults in image data.
 
 use super::images::{archive, coloured, grey, idx, prepared};
 use super::{Folder, data_config, gzip};
@@ -114,7 +114,7 @@ fn faults_of_sense() {
     }
 }
 
-/// What the keys do not say is known once the files are read.
+/// Faults that the keys do not show are found when the files are read.
 #[test]
 fn changes_that_do_not_fit_the_images() {
     let png = grey(&[1; 4], 2, 2);

@@ -1,4 +1,4 @@
-//! Images: what each format holds is what comes out, split, normalised and named.
+//! Images: each format's content is read, split, normalised and named correctly.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -21,17 +21,17 @@ pub fn image(source: &dyn Source, sample: u64, draw: u64) -> ImageItem {
     }
 }
 
-/// Pixels as bytes, of data with mean 0 and deviation 1.
+/// Returns pixels as bytes, for data with mean 0 and deviation 1.
 pub fn bytes(item: &ImageItem) -> Vec<u8> {
     let byte = |p: &f32| (p * 255.0).round() as u8;
     item.pixels.iter().map(byte).collect()
 }
 
-/// Keys that keep bytes as they are.
+/// Keys that leave bytes unchanged.
 pub const RAW: &str = "mean = [0.0]\nstd = [1.0]\n";
 pub const RAW3: &str = "mean = [0.0, 0.0, 0.0]\nstd = [1.0, 1.0, 1.0]\n";
 
-/// IDX images of `height` x `width`, or labels when both are 0.
+/// An IDX file of images `height` x `width`, or of labels if both are 0.
 pub fn idx(values: &[u8], height: u32, width: u32) -> Vec<u8> {
     let mut file = vec![0, 0, 8, if height == 0 { 1 } else { 3 }];
     let count = values.len() as u32 / (height * width).max(1);
@@ -44,7 +44,7 @@ pub fn idx(values: &[u8], height: u32, width: u32) -> Vec<u8> {
     file
 }
 
-/// A file of one colour.
+/// An image file of one colour.
 pub fn coloured(colour: [u8; 3], height: u32, width: u32, format: image::ImageFormat) -> Vec<u8> {
     let picture = image::RgbImage::from_pixel(width, height, image::Rgb(colour));
     let mut file = Cursor::new(Vec::new());
@@ -130,10 +130,10 @@ fn what_is_trained_on_has_mean_0_and_deviation_1() {
         mean.abs() < 1e-5 && (variance - 1.0).abs() < 1e-5,
         "{mean} {variance}"
     );
-    // The numbers continue to where single files are classified.
+    // The statistics are stored in the shape, which reading single files for classification uses.
     let json = serde_json::to_value(&data.shape).unwrap();
     assert_eq!(json["mean"].as_array().unwrap().len(), 1);
-    // The split is the same for every seed, and each image is in one part of it.
+    // The split is the same for every seed, and no image is in two parts of it.
     let other = prepared(&folder.places(), keys, 2).unwrap();
     assert_eq!(other.shape, data.shape);
     for sample in 0..100 {
@@ -199,7 +199,7 @@ fn folders_and_archives_of_them() {
         );
         let data = prepared(&folder.places(), &keys, 1).unwrap();
         assert_eq!(data.shape.classes, ["ant", "cat"]);
-        // The size of the first image; colour, since one has it.
+        // The size is that of the first image, and the channels are three since one image has colour.
         assert_eq!(data.shape.image, Some([3, 4, 16]));
         let of = |sample| image(&*data.train, sample, sample);
         let labels: Vec<i32> = (0..3).map(|i| of(i).label).collect();
@@ -210,10 +210,10 @@ fn folders_and_archives_of_them() {
         for (read, written) in corner(of(2)).into_iter().zip([200u8, 100, 50]) {
             assert!(read.abs_diff(written) <= 2, "{read} {written}");
         }
-        // A class that the test images lack keeps its number.
+        // A class keeps its number if test images lack it.
         assert_eq!(image(&**data.test.as_ref().unwrap(), 0, 0).label, 1);
     }
-    // A single file as the model that was trained on them reads it.
+    // A single file, read as by the model that was trained on them.
     let keys = "kind = \"images\"\npath = \"train\"\nvalid_fraction = 0.0\nclasses = [\"cat\", \"ant\", \"none\"]";
     let data = prepared(&folder.places(), keys, 1).unwrap();
     assert_eq!(image(&*data.train, 0, 0).label, 1);
@@ -263,7 +263,7 @@ fn the_real_sets() {
         (data.shape.image, data.shape.classes.len()),
         (Some([1, 28, 28]), 10)
     );
-    // The numbers that everybody uses for the whole training set.
+    // The values commonly used for the whole training set.
     assert!(
         (data.shape.mean[0] - 0.2860).abs() < 1e-3 && (data.shape.std[0] - 0.3530).abs() < 1e-3
     );
@@ -285,7 +285,7 @@ fn the_real_sets() {
         (10_000, Some([3, 32, 32]))
     );
     assert_eq!(lossy.shape.classes, exact.shape.classes);
-    // The first frog of the one is near the first frog of the other.
+    // The first frog of one set is close to the first frog of the other.
     let test = exact.test.unwrap();
     let frog = (0..1_017)
         .find(|i| image(&*test, *i, *i).label == 6)

@@ -1,4 +1,4 @@
-//! Labels that stand for no class: those that no training row has, and cells without one.
+//! Labels that stand for no class: labels that no training row has, and empty cells.
 
 use super::Folder;
 use super::masked::viewed;
@@ -16,7 +16,7 @@ fn told(folder: &Folder, keys: &str) -> String {
     error.to_string()
 }
 
-/// The remedy names all classes, and is one.
+/// The message has one remedy, which names all classes.
 #[test]
 fn a_label_that_no_training_row_has_is_told_with_its_remedy() {
     let folder = Folder::with(&[
@@ -35,7 +35,7 @@ fn a_label_that_no_training_row_has_is_told_with_its_remedy() {
     assert!(!error.contains("training rows"), "{error}");
 }
 
-/// A class without a name has to be named.
+/// An empty label has to be named as a class.
 #[test]
 fn an_empty_label_is_no_class_of_itself() {
     let folder = Folder::with(&[
@@ -73,7 +73,7 @@ fn an_empty_label_is_no_class_of_itself() {
     );
 }
 
-/// Bytes that are no text are told with their line, in every table.
+/// Bytes that are not UTF-8 are reported with their line, in every table.
 #[test]
 fn lines_that_are_not_utf_8_are_named() {
     let folder = Folder::with(&[
@@ -90,7 +90,7 @@ fn lines_that_are_not_utf_8_are_named() {
     }
 }
 
-/// A folder as a hub has it: each file says how it is written, and those that describe the others are none of them.
+/// A folder as on a hub: each file's ending gives its format, and files that describe the others are not read as data.
 #[test]
 fn the_files_of_a_folder_say_how_they_are_written() {
     let rows = b"{\"text\": \"good\", \"label\": 1}\n{\"text\": \"bad\", \"label\": 0}\n";
@@ -116,7 +116,7 @@ fn the_files_of_a_folder_say_how_they_are_written() {
     assert!(error.contains("fields have names"), "{error}");
 }
 
-/// -1 beside the numbers of classes is no label of Hugging Face's tables.
+/// -1 beside classes numbered from 0 means "no label" in Hugging Face's tables.
 #[test]
 fn minus_one_beside_numbers_from_zero_on_is_no_class() {
     let folder = Folder::with(&[

@@ -1,4 +1,4 @@
-//! Labelled texts: tables of every form, classes, fractions, real sets, and what goes wrong.
+//! Labelled texts: tables of every form, classes, fractions, real sets, and faults.
 
 use super::masked::{text, viewed};
 use super::{Folder, gzip, shared};
@@ -13,7 +13,7 @@ fn labelled(folder: &Folder, keys: &str, tokenizer: &str) -> Result<Data> {
     viewed(&folder.places(), &data, Some(tokenizer), &View::Plain, 7)
 }
 
-/// Texts and classes of a split.
+/// Returns the texts and classes of a split.
 pub fn rows(data: &Data, split: Split) -> Vec<(String, String)> {
     let source = data.source(split).unwrap();
     let tokenizer = data.tokenizers.text.as_ref().unwrap();
@@ -63,7 +63,7 @@ fn names_of_classes() {
             .map(|(_, class)| class)
             .collect::<Vec<_>>()
     };
-    // Numbers stand for the names in ascending order; names for themselves.
+    // Numbers stand for the names in ascending order; names stand for themselves.
     assert_eq!(
         read("path = \"a.tsv\"\nclasses = [\"low\", \"high\"]"),
         ["high", "low"]
@@ -89,7 +89,7 @@ fn pairs_are_framed_and_the_longer_text_is_cut() {
     assert_eq!(data.cut.train, 1);
     let item = text(data.train.as_ref(), 0, 0);
     assert_eq!(item.segments.unwrap(), [0, 0, 0, 0, 0, 0, 1, 1, 1, 1]);
-    // BPE gets RoBERTa's frame, single texts of characters none.
+    // BPE gets RoBERTa's frame; single texts of characters get none.
     let keys = "path = \"a.tsv\"\ntext = 2\nlabel = 1\ncontext = 5\nvalid_fraction = 0.0";
     let data = labelled(&folder, keys, "kind = \"bpe\"\nvocab_size = 260").unwrap();
     assert_eq!(rows(&data, Split::Train)[0].0, "<s>abc</s>");
@@ -114,7 +114,7 @@ fn fractions_are_random_rows_and_always_the_same() {
     let texts = all.iter().flatten().map(|(text, _)| text.as_str());
     let texts: std::collections::BTreeSet<_> = texts.collect();
     assert_eq!(texts.len(), 200);
-    // Sorted by label as the table is, both classes are held out.
+    // The table is sorted by label, yet both classes are held out.
     let ones = all[1].iter().filter(|(_, class)| class == "1").count();
     assert!((8..=32).contains(&ones), "{ones}");
 }
@@ -297,13 +297,13 @@ fn fewer_rows_to_train_on_are_some_of_more() {
     let seen = |keys: &str| rows(&given(keys).unwrap(), Split::Train);
     let (all, twenty, five) = (seen(""), seen("train_items = 20"), seen("train_items = 5"));
     assert_eq!([all.len(), twenty.len(), five.len()], [54, 20, 5]);
-    // In their order, and some of those of more.
+    // Rows keep their order, and a smaller number is a subset of a larger one.
     let within = |few: &[(String, String)], many: &[(String, String)]| {
         let mut many = many.iter();
         few.iter().all(|row| many.any(|other| other == row))
     };
     assert!(within(&twenty, &all) && within(&five, &twenty));
-    // Held-out rows, classes and the vocabulary stay what they are.
+    // Held-out rows, classes and vocabulary do not change.
     let few = given("train_items = 1").unwrap();
     assert_eq!(few.shape.classes, ["0", "1"]);
     assert_eq!(

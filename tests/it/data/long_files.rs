@@ -1,8 +1,8 @@
-//! A plain file that is one document is read and encoded in parts, and nothing shows it.
+//! A plain file that is one document is read and encoded in parts, with no trace in the result.
 
 use super::{Folder, get};
 
-/// More than one part of 16 MiB, characters of one to four bytes, no line feed for a long time at a place.
+/// More than one part of 16 MiB, with characters of one to four bytes and a long stretch without a line feed.
 fn text() -> String {
     let mut text = String::with_capacity(19 << 20);
     for line in 0..330_000 {
@@ -34,7 +34,7 @@ fn a_long_plain_file_has_the_tokens_of_the_whole() {
         for window in 0..source.len() {
             let ids = get(source, window as u64).inputs;
             let from = begins + 4096 * window;
-            // The last token is no input, and the last window is filled up.
+            // The last token is no input, and the last window is padded.
             let count = ids.len().min(ends - from - 1);
             let ids: Vec<u32> = ids[..count].iter().map(|id| *id as u32).collect();
             let expected: String = characters[from..from + count].iter().collect();
@@ -45,7 +45,7 @@ fn a_long_plain_file_has_the_tokens_of_the_whole() {
             );
         }
     }
-    // Bytes, whose parts end with lines.
+    // Bytes as tokens, where parts end at line ends.
     let data = folder
         .prepare(&keys.replace("0.1", "0.0"), "kind = \"byte\"")
         .unwrap();
@@ -63,14 +63,14 @@ fn a_long_plain_file_has_the_tokens_of_the_whole() {
     }
 }
 
-/// A second file ends the first, also when that came in parts.
+/// A second file ends the first, also if the first was read in parts.
 #[test]
 fn a_long_file_beside_another_one_is_ended() {
     let text = text();
     let folder = Folder::with(&[("a.txt", text.as_bytes()), ("b.txt", b"short")]);
     let keys = "kind = \"text\"\npath = [\"a.txt\", \"b.txt\"]\nvalid_fraction = 0.0\ncontext = 64\nwindows = \"contiguous\"";
     let data = folder.prepare(keys, "kind = \"byte\"").unwrap();
-    // Each is followed by a line break that it lacks.
+    // Each file lacks a final line break and gets one.
     assert_eq!(data.tokens.train as usize, text.len() + 1 + 6);
     let ended = "kind = \"byte\"\nend_of_text = \"<|end|>\"";
     let data = folder.prepare(keys, ended).unwrap();

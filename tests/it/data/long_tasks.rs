@@ -7,7 +7,7 @@ use super::{Folder, data_config, get, items, letters, prepared, shared};
 use formwork::data::{Data, Places, Split, TextItem};
 use serde_json::Value;
 
-/// The value of an expression, read from the right; the length of what each operation takes is what lies above its end.
+/// The value of an expression, read from the right; an operation's arguments lie on the stack above its closing mark.
 fn value(words: &[&str]) -> i64 {
     let mut stack: Vec<Option<i64>> = Vec::new();
     for word in words.iter().rev() {
@@ -41,7 +41,7 @@ fn long_listops_are_those_of_the_arena() {
     let golden: Value = serde_json::from_str(golden).unwrap();
     let golden = &golden["listops"];
     let places = Places::at(None, Vec::new(), "none".into());
-    // The arena's depth counts the digits below the last operation.
+    // The arena's depth also counts the digits below the last operation.
     let keys = "kind = \"listops\"\nmax_depth = 9\nmax_args = 10\nmin_length = 501\nmax_length = 1999\nvalid_items = 2";
     let data = prepared(keys, None, &places, 1).unwrap();
     assert_eq!(data.shape.context, 2001);
@@ -92,7 +92,7 @@ fn long_listops_are_those_of_the_arena() {
     }
 }
 
-/// 40 rows of each of two classes; the letters of a row say its class, the digits its number.
+/// 40 rows for each of two classes; a row's letters tell its class, its digits its number.
 fn rows() -> String {
     let row = |n: usize| format!("{}{n:02}\t{}\n", ["x", "y"][n % 2], ["x", "y"][n % 2]);
     (0..80).map(row).collect()
@@ -109,7 +109,7 @@ fn rows_of_one_class_are_joined_until_the_context_is_full() {
         assert!(text.split(' ').all(|row| row.starts_with(class)), "{text}");
         text.split(' ').map(str::to_owned).collect()
     };
-    // Three letters, a blank, three letters, a blank, the first two of the next row.
+    // Three letters, a blank, three letters, a blank, the first two letters of the next row.
     let valid = data.valid.as_ref().unwrap();
     let mut held_out = BTreeSet::new();
     for item in items(valid) {
@@ -118,7 +118,7 @@ fn rows_of_one_class_are_joined_until_the_context_is_full() {
             assert!(held_out.insert(row.clone()), "{row} stands in two texts");
         }
     }
-    // Three rows fill a text; two of 20 are left over, however many each class has.
+    // Three rows fill a text; two of 20 rows are left over, whatever their classes.
     assert_eq!(valid.len(), 6);
     assert_eq!(data.train.len(), 60);
     let mut seen = BTreeSet::new();
@@ -162,7 +162,7 @@ fn joining_says_what_it_cannot_do() {
     assert!(empty.contains("a.tsv:2: the text is empty"), "{empty}");
 }
 
-/// Articles of 60 letters of their own.
+/// An article of 60 letters that only it contains.
 fn article(letter: char) -> String {
     let half = |end: &str| format!("{}{end}", letter.to_string().repeat(30));
     format!(
@@ -207,7 +207,7 @@ fn halves_are_of_one_article_or_of_two() {
     let valid = data.valid.as_ref().unwrap();
     let held_out: BTreeSet<char> = items(valid).into_iter().flat_map(check).collect();
     assert_eq!((valid.len(), held_out), (10, ('p'..='t').collect()));
-    // Halves have 31 letters or so, and windows 10; articles to train on, examples to validate on.
+    // Halves have about 31 letters, and windows 10; the counts are articles for training, examples for validation.
     assert_eq!((data.cut.train, data.cut.valid), (15, 10));
     let wide = keys.replace("24", "200");
     let wide = folder.prepare(&wide, "kind = \"byte\"").unwrap();
@@ -221,7 +221,7 @@ fn halves_are_of_one_article_or_of_two() {
         seen.extend(check(item));
     }
     assert_eq!(seen, ('a'..='o').collect(), "training reads other articles");
-    // 400 throws of a coin: 4 deviations are 40.
+    // 400 coin tosses: 4 deviations are 40.
     assert!((160..=240).contains(&same), "{same}");
     assert_eq!(data.train.get(3, 8).unwrap(), data.train.get(3, 8).unwrap());
     let begins: BTreeSet<Vec<i32>> = (0..30)
@@ -295,7 +295,7 @@ fn a_folder_of_images_is_a_sequence_too() {
     assert_eq!(drawn.inputs.len(), 256);
 }
 
-/// What the shipped experiments read, of the development data.
+/// Reads the development data of the shipped experiments.
 #[test]
 fn real_data() {
     if shared("ag_news/train_10k.tsv").is_none() {

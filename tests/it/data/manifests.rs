@@ -1,5 +1,4 @@
-//! Manifests and pulling: real files against their checksums, a folder, and a server that is cut
-//! off.
+//! Manifests and downloads: real files against their checksums, a folder, and a server whose connection is cut.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -114,7 +113,7 @@ fn copies_from_a_folder_plain_or_gzipped() {
     );
 }
 
-/// A server that knows ranges and cuts its first answer off after `cut` bytes. Returns its address.
+/// Starts a server that supports ranges and cuts its first answer after `cut` bytes. Returns its address.
 fn server(content: Vec<u8>, cut: usize, ranges: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/x", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! Texts with any number of classes: tables of every form, and what goes wrong.
+//! Texts with any number of classes each: tables of every form, and faults.
 
 use super::Folder;
 use super::masked::{text, viewed};
@@ -57,7 +57,7 @@ fn tables_of_every_form() {
         let expected: [&[&str]; 3] = [&["joy", "love"], &[], &["love"]];
         assert_eq!(classes(&data), expected, "{keys}");
     }
-    // In the order of the experiment, with one that no row has.
+    // In the order of the experiment's list, with a class that no row has.
     let named = "path = \"a.tsv\"\nlabels = 2\nclasses = [\"love\", \"fear\", \"joy\"]";
     let data = read(&folder, named).unwrap();
     assert_eq!(classes(&data)[0], ["love", "joy"]);

@@ -8,7 +8,7 @@ use formwork::data::{
 use formwork::error::Result;
 use formwork::tokenizer::Tokenizer;
 
-/// What `[data]` and `[tokenizer]` give under a view.
+/// Prepares data from `[data]` and `[tokenizer]` and reads it through a view.
 pub(super) fn viewed(
     places: &Places,
     data: &str,
@@ -42,7 +42,7 @@ pub(super) fn text(source: &dyn Source, sample: u64, draw: u64) -> TextItem {
     source.get(sample, draw).unwrap().text().unwrap()
 }
 
-/// What stood there before the mask.
+/// Returns the tokens before masking.
 pub(super) fn original(item: &TextItem) -> Vec<u32> {
     let both = item.inputs.iter().zip(&item.targets);
     both.map(|(input, target)| {
@@ -109,7 +109,7 @@ fn fifteen_per_cent_are_scored_and_eight_in_ten_of_them_are_hidden() {
         }
         assert!(all > 500, "{all}");
         assert!(near(hidden, all, 0.8), "{hidden} of {all} hidden");
-        // A random token may be the one that was there.
+        // A random token may equal the original one.
         let chance = 0.1 / tokenizer.vocab_size() as f64;
         assert!(near(kept, all, 0.1 + chance), "{kept} of {all} kept");
     }
@@ -145,7 +145,7 @@ fn whole_words_are_never_split() {
     }
 }
 
-/// Lengths of runs of scored tokens.
+/// Returns the lengths of runs of scored tokens.
 pub(super) fn runs(item: &TextItem) -> Vec<usize> {
     let hidden: Vec<bool> = item.targets.iter().map(|t| *t != NOT_SCORED).collect();
     hidden
@@ -157,7 +157,7 @@ pub(super) fn runs(item: &TextItem) -> Vec<usize> {
 
 #[test]
 fn spans_have_the_lengths_of_spanbert() {
-    // One token a word, a long text and a small share: spans seldom meet.
+    // One token per word, a long text and a small share: spans seldom meet.
     let folder = Folder::with(&[("t.txt", "a b c d e f g h ".repeat(3000).as_bytes())]);
     let data = "kind = \"text\"\npath = \"t.txt\"\ncontext = 2002\nvalid_fraction = 0.0";
     let mut means = Vec::new();
@@ -173,12 +173,12 @@ fn spans_have_the_lengths_of_spanbert() {
         let items: Vec<TextItem> = (0..200)
             .map(|d| text(data.train.as_ref(), d % (len - 1), d))
             .collect();
-        // The share is exact all the same.
+        // The share is exact nevertheless.
         assert!(items.iter().all(|item| scored(item).len() == 60));
         let runs: Vec<usize> = items.iter().flat_map(runs).collect();
         means.push(runs.iter().sum::<usize>() as f64 / runs.len() as f64);
         if unit == Unit::Span {
-            // All tokens of a span are replaced alike.
+            // All tokens of a span are replaced in the same way.
             let mask = data.tokenizers.text.unwrap().mask().unwrap() as i32;
             let mixed = items.iter().flat_map(|item| {
                 let at = scored(item);
@@ -238,7 +238,7 @@ fn every_token_is_read_once_an_epoch() {
                 "[CLS][SEP][SEP]"
             ]
         );
-        // Nothing to hide but marks: nothing is scored.
+        // A text of only special tokens has nothing to mask, so nothing is scored.
         assert!(scored(&text(source.as_ref(), 4, 0)).is_empty());
         assert_eq!((source.size(0), source.size(4)), (6, 3));
     }

@@ -1,4 +1,4 @@
-//! What a person reads when data is wrong.
+//! Messages about faults in data.
 
 use super::{Folder, gzip, prepared, tokenizer_config};
 use formwork::data::files::packed;
@@ -146,7 +146,7 @@ fn unknown_keys() {
 fn files_that_are_missing_or_wrong() {
     let mut cut = gzip(super::prose(50).as_bytes());
     cut.truncate(100);
-    // A mebibyte of blanks is a kilobyte; gzips that follow each other are one.
+    // A mebibyte of blanks compresses to a kilobyte; concatenated gzip members are one file.
     let blanks = gzip(&vec![b' '; 1 << 20]);
     let (bomb, fine) = (blanks.repeat(65), blanks.repeat(3));
     let folder = Folder::with(&[
@@ -209,7 +209,7 @@ fn files_that_are_missing_or_wrong() {
         of("wide.txt", ""),
         "DIR/wide.txt has NUL bytes, and looks like UTF-16: save it as UTF-8"
     );
-    // Bytes as tokens are no remedy for JSON, which is UTF-8.
+    // Byte tokens are no remedy for JSON, which is UTF-8.
     for tokenizer in [CHAR, "kind = \"byte\""] {
         let data = "kind = \"text\"\npath = \"latin1.jsonl\"";
         assert_eq!(
@@ -249,7 +249,7 @@ fn files_that_are_missing_or_wrong() {
     );
 }
 
-/// A tokenizer of three words, one of which has this id.
+/// A tokenizer file of three words, one of which has this id.
 fn with_id(id: u32) -> Vec<u8> {
     let file = serde_json::json!({
         "version": "1.0",

@@ -1,4 +1,4 @@
-//! Masked n-grams: the shares of their lengths, whole words, the budget.
+//! Masked n-grams: the distribution of their lengths, whole words, the budget.
 
 use super::Folder;
 use super::masked::{WORDPIECE, of_prose, original, runs, scored, text, view, viewed};
@@ -8,7 +8,7 @@ use formwork::data::{NOT_SCORED, TextItem};
 /// Lan et al. 2019, section 4.1: n-grams of up to three words, p(n) ∝ 1/n, 15 % of the tokens.
 #[test]
 fn ngrams_have_the_lengths_of_albert() {
-    // One token a word, a long text and a small share: n-grams seldom meet, and a run is one.
+    // One token per word, a long text and a small share: n-grams seldom meet, so that a run is one n-gram.
     let folder = Folder::with(&[("t.txt", "a b c d e f g h ".repeat(3000).as_bytes())]);
     let data = "kind = \"text\"\npath = \"t.txt\"\ncontext = 2002\nvalid_fraction = 0.0";
     let drawn = |share: f64, longest_ngram: Option<usize>| {
@@ -24,7 +24,7 @@ fn ngrams_have_the_lengths_of_albert() {
         let item = |d: u64| text(data.train.as_ref(), d % (len - 1), d);
         (0..400).map(item).collect::<Vec<TextItem>>()
     };
-    // The share is exact: the last n-gram is taken shorter.
+    // The share is exact: the last n-gram is cut to fit.
     assert!(
         drawn(0.15, None)
             .iter()
@@ -37,7 +37,7 @@ fn ngrams_have_the_lengths_of_albert() {
     for run in runs.iter().filter(|run| **run <= 3) {
         counts[run - 1] += 1;
     }
-    // The last n-gram is cut now and then, which makes short ones of long ones, and two in a hundred meet another.
+    // The last n-gram is sometimes cut, which turns long ones into short ones, and two in a hundred touch another.
     for (count, of_eleven) in counts.iter().zip([6.0, 3.0, 2.0]) {
         let share = *count as f64 / runs.len() as f64;
         assert!((share - of_eleven / 11.0).abs() < 0.025, "{counts:?}");
@@ -54,7 +54,7 @@ fn ngrams_have_the_lengths_of_albert() {
     );
 }
 
-/// Tokens of an n-gram are replaced each by itself, as in ALBERT's code; words stay whole.
+/// Each token of an n-gram is replaced independently, as in ALBERT's code; words stay whole.
 #[test]
 fn ngrams_are_of_whole_words() {
     let masking = MaskingConfig {

@@ -1,4 +1,4 @@
-//! Generated pairs: right forms, nothing held out is trained on, exact lengths for measuring speed.
+//! Generated pairs: correct forms, held-out pairs never trained on, exact lengths for measuring speed.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Pairs with real vocabularies and real lengths: marks, texts that come back, batches of tokens.
+//! Pairs with real vocabularies and real lengths: special tokens, exact round trips, batches by tokens.
 
 use std::collections::BTreeSet;
 
@@ -80,7 +80,7 @@ fn names_that_are_given_stay_with_the_file() {
     assert!(plain.with_marks(&unknown).is_err());
 }
 
-/// A text that no file holds comes back from every tokenizer that keeps blanks.
+/// Every tokenizer that keeps blanks decodes a text that is in no file to itself.
 #[test]
 fn texts_come_back() {
     let lines = super::prose(300);
@@ -129,7 +129,7 @@ fn multi30k_in_batches_of_tokens() {
     let same =
         |i: usize| held_out[i].0 == test.sources[i] && held_out[i].1 == test.references[i][0];
     assert!((0..2000).all(same));
-    // Batches of 2048 tokens: every pair once an epoch, few of the tokens are padding.
+    // Batches of 2048 tokens: every pair once per epoch, with little padding.
     let mut order = Order::new(1, BatchSize::Tokens(2048));
     let (mut seen, mut cells, mut tokens, mut step) = (BTreeSet::new(), 0, 0, 0);
     let mut count = 0;

@@ -10,7 +10,7 @@ use formwork::data::{
 use formwork::error::Result;
 use formwork::tokenizer::{Tokenizer, TokenizerConfig};
 
-/// Files in a folder of their own.
+/// Files in a temporary folder.
 pub(super) struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -70,7 +70,7 @@ pub(super) fn pair(source: &Arc<dyn Source>, sample: u64) -> PairItem {
     }
 }
 
-/// All pairs as texts without marks.
+/// Returns all pairs as texts without special tokens.
 pub(super) fn texts(data: &Data, source: &Arc<dyn Source>) -> Vec<(String, String)> {
     let text = |tokenizer: Option<&Tokenizer>, ids: &[i32]| {
         let ids: Vec<u32> = ids.iter().map(|id| *id as u32).collect();
@@ -153,7 +153,7 @@ fn tables() {
         ("three", "third"),
     ]);
     assert_eq!(read("path = \"t.jsonl\"\nall_references = true"), all);
-    // An evaluation has one example for a source, and all its references.
+    // In evaluation, a source is one example with all its references.
     let keys = "path = \"t.jsonl\"\nvalid_path = \"t.jsonl\"\nall_references = true";
     let data = folder.prepare(&format!("{TABLE}{keys}"), CHAR).unwrap();
     assert_eq!(texts(&data, data.valid.as_ref().unwrap()), first);
@@ -161,7 +161,7 @@ fn tables() {
     assert_eq!(held_out.references[0], ["first", "second"]);
 }
 
-/// As transformers' scripts read translations: an object of languages a line.
+/// As in the translation data of transformers' scripts: each line has an object keyed by language.
 #[test]
 fn fields_may_lie_inside_of_others() {
     let lines = br#"{"translation": {"en": "one", "de": "eins"}}
@@ -262,7 +262,7 @@ fn marks_lengths_and_filters() {
     let folder = Folder::with(files);
     let with = |keys: &str| folder.prepare(&format!("{LINES}\n{keys}"), CHAR).unwrap();
     let data = with("max_len = 6");
-    // ab+1 and xy+2 fit; abcdefgh does not; the empty source never counts; xyzw+2 just fits, abcdef+1 does not.
+    // ab+1 and xy+2 fit; abcdefgh does not; an empty source is always left out; xyzw+2 just fits, abcdef+1 does not.
     assert_eq!(
         texts(&data, &data.train),
         owned(&[("ab", "xy"), ("abcde", "xyzw")])
@@ -276,14 +276,14 @@ fn marks_lengths_and_filters() {
     assert_eq!((first.source.len(), first.target.len()), (3, 4));
     assert_eq!((data.train.size(0), data.train.size(1)), (4, 6));
     assert_eq!(data.tokens.train, 3 + 4 + 6 + 6);
-    // Cut texts: a source keeps its end, a target does not pretend to end.
+    // Cut texts: a source keeps its end token, a target gets none.
     let data = with("max_len = 6\ntruncate = true");
     let cut = pair(&data.train, 3);
     assert_eq!((cut.source.len(), cut.target.len()), (6, 6));
     assert_eq!(cut.source[5], marks.end as i32);
     assert_ne!(cut.target[5], marks.end as i32);
     assert_eq!(data.left_out, 1);
-    // Of the four pairs with two sides, the second is 8 to 1.
+    // Of the four pairs with two sides, the second has a ratio of 8 to 1.
     let data = with("max_ratio = 1.5");
     assert_eq!((data.train.len(), data.left_out), (3, 2));
     let files = "valid_source = \"a.en\"\nvalid_target = \"a.de\"\nmax_len = 6";
@@ -316,7 +316,7 @@ fn fractions_are_the_same_for_every_seed_and_miss_nothing() {
 fn vocabularies_joint_and_separate() {
     let folder = Folder::with(&[("a.en", b"abc\ncab\n"), ("a.de", b"xyzw\nwzyx\n")]);
     let joint = folder.prepare(LINES, CHAR).unwrap();
-    // Seven letters and four marks.
+    // Seven letters and four special tokens.
     assert_eq!(joint.shape.vocab_size, 11);
     assert_eq!(joint.shape.source_vocab_size, None);
     let keys = format!("{LINES}\nseparate_vocabularies = true");
@@ -327,7 +327,7 @@ fn vocabularies_joint_and_separate() {
         texts(&data, &data.train),
         owned(&[("abc", "xyzw"), ("cab", "wzyx")])
     );
-    // A run that continues brings its tokenizers and needs no configuration of them.
+    // A run that continues brings its tokenizers and needs no tokenizer config.
     let again = folder.prepare_again(&keys, "", &data.tokenizers).unwrap();
     assert_eq!(texts(&again, &again.train), texts(&data, &data.train));
     let why = folder

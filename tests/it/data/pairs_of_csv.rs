@@ -1,8 +1,8 @@
-//! Parallel texts in CSV.
+//! Parallel text in CSV.
 
 use super::pairs::{CHAR, Folder, TABLE, owned, texts};
 
-/// CSV has quotes where a text needs them; its columns go by number, by names of the first line, or are the usual ones.
+/// CSV has quotes where a text needs them; columns are given by number, by names of the first line, or default.
 #[test]
 fn tables_with_commas() {
     let folder = Folder::with(&[

@@ -1,4 +1,4 @@
-//! Tables of pairs: lines of names, columns that nothing is said of, and pairs that are not read.
+//! Messages about tables of pairs: header lines, columns that no key names, and pairs that are not read.
 
 use super::pairs::{CHAR, Folder, LINES, TABLE, owned, texts};
 
@@ -22,7 +22,7 @@ fn a_line_of_names_is_said_by_a_key_or_by_names() {
         let data = read(keys);
         assert_eq!(texts(&data, &data.train), one, "{keys}");
     }
-    // The tables of one split alone.
+    // A header only in the tables of one split.
     let keys = "kind = \"pairs\"\npath = \"t.tsv\"\nvalid_path = \"v.tsv\"\nheader = [\"train\"]";
     let data = folder.prepare(keys, CHAR).unwrap();
     assert_eq!(texts(&data, &data.train), one);
@@ -122,11 +122,11 @@ fn pairs_that_are_not_read_are_told_by_reason_and_place() {
             && unequal.contains("a.en:2; "),
         "{unequal}"
     );
-    // Lines are those of the file, and each of several targets is a pair.
+    // Line numbers are those of the file, though each of several targets is a pair.
     let keys = format!("{TABLE}path = \"t.jsonl\"\nall_references = true");
     let several = with(&keys).unread.join("|");
     assert!(several.ends_with("t.jsonl:3"), "{several}");
-    // An evaluation leaves nothing out.
+    // An evaluation leaves no pair out.
     let keys = format!("{LINES}\nvalid_source = \"a.en\"\nvalid_target = \"a.de\"");
     let notes = with(&keys).notes.join("|");
     assert!(

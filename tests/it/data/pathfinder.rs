@@ -1,13 +1,13 @@
-//! Pathfinder: circles are joined where a flood of the lit pixels says so, both classes look alike, and images are the
-//! same again.
+//! Pathfinder: circles are connected if and only if a flood fill over lit pixels says so, both classes have the same
+//! statistics, and images are reproducible.
 
 use super::images::image;
 use super::{get, prepared};
 use formwork::data::synthetic::pathfinder::drawing::{Drawing, Place};
 use formwork::data::{Data, DataSet, PathfinderConfig, Places, Split};
 
-/// Pixels that are this bright are lit; lit pixels whose distance is at most the root of this are neighbours: two dashes of
-/// a path are, two paths are not.
+/// Brightness from which a pixel is lit. Lit pixels whose squared distance is at most `NEAR` are neighbours, which joins the
+/// dashes of a path, but not two paths.
 const LIT: u8 = 72;
 const NEAR: i32 = 10;
 
@@ -22,7 +22,7 @@ fn generated(keys: &str, seed: u64) -> Data {
     .unwrap()
 }
 
-/// Whether a flood that begins at one circle reaches the other.
+/// Whether a flood fill that begins at one circle reaches the other.
 fn joined(drawing: &Drawing, size: usize) -> bool {
     let at = |(x, y): Place| (x as i32, y as i32);
     let number = |(x, y): (i32, i32)| y as usize * size + x as usize;
@@ -84,7 +84,7 @@ fn neither_light_nor_distance_tells_the_classes() {
         light[class] += drawing.pixels.iter().map(|p| f64::from(*p)).sum::<f64>();
         apart[class] += f64::from((a.0 - b.0).hypot(a.1 - b.1));
     }
-    // 1,000 throws of a coin: 3 deviations are 47.
+    // 1,000 coin tosses: 3 deviations are 47.
     assert!((count[1] - 500.0_f64).abs() < 60.0, "{count:?}");
     let mean = |sums: [f64; 2]| [sums[0] / count[0], sums[1] / count[1]];
     let (light, apart) = (mean(light), mean(apart));
@@ -138,7 +138,7 @@ fn paths_without_room_are_refused() {
     );
 }
 
-/// What a run accepts when it begins has room for all of its images; a crowd is told then.
+/// A config that is accepted when a run begins has room for all of its images; overcrowding is reported then.
 #[test]
 fn crowded_images_are_refused_when_a_run_begins() {
     let crowded = |size: usize| PathfinderConfig {

@@ -1,4 +1,4 @@
-//! Where a path of an experiment is looked for.
+//! The places where a path of an experiment is looked for.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ fn the_first_place_wins_and_gz_may_be_left_out() {
     );
     for (path, expected) in [
         ("set/a.txt", "experiment/set/a.txt"),
-        // Plain or gzipped, the earlier place wins.
+        // The earlier place wins, whether its file is plain or gzipped.
         ("set/b.txt", "first/set/b.txt.gz"),
         ("set/c.txt.gz", "second/set/c.txt"),
         ("whole", "second/whole"),

@@ -1,16 +1,16 @@
-//! WAV files of every sort, made byte by byte, and the recordings of a folder.
+//! WAV files of every format, made byte by byte, and the recordings of a folder.
 
 use std::f32::consts::TAU;
 use std::path::PathBuf;
 
-/// How the samples of a WAV file are written.
+/// Format of the samples in a WAV file.
 #[derive(Clone, Copy)]
 pub enum Sort {
     Whole(u16),
     Float(u16),
 }
 
-/// A tone of so many Hz at 16 kHz, of values from -0.5 to 0.5.
+/// A tone of this frequency at 16 kHz, with values from -0.5 to 0.5.
 pub fn tone(hertz: f32, samples: usize) -> Vec<f32> {
     let step = TAU * hertz / 16_000.0;
     (0..samples)
@@ -18,7 +18,7 @@ pub fn tone(hertz: f32, samples: usize) -> Vec<f32> {
         .collect()
 }
 
-/// A WAV file of these samples, channel beside channel.
+/// A WAV file of these samples, with interleaved channels.
 pub fn wav(samples: &[f32], (rate, channels): (u32, u16), sort: Sort) -> Vec<u8> {
     let (format, bits): (u16, u16) = match sort {
         Sort::Whole(bits) => (1, bits),
@@ -54,12 +54,12 @@ pub fn wav(samples: &[f32], (rate, channels): (u32, u16), sort: Sort) -> Vec<u8>
     file
 }
 
-/// The usual file: one channel of 16 bits at 16 kHz.
+/// The most common file: one channel of 16 bits at 16 kHz.
 pub fn plain(samples: &[f32]) -> Vec<u8> {
     wav(samples, (16_000, 1), Sort::Whole(16))
 }
 
-/// `tests/goldens/speech.flac`, which libFLAC wrote.
+/// The file `tests/goldens/speech.flac`, written by libFLAC.
 pub fn flac() -> Vec<u8> {
     std::fs::read(golden("speech.flac")).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Pairs of segments: labels, balance, lengths, and that nothing depends on workers or micro-batches.
+//! Pairs of segments: labels, balance, lengths, and independence of workers and micro-batches.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use formwork::data::masked::masking::{MaskingConfig, Pairs};
 use formwork::data::{Content, Data, NOT_SCORED, Split, TextItem, View};
 use formwork::tokenizer::Tokenizer;
 
-/// Documents A, B … of numbered lines: sentence 3 of document B is `B3B3B3`.
+/// Documents A, B … of numbered sentences: sentence 3 of document B is `B3B3B3`.
 fn documents(count: u8) -> String {
     let document = |d: u8| {
         let line = |i: usize| format!("{}{i}", char::from(b'A' + d)).repeat(1 + i % 4) + "\n";
@@ -19,7 +19,7 @@ fn documents(count: u8) -> String {
     (0..count).map(document).collect::<Vec<_>>().join("\n")
 }
 
-/// The sentences of both segments, as (document, number).
+/// Returns the sentences of both segments, as (document, number).
 fn segments(item: &TextItem, tokenizer: &Tokenizer) -> [Vec<(char, u32)>; 2] {
     let ids = original(item);
     let parts = item.segments.as_ref().unwrap();
@@ -52,7 +52,7 @@ fn paired_with(masking: MaskingConfig, pairs: Pairs, context: usize) -> Data {
 
 #[test]
 fn next_sentences_follow_or_come_from_another_document() {
-    // Documents have at most 46 tokens: nothing is cut off.
+    // Documents have at most 46 tokens, so nothing is cut off.
     let data = paired(Pairs::NextSentence, 100);
     let tokenizer = data.tokenizers.text.clone().unwrap();
     let (mut random, mut all) = (0, 0);

@@ -1,4 +1,4 @@
-//! The shares of a step: a process reads its own examples alone, and has the micro-batches that one process would make.
+//! Shares of a step: a process reads only its own examples, and its micro-batches are those that a single process would make.
 
 use formwork::data::loader::{BatchSize, Extent, Order, Share, step_batches, step_share};
 use formwork::data::{Item, PairItem, Source, TextItem};
@@ -6,7 +6,7 @@ use formwork::error::Result;
 use formwork::train::gradients::shares;
 use std::sync::Mutex;
 
-/// Examples of many lengths, and which of them were read.
+/// A source of examples of many lengths that records which were read.
 struct Noted {
     pairs: bool,
     read: Mutex<Vec<u64>>,

@@ -1,4 +1,4 @@
-//! Where span corruption finds its texts and sentinels, and keys without sense.
+//! Texts and sentinels of span corruption, and senseless keys.
 
 use super::masked::viewed;
 use super::spans::{TEXT, pair, view, whole};

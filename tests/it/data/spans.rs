@@ -92,9 +92,9 @@ fn pairs_are_those_of_the_t5_package() {
     }
 }
 
-/// The package's numbers, from contexts on in which a text has a whole span by its rounding. It counts lengths in double
-/// precision and masks in single precision, as here: 0.3 of 175 tokens are 52 and 53. Of half of an odd number it gives
-/// a bound of the target.
+/// Lengths of texts and targets equal the package's, from the contexts in which rounding leaves a whole span. The package
+/// computes lengths in double precision and masks in single precision, as this does: 0.3 of 175 tokens are 52 and 53. For half
+/// of an odd number, the package's target length is an upper bound.
 #[test]
 fn texts_are_as_long_as_the_t5_package_says() {
     let oracle = Oracle::open("span_corruption");
@@ -127,7 +127,7 @@ fn of_prose(view: &View, tokenizer: &str, seed: u64) -> (Data, Tokenizer) {
     (data, tokenizer)
 }
 
-/// The text that a pair was made of, and the lengths of its spans.
+/// Returns the text from which a pair was made, and the lengths of its spans.
 pub(super) fn whole(pair: &PairItem, tokenizer: &Tokenizer) -> (Vec<u32>, Vec<usize>) {
     let marks = tokenizer.marks().unwrap();
     let sentinels = tokenizer.sentinels(usize::MAX);
@@ -183,7 +183,7 @@ fn a_text_is_read_once_and_pairs_fill_the_context() {
         let (data, tokenizer) = of_prose(&view(0.15, 3.0), tokenizer, 7);
         assert_eq!(data.shape.context, 64);
         assert_eq!(data.shape.vocab_size, tokenizer.vocab_size());
-        // As in T5's vocabulary: the first sentinel has the highest id.
+        // As in T5's vocabulary, the first sentinel has the highest id.
         let sentinels = tokenizer.sentinels(usize::MAX);
         let ids: Vec<u32> = (0..tokenizer.vocab_size() as u32).rev().take(100).collect();
         assert_eq!(sentinels, ids);
@@ -211,7 +211,7 @@ fn a_text_is_read_once_and_pairs_fill_the_context() {
         let read = tokenizer.decode(&ids);
         let plain = |text: &str| text.split_whitespace().collect::<String>();
         let (read, prose) = (plain(&read.replace("##", "")), plain(&prose));
-        // Words that the vocabulary lacks are the validation part's.
+        // Words that the vocabulary lacks are in the validation part.
         let same = read.chars().zip(prose.chars()).take_while(|(a, b)| a == b);
         let (same, all) = (same.count(), prose.chars().count());
         assert!(2 * same > all, "{tokenizer:?}: {same} of {all}");
@@ -231,7 +231,7 @@ fn places_of_spans_are_drawn_evenly() {
         longest = longest.max(*spans.iter().max().unwrap());
         lengths[spans[0]] += 1;
     }
-    // 10 tokens in 3 spans: the first has k of them in 9 − k of the 36 ways.
+    // 10 tokens in 3 spans: in 9 − k of the 36 divisions, the first span has k tokens.
     assert_eq!(longest, 8);
     for (k, found) in lengths.into_iter().enumerate().skip(1) {
         let share = (9 - k) as f64 / 36.0;

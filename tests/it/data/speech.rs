@@ -1,4 +1,4 @@
-//! Recordings: features equal to transformers', files of every sort, faulty files by name.
+//! Recordings: features equal to transformers', files of every format, faulty files reported by name.
 
 use super::Folder;
 use super::recordings::{Sort, flac, golden, plain, tone, wav};
@@ -45,17 +45,17 @@ fn wav_files_of_every_sort_are_read_as_one_channel_at_16_khz() {
     let two: Vec<f32> = wave.iter().flat_map(|x| [*x, 0.0]).collect();
     let mono = read(&wav(&two, (16_000, 2), Sort::Float(32)));
     assert!(mono.iter().zip(&wave).all(|(a, b)| *a == b / 2.0));
-    // Written to a pipe, without its length.
+    // A file written to a pipe, without its length.
     let piped = without_length(wav(&wave, (16_000, 1), Sort::Float(32)));
     assert_eq!(read(&piped), wave);
-    // At 32 kHz the same samples are half as long, and 880 Hz.
+    // Read as 32 kHz, the same samples last half as long, and the tone has 880 Hz.
     let faster = read(&wav(&wave, (32_000, 1), Sort::Float(32)));
     assert_eq!(faster.len(), 1600);
     let apart = faster.iter().zip(tone(880.0, 1600)).skip(400).take(800);
     assert!(apart.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) < 1e-3);
 }
 
-/// A WAV file as it is written to a pipe.
+/// A WAV file as programs write it to a pipe.
 fn without_length(mut file: Vec<u8>) -> Vec<u8> {
     file[4..8].fill(0xFF);
     file[40..44].fill(0xFF);
@@ -136,7 +136,7 @@ fn files_that_cannot_be_read_are_told_by_name() {
     }
     let said = samples(&folder.dir.path().join("nowhere.wav")).unwrap_err();
     assert!(said.to_string().contains("nowhere.wav"), "{said}");
-    // No beginning of a file is a panic.
+    // Truncated files give errors, never a panic.
     for end in (0..flac.len()).step_by(97) {
         assert!(
             samples(&folder.write("part.flac", &flac[..end])).is_err(),

@@ -1,4 +1,4 @@
-//! Images and classes in columns as Hugging Face's `datasets` writes them (tests/goldens/make_pictures.py).
+//! Images and classes in table columns, as Hugging Face's `datasets` writes them (tests/goldens/make_pictures.py).
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ fn prepared(folder: &Folder, keys: &str) -> Result<Data, String> {
     images::prepared(&folder.places(), &data, 7).map_err(|e| e.to_string())
 }
 
-/// The names of the classes, the labels and the pixels that PIL gave each image.
+/// Class names, labels, and the pixels that PIL decodes from each image.
 fn expected() -> (Vec<String>, Vec<i32>, Vec<Vec<u8>>) {
     let text = std::fs::read_to_string(golden("pictures.json")).unwrap();
     let found: Value = serde_json::from_str(&text).unwrap();
@@ -72,7 +72,7 @@ fn images_and_names_of_classes_are_those_that_were_written() {
             assert_eq!(bytes(&found), pixels[at], "{keys} {at}");
         }
     }
-    // Other names for the same classes, and another order of them.
+    // Other names for the same classes, in another order.
     let renamed = "path = \"pictures.parquet\"\nclasses = [\"a\", \"b\", \"c\"]";
     let data = prepared(&folder, renamed).unwrap();
     assert_eq!(data.shape.classes, ["a", "b", "c"]);
@@ -95,7 +95,7 @@ fn bytes_without_metadata_have_their_labels_for_classes() {
             (at % 2, pixels[at as usize].clone())
         );
     }
-    // A JPEG of one colour, which its transform keeps to a step or two.
+    // A JPEG of one colour; compression changes values by at most 3.
     let jpeg = bytes(&image(data.train.as_ref(), 5, 0));
     for (at, pixel) in jpeg.iter().enumerate() {
         let colour = [200u8, 60, 20][at / 12];

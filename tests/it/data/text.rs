@@ -10,7 +10,7 @@ fn windows_side_by_side() {
     let folder = Folder::with(&[("t.txt", b"abcdefghijk"), ("v.txt", b"ABCDEF")]);
     let data = "kind = \"text\"\npath = \"t.txt\"\nvalid_path = \"v.txt\"\ncontext = 4\nwindows = \"contiguous\"";
     let data = folder.prepare(data, BYTES).unwrap();
-    // Training takes whole windows; evaluation covers every token but the first.
+    // Training has whole windows; evaluation covers every token except the first.
     let train: Vec<_> = items(&data.train)
         .iter()
         .map(|i| (letters(&i.inputs), letters(&i.targets)))
@@ -65,7 +65,7 @@ const BYTES_END: &str = "kind = \"byte\"\nend_of_text = \"<|e|>\"";
 fn documents_are_packed_across() {
     let folder = Folder::with(&[("t.txt", b"abc--de--fghijk--")]);
     let data = folder.prepare(DOCUMENTS, BYTES_END).unwrap();
-    // abc. de. fghijk. where `.` is the end of text (256)
+    // abc. de. fghijk., where `.` is the end-of-text token (256)
     let train: Vec<_> = items(&data.train)
         .iter()
         .map(|i| (letters(&i.inputs), letters(&i.targets)))
@@ -84,7 +84,7 @@ fn documents_are_packed_across() {
         (256, 256, None)
     );
     assert_eq!(data.tokens.train, 14);
-    // Scored are 13 tokens: all but the first `a`, and the 10 bytes of text behind it.
+    // 13 tokens are scored: all except the first `a`, with the 10 bytes of text after it.
     assert!((data.bytes_per_token.train.unwrap() - 10.0 / 13.0).abs() < 1e-12);
 }
 
@@ -100,23 +100,23 @@ fn documents_are_packed_apart() {
         .collect();
     let e = 256;
     let b = |c: char| c as i32;
-    // A document's first token has nothing before it: not scored.
+    // A document's first token has nothing before it, so it is not scored.
     assert_eq!(
         train[0],
         (vec![b('b'), b('c'), e, NOT_SCORED], vec![0, 0, 0, 0])
     );
     assert_eq!(
         train[1],
-        // It begins with its document: number 0 is the one before.
+        // The window begins with its own document: number 0 would be the one before.
         (vec![b('e'), e, NOT_SCORED, b('g')], vec![1, 1, 1, 2])
     );
     assert_eq!(train[2].1, [0, 0, 0, 0]);
-    // x. yz. : one whole window, and the rest of it filled up.
+    // x. yz.: one whole window; the rest is padded.
     let valid = items(&data.valid.unwrap());
     assert_eq!(valid[0].targets, [e, NOT_SCORED, b('z'), e]);
     assert_eq!(valid[0].documents.as_deref(), Some(&[0, 0, 1, 1][..]));
     assert_eq!(valid.len(), 1);
-    // Of `abc. de. fghijk.`, `a`, `d` and `f` are not scored: 8 bytes and 3 ends are. Of `x. yz.`, `x` and `y` are not.
+    // In `abc. de. fghijk.`, `a`, `d` and `f` are not scored; 8 bytes and 3 end tokens are. In `x. yz.`, `x` and `y` are not.
     assert!((data.bytes_per_token.train.unwrap() - 8.0 / 11.0).abs() < 1e-12);
     assert!((data.bytes_per_token.valid.unwrap() - 1.0 / 3.0).abs() < 1e-12);
 }
@@ -150,7 +150,7 @@ fn readers_give_the_same_documents() {
             .collect();
         assert_eq!(inputs, ["abc", ".d "], "{path}");
     }
-    // Without a token between them, documents end with a line break.
+    // Without an end-of-text token, documents end with a line break.
     let plain = format!(
         "{}path = \"lines.jsonl\"",
         base.replace("documents", "contiguous")
@@ -178,7 +178,7 @@ fn gzip_is_plain() {
         (items(&data.train), items(&data.valid.unwrap()))
     };
     assert_eq!(of("t.txt"), of("z.txt.gz"));
-    // `.gz` may be added or left out.
+    // The ending `.gz` may be added or left out.
     assert_eq!(of("t.txt.gz"), of("z.txt"));
 }
 
@@ -192,7 +192,7 @@ fn a_damaged_cache_is_made_again() {
     let expected = read();
     let caches = || -> Vec<std::path::PathBuf> {
         let entries = std::fs::read_dir(folder.dir.path().join("cache")).unwrap();
-        // Beside a cache of tokens lies the lock of the process that makes it.
+        // Next to a token cache lies the lock of the process that writes it.
         let is_cache = |path: &std::path::PathBuf| path.extension().is_none_or(|e| e != "lock");
         let paths = entries.map(|e| e.unwrap().path());
         paths.filter(is_cache).collect()
@@ -204,8 +204,8 @@ fn a_damaged_cache_is_made_again() {
         let mut flipped = good.clone();
         flipped[middle] ^= 1;
         for bad in [flipped, good[..middle].to_vec(), b"{}".to_vec(), Vec::new()] {
-            // A flipped byte of a tokenizer may be another tokenizer; the run keeps its own copy,
-            // so only whole files are tried.
+            // A tokenizer file with a flipped bit may be another valid tokenizer; since a run keeps its own copy, only
+            // truncated files are tried for it.
             if path.extension().is_some_and(|e| e == "json") && bad.len() == good.len() {
                 continue;
             }
@@ -215,7 +215,7 @@ fn a_damaged_cache_is_made_again() {
         }
     }
     assert_eq!(caches().len(), 3, "nothing half-written stays");
-    // Another text is another cache.
+    // Another text gets another cache.
     folder.write("t.txt", text.replace("ka", "lo").as_bytes());
     assert_ne!(read(), expected);
 }
@@ -238,7 +238,7 @@ fn a_trained_tokenizer_sees_only_the_training_part() {
     assert_eq!(data.shape.vocab_size, 2);
 }
 
-/// A character that the training text lacks is told with its file, its line and the keys that allow it.
+/// A character missing from the training text is reported with its file, its line and the keys that allow it.
 #[test]
 fn an_unknown_character_has_a_place() {
     let train = "a b\n".repeat(20);
@@ -313,7 +313,7 @@ fn real_sets_split_as_published() {
         (data.shape.vocab_size, data.tokens.train, data.tokens.valid),
         (65, 1_003_854, 111_540)
     );
-    // Every token of the validation part but the first is scored once.
+    // Every token of the validation part except the first is scored once.
     let valid = data.valid.unwrap();
     let scored: usize = items(&valid)
         .iter()

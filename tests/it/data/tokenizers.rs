@@ -1,4 +1,4 @@
-//! Characters, bytes and pretrained files: published ids, exact round trips, the library's ids.
+//! Characters, bytes and pretrained files: published ids, exact round trips, the ids of the `tokenizers` library.
 
 use std::path::Path;
 
@@ -101,8 +101,7 @@ fn characters_and_bytes_come_back() {
     }
 }
 
-/// The direct paths for characters and bytes give what the library makes of the same file, specials
-/// included.
+/// The direct implementations for characters and bytes give the ids of the library for the same file, special tokens included.
 #[test]
 fn the_direct_paths_equal_the_library() {
     let all = ODD.concat();
@@ -178,7 +177,7 @@ fn the_end_of_text_is_kept() {
     assert_ne!(other.fingerprint(), tokenizer.fingerprint());
 }
 
-/// A list of names: the line break ends each of them.
+/// In a list of names, the line break is the end-of-text token of each.
 #[test]
 fn a_character_of_the_text_may_end_it() {
     let config = "kind = \"char\"\nend_of_text = \"\\n\"\nunknown = \"<unk>\"";
@@ -202,7 +201,7 @@ fn unseen_characters_are_an_error_or_the_unknown_token() {
     assert_eq!(lenient.decode(&[0, 2, 1]), "a<unk>b");
 }
 
-/// Damaged files are errors, whatever the damage.
+/// Damaged files are errors, in whatever way they are damaged.
 #[test]
 fn damaged_files_never_panic() {
     use formwork::rng::{Purpose, Stream};

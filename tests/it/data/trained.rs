@@ -1,5 +1,5 @@
-//! Training BPE, WordPiece and Unigram: the same text gives the same file; the library's merges
-//! where it has them.
+//! Training BPE, WordPiece and Unigram: the same text gives the same file, and the library's merges where it has such a
+//! trainer.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ const TRAINED: &[&str] = &[
 
 #[test]
 fn the_same_text_gives_the_same_file() {
-    // Many ties and characters that occur once.
+    // Many ties, and characters that occur only once.
     let text = prose(800) + "αβγδεζηθικλμνξο\nzyxwvutsrqponmlkjihgfedcba\nabab cdcd efef\n";
     let (first, second) = text.split_at(text.find('\n').unwrap() + 1);
     for config in TRAINED {
@@ -28,7 +28,7 @@ fn the_same_text_gives_the_same_file() {
                 "{config:?}"
             );
         }
-        // Documents are counted together.
+        // Counts are summed over documents.
         let parts = Tokenizer::build(&config, &[first, second]).unwrap();
         assert_eq!(parts.fingerprint(), once.fingerprint(), "{config:?}");
     }
@@ -93,7 +93,7 @@ fn sizes_are_kept_and_special_tokens_placed() {
     assert_eq!(wordpiece.encode_framed("ka").unwrap()[0], 2);
 }
 
-/// On a real text the merges are those of the `tokenizers` crate's own trainer.
+/// On a real text, the merges equal those of the `tokenizers` crate's own trainer.
 #[test]
 fn merges_equal_the_library_trainer() {
     use tokenizers::models::bpe::{BPE, BpeTrainer};
@@ -156,7 +156,7 @@ fn faults_of_sizes() {
     );
 }
 
-/// No blanks, one character, nothing but blanks, control characters: a tokenizer or an error.
+/// No blanks, a single character, only blanks, control characters: the result is a tokenizer or an error.
 #[test]
 fn odd_training_texts_never_panic() {
     let texts = [

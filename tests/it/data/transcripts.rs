@@ -16,14 +16,14 @@ fn spoken(source: &Arc<dyn Source>, sample: u64, draw: u64) -> SpokenItem {
     }
 }
 
-/// The text of a transcript without its marks.
+/// Returns the text of a transcript without its special tokens.
 fn text(data: &Data, item: &SpokenItem) -> String {
     let tokenizer = data.tokenizers.text.as_ref().unwrap();
     let ids: Vec<u32> = item.transcript.iter().map(|id| *id as u32).collect();
     tokenizer.decode_text(&ids)
 }
 
-/// Three recordings of one second with what is said in them.
+/// Three recordings of one second with their transcripts.
 const SAID: [(&str, &str); 3] = [("a", "go do"), ("b", "you hear"), ("c", "do you")];
 const KEYS: &str = "kind = \"transcribed_speech\"\nseconds = 1.0\nn_mels = 20\ncontext = 20\n";
 
@@ -94,7 +94,7 @@ fn tables_and_librispeechs_lines_name_recordings() {
         sets.push(items);
     }
     assert!(sets.iter().all(|items| *items == sets[0]));
-    // A folder with one file of transcripts among others.
+    // A folder with one transcript file among other files.
     let other = Folder::new();
     recorded_in(&other, "said/");
     other.write("said/metadata.csv", csv.as_bytes());
@@ -209,7 +209,7 @@ fn recordings_that_are_too_long_are_left_out_of_training_and_cut_elsewhere() {
     );
     let cut = spoken(data.valid.as_ref().unwrap(), 2, 0).speech.features;
     assert_eq!(cut, LogMel::new(20).features(&tone16(500.0, 16_000), 100));
-    // Files that are evaluated are not trained on, and all may be longer.
+    // Files used only for evaluation may all be longer than the limit.
     folder.write("l.csv", b"file_name,text\nlong.wav,you hear\n");
     let long = keys.replace("m.csv", "l.csv");
     let refused = folder.prepare(&long, "kind = \"byte\"").err().unwrap();
@@ -228,7 +228,7 @@ fn recordings_that_are_too_long_are_left_out_of_training_and_cut_elsewhere() {
     let evaluated = prepare(&data_config(&long), &request).unwrap();
     let cut = "1 of 1 valid recordings are longer than [data] seconds = 1.0, and are cut";
     assert_eq!(evaluated.notes, [cut]);
-    // A transcript that is longer than the context has no end.
+    // A transcript longer than the context has no end token.
     let keys = keys.replace("context = 20", "context = 5");
     let data = folder.prepare(&keys, "kind = \"byte\"").unwrap();
     let long = spoken(data.valid.as_ref().unwrap(), 2, 0);
@@ -241,7 +241,7 @@ fn recordings_that_are_too_long_are_left_out_of_training_and_cut_elsewhere() {
     assert_ne!(long.targets.last(), short.targets.last());
 }
 
-/// A tone as 16 bits hold it.
+/// A tone quantised to 16 bits.
 fn tone16(hertz: f32, samples: usize) -> Vec<f32> {
     let rounded = tone(hertz, samples).into_iter();
     rounded.map(|x| (x * 32768.0).round() / 32768.0).collect()
@@ -263,7 +263,7 @@ fn training_recordings_are_masked_by_their_draw() {
     assert!(seen.len() > 10);
     let valid = data.valid.as_ref().unwrap();
     assert_eq!(spoken(valid, 1, 1), spoken(valid, 1, 2));
-    // An example is a function of its two numbers, whatever was read before.
+    // An example is a function of its sample and draw numbers, whatever was read before.
     for (sample, draw) in [(2, 9), (0, 4), (1, 1)] {
         assert_eq!(
             spoken(&again.train, sample, draw),
@@ -302,7 +302,7 @@ fn dialled_numbers_are_drawn_and_held_out() {
             normalized: false
         })
     );
-    // Ten digits, the mark before a number, the one behind it, and what any vocabulary has.
+    // Ten digits, the token that begins a number, the one that ends it, and the special token of every vocabulary.
     assert_eq!((data.shape.context, data.shape.vocab_size), (5, 13));
     let all = |data: &Data, split: Split| -> Vec<SpokenItem> {
         let source = data.source(split).unwrap();

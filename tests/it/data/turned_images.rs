@@ -1,4 +1,4 @@
-//! Pictures are read as viewers show them: turned as their EXIF orientation says (`tests/goldens/make_exif.py`).
+//! Pictures are read as viewers show them: rotated by their EXIF orientation (`tests/goldens/make_exif.py`).
 
 use crate::oracle::Oracle;
 use formwork::data::images::decode::{decode, shape_of};
@@ -18,7 +18,7 @@ fn every_orientation_is_pil_s() {
         let found = shape_of(&content, &file).unwrap();
         assert_eq!(found.as_slice(), shape, "{file}");
         let ours = decode(&content, &file, found, None).unwrap();
-        // Decoders of JPEG round by one otherwise.
+        // JPEG decoders differ in rounding.
         let off = ours
             .iter()
             .zip(&expected)

@@ -23,7 +23,7 @@ fn ids_go_by_frequency() {
         listed(&all),
         ["<eos>", "the", ".", "dog", "saw", "<unk>", "cat", "end"]
     );
-    // `<unk>` has what is left out beside what the text calls so.
+    // `<unk>` counts the words that are left out, and those that the text itself writes as `<unk>`.
     let frequent = words("min_count = 2");
     assert_eq!(
         listed(&frequent),
@@ -49,7 +49,7 @@ fn lines_end_in_a_token_and_blanks_are_not_kept() {
     );
     assert_eq!((tokenizer.bytes_of(0), tokenizer.bytes_of(4)), (1, 3));
     assert!(tokenizer.is_special(2) && !tokenizer.is_special(0));
-    // A long text is cut into pieces.
+    // A long text is encoded in pieces.
     let long = TEXT.repeat(100_000);
     let each = tokenizer.encode(TEXT).unwrap();
     let all = tokenizer.encode(&long).unwrap();
@@ -57,7 +57,7 @@ fn lines_end_in_a_token_and_blanks_are_not_kept() {
     assert!(all.chunks(each.len()).all(|ids| ids == each));
 }
 
-/// Any program that reads the format gives the same ids and texts.
+/// Any program that reads the format gets the same ids and texts.
 #[test]
 fn the_file_is_the_tokenizer() {
     let folder = Folder::new();
@@ -102,7 +102,7 @@ fn keys_without_sense_are_faults() {
     }
 }
 
-/// The vocabulary and the counts of Merity et al. 2016, table 1, with one `<eos>` a line.
+/// Vocabulary and token counts of Merity et al. 2016, table 1, with one `<eos>` per line.
 #[test]
 fn wikitext_2_has_its_published_size() {
     if shared("wikitext2/train.txt").is_none() {

@@ -1,4 +1,4 @@
-//! Numbers that are too large for any machine: refused with their bound, before anything is built.
+//! Numbers too large for any machine are refused with their bound, before anything is built.
 
 use super::{Case, all_say, judged_at};
 use std::path::Path;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Runs the binary in a folder that holds `x.toml`; its status, standard output and standard error.
+/// Runs the binary in a folder that contains `x.toml`; returns exit status, standard output and standard error.
 fn formwork(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_formwork"))
         .args(arguments)

@@ -1,4 +1,4 @@
-//! Faults of form: the first one ends the reading, with its line or its `--set`.
+//! Faults of form: reading stops at the first one, which is reported with its line or its `--set`.
 
 use super::Case;
 

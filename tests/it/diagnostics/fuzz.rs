@@ -1,4 +1,4 @@
-//! Thousands of broken experiment files: whatever the bytes, the answer is an experiment or a fault, never a panic.
+//! Thousands of broken experiment files: any bytes give an experiment or a fault, never a panic.
 
 use super::{RIGHT, judged, judged_at};
 use burn::module::ModuleVisitor;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 const CASES: u64 = 40_000;
 
-/// Values that somewhere mean trouble.
+/// Values that cause a fault at some key.
 const VALUES: &[&str] = &[
     "0",
     "1",
@@ -52,7 +52,7 @@ const VALUES: &[&str] = &[
     "\"é☃\"",
 ];
 
-/// Keys that mean something somewhere.
+/// Keys that exist in some table.
 const KEYS: &[&str] = &[
     "kind",
     "preset",
@@ -90,7 +90,7 @@ const KEYS: &[&str] = &[
     "\"a b\"",
 ];
 
-/// A text and the place it stands in.
+/// A text, and the path it belongs to.
 type Seed = (PathBuf, String);
 
 fn seeds() -> Vec<Seed> {
@@ -105,7 +105,7 @@ fn seeds() -> Vec<Seed> {
     seeds
 }
 
-/// The text of every experiment in a folder.
+/// Reads the text of every experiment in a folder.
 fn shipped(folder: &Path, seeds: &mut Vec<Seed>) {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|e| e.path()).collect();
@@ -140,7 +140,7 @@ fn kinds() -> Vec<&'static str> {
         .collect()
 }
 
-/// Draws of one case.
+/// Random draws of one case.
 struct Dice(Stream);
 
 impl Dice {
@@ -152,7 +152,7 @@ impl Dice {
         items[self.below(items.len())]
     }
 
-    /// A number in the text, or a string, replaced by another value.
+    /// Replaces a number or a string in the text by another value.
     fn value(&mut self, text: &str, kinds: &[&str]) -> String {
         let mut lines: Vec<String> = text.lines().map(String::from).collect();
         let at = self.below(lines.len());
@@ -222,12 +222,12 @@ impl Dice {
     }
 }
 
-/// Sees every parameter of a model, drawing none.
+/// Visits every parameter of a model without initialising any.
 struct Seen;
 
 impl ModuleVisitor for Seen {}
 
-/// What must hold of an experiment that was accepted.
+/// Checks what must hold for an accepted experiment.
 fn sound(loaded: &Loaded) {
     let text = resolved_toml(&loaded.experiment);
     for text in [text, annotated_toml(loaded)] {
@@ -257,7 +257,7 @@ fn shipped_experiments_make_sense() {
     }
 }
 
-/// What must hold of a refusal.
+/// Checks what must hold for a refusal.
 fn clear(error: &Error) {
     assert_eq!(error.exit_status(), 2, "{error}");
     let Error::Invalid(faults) = error else {
@@ -313,7 +313,7 @@ fn no_file_makes_it_panic() {
             Err(_) => panic!("case {case} with {sets:?}:\n{text}"),
         }
     }
-    // Both sides of the fence were visited.
+    // Both outcomes occurred.
     assert!(
         (CASES / 50..CASES * 9 / 10).contains(&accepted),
         "{accepted} of {CASES} accepted"

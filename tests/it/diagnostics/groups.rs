@@ -1,10 +1,10 @@
-//! Layers in groups: forms that are right, and the text that a person reads when one is wrong.
+//! Layers in groups: correct forms, and the messages about wrong ones.
 
 use super::judged;
 use formwork::experiment::resolved_toml;
 use formwork::model::ModelConfig;
 
-/// An experiment whose model has these lines.
+/// An experiment with these lines in its `[model]`.
 fn text(model: &str) -> String {
     format!(
         "name = \"x\"\n[model]\nd_model = 16\n{model}\n[task]\nkind = \"causal_lm\"\n[data]\nkind = \"random_tokens\"\n\
@@ -12,7 +12,7 @@ fn text(model: &str) -> String {
     )
 }
 
-/// A group of a decoder with these lines.
+/// A decoder with a group of these lines.
 fn group(lines: &str) -> String {
     format!("[[model.layers]]\n{lines}\n")
 }
@@ -42,7 +42,7 @@ fn groups_are_read_and_their_resolved_form_is_the_same() {
         };
         assert_eq!((model.n_layers(), model.layers.len()), (blocks, 2));
         let resolved = resolved_toml(&loaded.experiment);
-        // The keys whose place the groups take are not spelled out.
+        // Keys that the groups replace are not written out.
         let model_table = resolved.split("[task]").next().unwrap();
         assert_eq!(model_table.matches("multi_head").count(), 1, "{resolved}");
         let again = judged(&resolved, &[]).unwrap_or_else(|e| panic!("{e}\n{resolved}"));
@@ -91,11 +91,11 @@ fn groups_agree_with_what_stands_beside_them() {
         &format!("kind = \"decoder\"\nposition = {{ kind = \"rotary\" }}\n{unlike}"),
         "the position scheme has one shape for all layers",
     );
-    // Learned positions are added to the embeddings: heads may differ.
+    // Learned positions are added to the embeddings, so heads may differ.
     judged(&text(&format!("kind = \"decoder\"\n{unlike}")), &[]).unwrap();
 }
 
-/// The entropy of attention is measured where some forms weights, and the resolved experiment says which.
+/// Attention entropy is measured if some layer has attention weights; the resolved experiment says whether it is.
 #[test]
 fn a_sweep_over_attentions_may_measure() {
     for (kind, measured) in [("multi_head", true), ("linear", false)] {

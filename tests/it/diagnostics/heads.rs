@@ -1,8 +1,8 @@
-//! Keys of what comes before the heads of an encoder.
+//! Keys of the layers before an encoder's heads.
 
 use super::says;
 
-/// An encoder with some further lines, whose task has these keys.
+/// An encoder with further lines, whose task has these keys.
 fn text(model: &str, task: &str) -> String {
     format!(
         "name = \"x\"\ndata = {{ kind = \"grammar\" }}\ntask = {{ {task} }}\n[model]\nkind = \"encoder\"\nd_model = 16\n\

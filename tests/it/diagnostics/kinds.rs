@@ -1,4 +1,4 @@
-//! The families' tables agree with their types: every kind is listed, every example loads.
+//! The tables of families agree with their types: every kind is listed, every example loads.
 
 use super::RIGHT;
 use formwork::cli::list;
@@ -6,7 +6,7 @@ use formwork::experiment::load_text;
 use formwork::{data, model, nn, stack, task, tokenizer, train};
 use std::path::Path;
 
-/// A family: its dotted key, its kinds and their examples.
+/// A family: its dotted key, and its kinds with their examples.
 type Family = (&'static str, Vec<(&'static str, &'static str)>);
 
 fn families() -> Vec<Family> {

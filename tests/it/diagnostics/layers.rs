@@ -1,4 +1,4 @@
-//! Files on files, presets under files, `--set` on top, and where each value came from.
+//! Layers of configuration: files over files, presets under files, `--set` on top, and the origin of each value.
 
 use super::{RIGHT, judged};
 use formwork::data::SpeechShape;
@@ -137,14 +137,14 @@ fn extended_files_lie_below() {
 fn presets_lie_below_the_file() {
     let text = RIGHT.replace("kind = \"decoder\"\n", "preset = \"llama-7b\"\n");
     let loaded = judged(&text, &[]).unwrap();
-    // The file's keys win, the preset's own remain.
+    // Keys of the file win over those of the preset; the preset's other keys remain.
     assert_eq!(decoder(&loaded).n_layers(), 6);
     assert!(!decoder(&loaded).tie_embeddings);
     let Origin::Preset { name, by } = loaded.origin("model.tie_embeddings") else {
         panic!("{:?}", loaded.origin("model.tie_embeddings"));
     };
     assert!(name == "llama-7b" && matches!(**by, Origin::File { .. }));
-    // Another preset begins anew.
+    // Another preset replaces the first one entirely.
     let loaded = right(&["model.preset=gpt2", "model.n_layers=3"]);
     assert_eq!(
         (decoder(&loaded).n_layers(), decoder(&loaded).stack.d_model),
@@ -155,8 +155,8 @@ fn presets_lie_below_the_file() {
     assert_eq!(decoder(&loaded).stack.attention, gpt2.stack.attention);
 }
 
-/// A key of a preset that does not fit the data is told at the data's key; where no key of the file is at fault, at the line
-/// that names the preset.
+/// If a key of a preset does not fit the data, the fault is reported at the data's key; if no key of the file is at fault, at the
+/// line that names the preset.
 #[test]
 fn faults_of_a_preset_s_keys_have_a_place() {
     let text = fs::read_to_string("experiments/bench/vit_b.toml").unwrap();
@@ -222,7 +222,7 @@ fn every_preset_makes_sense() {
         }
         match judged(RIGHT, &sets) {
             Ok(loaded) => assert_eq!(loaded.experiment.model, model, "{name}"),
-            // The file's data are texts.
+            // The file's data are single texts.
             Err(error) => {
                 let error = error.to_string();
                 let about_data = error.lines().all(|line| line.contains("[data] kind"));
@@ -317,7 +317,7 @@ fn check_names_the_origin_of_every_value() {
     assert!(values.clone().all(|line| line.contains("  # ")), "{text}");
 }
 
-/// Steps that epochs became, and a switch that is as it is anyway.
+/// Steps that were computed from epochs, and a switch set to its default.
 #[test]
 fn check_names_what_steps_were_made_of() {
     let mut loaded = right(&["train.epochs=2", "train.tf32=true"]);
@@ -338,7 +338,7 @@ fn check_names_what_steps_were_made_of() {
     assert_eq!(again.experiment, loaded.experiment);
 }
 
-/// `[decode]` of a run is not written out where it is all default.
+/// The `[decode]` of a run is not written out if it is all default.
 #[test]
 fn a_key_of_a_table_that_is_not_written_out_takes_its_kind() {
     let set = "decode.search.length_penalty.alpha=1".to_string();

@@ -1,10 +1,10 @@
-//! Tables in lists: each fault has the line of its own key and the number of its table.
+//! Tables in lists: each fault is reported with the line of its own key and the number of its table.
 
 use super::{judged, judged_at};
 use formwork::nn::attention;
 use std::fs;
 
-/// An experiment of a decoder; the model's other lines come from line 5 on.
+/// An experiment with a decoder; the model's other lines start at line 5.
 fn text(model: &str, rest: &str) -> String {
     format!(
         "name = \"x\"\ntask = \"causal_lm\"\ndata = {{ kind = \"random_tokens\", vocab_size = 7, context = 8 }}\n[model]\n\
@@ -19,7 +19,7 @@ fn says(text: &str, wanted: &str) {
     }
 }
 
-/// A decoder of two groups; the lines of the second begin with line 11.
+/// A decoder of two groups; the lines of the second start at line 11.
 fn second(lines: &str) -> String {
     text(
         &format!(
@@ -56,7 +56,7 @@ fn faults_of_sense_have_the_line_and_the_number_of_their_group() {
         "x.toml:6: [model] d_model = 16 is not a multiple of [[model.layers]] 2 attention n_heads = 3; change one, or give \
          d_head",
     );
-    // Faults of several groups, each at its own.
+    // Faults in several groups, each reported at its own line.
     says(
         &second(
             "repeat = 0\nattention = \"multi_head\"\n[[model.layers]]\nattention = \"multi_head\"\nrepeat = 0",
@@ -153,7 +153,7 @@ fn tables_in_brackets_count_alike() {
     );
 }
 
-/// The groups of the file above replace those of the one below, with their lines.
+/// Groups in a file replace those of the file it extends, and faults have the lines of their own file.
 #[test]
 fn groups_that_are_extended_have_the_lines_of_their_own_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -210,7 +210,7 @@ fn a_table_that_is_written_as_a_list_is_told_with_its_line() {
         &second("[[model.layers.attention]]\nkind = \"multi_head\""),
         "x.toml:11: write [model.layers.attention], not [[model.layers.attention]], which makes a list of tables",
     );
-    // A list of tables is no table.
+    // A list of tables in place of a table.
     says(
         &text(
             "kind = \"decoder\"\n[model.layers]\nattention = \"multi_head\"",

@@ -1,8 +1,8 @@
-//! What a person reads when data of long inputs is asked for what it does not do.
+//! Messages about data of long inputs with keys that it does not support.
 
 use super::{judged, says};
 
-/// An experiment with this task and data: an encoder, or what the task needs.
+/// An experiment with this task and data, and an encoder or the model that the task needs.
 fn text(model: &str, task: &str, data: &str, more: &str) -> String {
     format!(
         "name = \"x\"\n[model]\nkind = \"{model}\"\nd_model = 16\n[task]\n{task}\n[data]\n{data}\n[optimizer]\n\

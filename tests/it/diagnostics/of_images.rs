@@ -1,8 +1,8 @@
-//! The sense of models that read images: every fault with its place and the remedy.
+//! Faults of models that read images, each with its place and the remedy.
 
 use super::judged;
 
-/// What the person reads of an experiment with this `[model]`.
+/// Returns the message about an experiment with this `[model]`.
 fn says(model: &str) -> String {
     let text = format!(
         "name = \"x\"\ndata = {{ kind = \"random_images\", channels = 3, height = 28, width = 28 }}\n\
@@ -162,7 +162,7 @@ fn faults_of_models_that_read_images() {
     }
 }
 
-/// The same of an encoder, whose embeddings may be narrower than its blocks.
+/// The same for an encoder, whose embeddings may be narrower than its blocks.
 #[test]
 fn faults_of_narrow_embeddings() {
     let says = |keys: &str, task: &str| {
@@ -243,7 +243,7 @@ fn a_line_is_no_image() {
     }
 }
 
-/// Every scheme of a table is one that some network takes.
+/// Every two-dimensional position scheme is accepted by the vision model.
 #[test]
 fn an_image_takes_every_scheme_of_images() {
     for kind in ["sinusoidal", "learned", "rotary", "relative_bias"] {
@@ -266,7 +266,7 @@ fn entropies_of_windows_are_not_measured() {
     );
 }
 
-/// Other programs' names of keys, and names near that of the kind.
+/// Key names of other programs, and misspelled names of kinds.
 #[test]
 fn names_of_released_files_are_understood() {
     for (key, ours) in [
@@ -303,7 +303,7 @@ fn names_of_released_files_are_understood() {
     );
 }
 
-/// Keys about the blocks of a transformer are for blocks in stages, too, and for no network without blocks.
+/// Keys about transformer blocks also apply to blocks in stages, and are refused for networks without blocks.
 #[test]
 fn keys_of_blocks() {
     for (kind, of_rates, of_activations) in [
@@ -330,7 +330,7 @@ fn keys_of_blocks() {
 #[test]
 fn a_network_without_attention_has_no_entropy_of_it() {
     let model = "kind = \"resnet\"\n[diagnostics]\nevery = 1\n";
-    // It is measured where there is some, and refused where it is asked for.
+    // Entropy is measured only if there is attention, and refused if it is asked for without.
     assert_eq!(says(model), "nothing");
     assert_eq!(
         says(&format!("{model}attention_entropy = true")),

@@ -1,4 +1,4 @@
-//! What a person reads when recurrent cells are asked for what they do not do.
+//! Messages about keys that recurrent cells do not support.
 
 use super::{judged, says};
 use formwork::nn::recurrent;
@@ -14,7 +14,7 @@ fn text(model: &str, task: &str, data: &str) -> String {
 const TOKENS: &str = "kind = \"random_tokens\"\nvocab_size = 7\ncontext = 8";
 const LM: &str = "kind = \"causal_lm\"";
 
-/// The model of a decoder whose layers are these groups.
+/// A decoder whose layers are these groups.
 fn grouped(kind: &str, keys: &str, groups: &str) -> String {
     format!("kind = \"{kind}\"\nd_model = 16\n{keys}\n{groups}")
 }

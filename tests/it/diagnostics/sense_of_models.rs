@@ -1,4 +1,4 @@
-//! Faults of sense of `[model]`, each with its line and the remedy.
+//! Faults of sense in `[model]`, each with its line and the remedy.
 
 use super::Case;
 

@@ -1,4 +1,4 @@
-//! Faults of sense of everything but the model: all at once, each with its line and the remedy.
+//! Faults of sense outside `[model]`: all at once, each with its line and the remedy.
 
 use super::Case;
 

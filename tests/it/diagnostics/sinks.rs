@@ -1,4 +1,4 @@
-//! Faults of sinks and gates where attention has no place for them.
+//! Faults of attention sinks and gates where the kind of attention does not support them.
 
 use super::{RIGHT, judged, says};
 

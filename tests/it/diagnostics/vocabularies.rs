@@ -1,4 +1,4 @@
-//! What a person reads when the keys of a vocabulary make no sense together.
+//! Messages about vocabulary keys that contradict each other.
 
 use super::{judged, says};
 

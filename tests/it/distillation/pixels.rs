@@ -1,4 +1,4 @@
-//! A teacher that was trained on pixels of another normalisation reads them as it learned to.
+//! A teacher trained on pixels of another normalisation reads them in its own normalisation.
 
 use crate::batches;
 use crate::oracle::{difference, values};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 const OURS: [[f32; 2]; 2] = [[0.3, 0.4], [0.2, 0.3]];
 const THEIRS: [[f32; 2]; 2] = [[0.0, 0.5], [0.4, 1.0]];
 
-/// Four images of 2 × 4 × 4 in a normalisation.
+/// Four images of 2 × 4 × 4 in this normalisation (mean and deviation).
 fn batch([mean, std]: [[f32; 2]; 2]) -> Batch {
     let normalise = Normalise::new(&mean, &std, 2);
     let image = |n: u32| -> Vec<u8> {
@@ -77,7 +77,7 @@ fn a_teacher_reads_pixels_in_its_own_normalisation() {
             .outputs(batch, &Pass::evaluation());
         outputs.scores
     };
-    // A student of seed 5 is the task of seed 5.
+    // A student of seed 5 equals the plain task of seed 5.
     let ours = scores(&task(&of, 5), &batch(OURS));
     let theirs = scores(&teacher, &batch(THEIRS));
     let wanted = losses::soft(ours, theirs.clone().inner(), 1.0);

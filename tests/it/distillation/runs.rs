@@ -1,11 +1,11 @@
-//! Runs with a teacher: they resume exactly, know their teacher by its weights, and need none once they are trained.
+//! Runs with a teacher: they resume exactly, identify their teacher by its weights, and need no teacher once they are trained.
 
 use crate::in_folder::{good, resumes_exactly, run, weights};
 use safetensors::SafeTensors;
 use std::fs;
 use std::path::Path;
 
-/// A decoder of so many layers on three reversed symbols; `more` stands at its end.
+/// Writes an experiment on a decoder with this number of layers, on three reversed symbols; `more` is appended.
 fn file(folder: &Path, name: &str, layers: usize, task: &str, more: &str) {
     let text = format!(
         r#"
@@ -43,7 +43,7 @@ const PLAIN: &str = "kind = \"causal_lm\"";
 const TAUGHT: &str =
     "kind = \"distillation\"\nteacher = \"checkpoints/teacher\"\nof = { kind = \"causal_lm\" }";
 
-/// A folder with a trained teacher of two layers, and a student of one.
+/// Creates a folder with a trained teacher of two layers, and the experiment of a student of one.
 fn with_teacher() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     file(folder.path(), "teacher", 2, PLAIN, "");
@@ -52,7 +52,7 @@ fn with_teacher() -> tempfile::TempDir {
     folder
 }
 
-/// The one error of a command that is refused.
+/// Returns the only error of a command that is refused.
 fn refused(folder: &Path, arguments: &[&str]) -> String {
     let output = run(folder, arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -68,7 +68,7 @@ fn a_student_resumes_exactly_and_keeps_nothing_of_its_teacher() {
     let at = folder.path();
     resumes_exactly(at, "student", [2, 4]);
     let whole = weights(at, "student", 4);
-    // The same parameters as without a teacher, other values.
+    // The parameters are those without a teacher, with other values.
     file(at, "alone", 1, PLAIN, "");
     good(at, &["train", "alone.toml", "--quiet"]);
     let alone = weights(at, "alone", 4);
@@ -80,7 +80,7 @@ fn a_student_resumes_exactly_and_keeps_nothing_of_its_teacher() {
     };
     assert_eq!(names(&whole), names(&alone));
     assert!(whole != alone);
-    // The losses against the teacher stand in the journal of training, and evaluations are the task's own.
+    // The training journal has the losses against the teacher; evaluations are the task's own.
     let journal = fs::read_to_string(at.join("checkpoints/student/metrics.jsonl")).unwrap();
     assert!(journal.contains("soft_loss") && journal.contains("cosine_loss"));
     let kept = fs::read_to_string(at.join("checkpoints/student/teacher.json")).unwrap();
@@ -106,7 +106,7 @@ fn a_trained_student_needs_no_teacher() {
             "3",
         ],
     );
-    // A run that has ended is left alone; one that goes on says what is missing.
+    // A finished run is left alone; if it is to continue, the message says what is missing.
     good(at, &["resume", "checkpoints/student", "--quiet"]);
     let more = ["resume", "checkpoints/student", "--set", "train.steps=6"];
     let said = refused(at, &more);
@@ -114,7 +114,7 @@ fn a_trained_student_needs_no_teacher() {
         said.contains("teacher") && said.contains("there is no run"),
         "{said}"
     );
-    // Another run begins from it as from any other.
+    // Another run can begin from it like from any other.
     file(
         at,
         "tuned",
@@ -137,11 +137,11 @@ fn a_run_goes_on_with_the_teacher_that_it_began_with() {
         "--set",
         "train.steps=6",
     ];
-    // The same weights elsewhere are the same teacher.
+    // A teacher with the same weights elsewhere is the same teacher.
     fs::rename(at.join("checkpoints/teacher"), at.join("moved")).unwrap();
     let moved = [&more[..], &["--set", "task.teacher=moved"]].concat();
     good(at, &moved);
-    // The teacher of another seed is another one.
+    // A teacher trained with another seed is another teacher.
     good(
         at,
         &[
@@ -167,7 +167,7 @@ fn a_run_goes_on_with_the_teacher_that_it_began_with() {
         said.contains("is not the teacher that the run began with"),
         "{said}"
     );
-    // Other weights of the losses are another run.
+    // Other weights of the losses are refused as another run.
     let soft = [
         "resume",
         "checkpoints/student",
@@ -177,7 +177,7 @@ fn a_run_goes_on_with_the_teacher_that_it_began_with() {
         "task.soft=1.0",
     ];
     assert!(refused(at, &soft).contains("task.soft"));
-    // The place where it was found is kept.
+    // The place where the teacher was found is stored.
     good(
         at,
         &[
@@ -263,7 +263,7 @@ fn verify_trains_the_teacher_and_a_student_takes_some_of_its_layers() {
     );
     let resolved = fs::read_to_string(at.join("checkpoints/verify/student/resolved.toml")).unwrap();
     assert_eq!(resolved.matches("\"../teacher\"").count(), 2, "{resolved}");
-    // Of two layers the second one; of three there is none.
+    // The second of two layers can be taken; three layers do not exist.
     good(at, &["train", "teacher.toml", "--quiet"]);
     let second = [
         "train",
@@ -286,7 +286,7 @@ fn verify_trains_the_teacher_and_a_student_takes_some_of_its_layers() {
     }
 }
 
-/// The plan counts a forward pass of the teacher, and the student's parameters alone.
+/// The plan counts a forward pass of the teacher, and only the student's parameters.
 #[test]
 fn plans_count_the_teacher_s_pass() {
     let folder = with_teacher();
@@ -301,7 +301,7 @@ fn plans_count_the_teacher_s_pass() {
     let flops = |plan: &serde_json::Value| plan["flops_per_item"].as_f64().unwrap();
     let wanted = flops(&alone) + flops(&teacher) / 3.0;
     assert!((flops(&student) / wanted - 1.0).abs() < 1e-9, "{student}");
-    // Adapters learn under a teacher as weights do.
+    // Adapters can be distilled as well as weights.
     let adapted = ["train", "student.toml", "--quiet", "--set", "lora.rank=2"];
     good(at, &adapted);
 }

@@ -1,4 +1,4 @@
-//! Every task that can be learned from a teacher.
+//! All tasks that can be distilled.
 
 use crate::batches::{self, cut, in_one_step};
 use crate::cases::{VOCAB, pairs, texts};
@@ -102,7 +102,7 @@ impl Case {
         format!("{} on {}", self.of["kind"], self.model["kind"])
     }
 
-    /// A fresh task with its own parameters named.
+    /// Builds the task of this seed, with its parameters named.
     fn fresh(&self, task: &TaskConfig, model: &Value, seed: u64) -> Objective {
         let shape = Shape {
             classes: ["a", "b", "c"].map(Into::into).to_vec(),
@@ -120,8 +120,8 @@ impl Case {
         materialised(name_parameters(task))
     }
 
-    /// A student of seed 5 with one layer and more keys of its model, under a teacher of this seed and as many layers as
-    /// `layers` says.
+    /// Builds a student of seed 5 with one layer and further model keys, under a teacher of seed `teacher` with `layers`
+    /// layers.
     fn taught(&self, keys: &Value, more: &Value, teacher: u64, layers: usize) -> Objective {
         let mut config = json!({ "kind": "distillation", "teacher": "nowhere", "of": self.of });
         for (key, value) in keys.as_object().unwrap() {
@@ -150,7 +150,7 @@ impl Case {
     }
 }
 
-/// A student that equals its teacher has nothing to learn from it; its own loss is that of its task.
+/// A student that equals its teacher has no loss against it; its own loss is that of its task.
 #[test]
 fn a_student_that_equals_its_teacher_has_no_loss_against_it() {
     for case in cases() {
@@ -175,7 +175,7 @@ fn a_student_that_equals_its_teacher_has_no_loss_against_it() {
         assert!(off.abs() < 1e-5, "{name}: {off:e}");
         assert_eq!(same.loss.weight, alone.loss.weight, "{name}");
         assert_eq!(same.items, alone.items, "{name}");
-        // Evaluations are the task's own, to the bit.
+        // Evaluations are the task's own, bit for bit.
         let evaluated =
             |task: &Objective| InferenceStep::step(&task.valid(), case.batch.clone().into());
         assert_eq!(evaluated(&task), evaluated(&twin), "{name}");
@@ -195,7 +195,7 @@ fn the_teacher_teaches_and_stays_out_of_sight() {
             assert!(output.metrics[loss].mean() > 1e-4, "{name}: {loss}");
             assert!(output.added.contains(loss), "{name}: {loss}");
         }
-        // Only what teaches has a gradient: the terms by themselves.
+        // The soft term by itself has a gradient; terms of weight 0 are not computed.
         let keys = json!({ "hard": 0.0, "cosine": 0.0 });
         let soft = case.taught(&keys, &json!({}), 6, 2);
         let gradient = accumulate(&soft, vec![case.batch.clone()]);
@@ -233,7 +233,7 @@ fn micro_batches_equal_one_batch() {
     }
 }
 
-/// A micro-batch without a scored position has no soft targets, and no infinite ones.
+/// A micro-batch without a scored position contributes neither soft targets nor infinities.
 #[test]
 fn nothing_scored_teaches_by_its_states_alone() {
     let case = cases().remove(0);
@@ -247,7 +247,7 @@ fn nothing_scored_teaches_by_its_states_alone() {
     assert!(found.norm.is_finite() && found.norm > 0.0);
 }
 
-/// The teacher's likeliest class in place of its distribution (Touvron et al. 2021).
+/// The teacher's most likely class replaces its distribution (Touvron et al. 2021).
 #[test]
 fn hard_labels_are_the_teacher_s_classes() {
     for case in cases() {
@@ -264,7 +264,7 @@ fn hard_labels_are_the_teacher_s_classes() {
     }
 }
 
-/// A vision transformer with a token for the teacher (Touvron et al. 2021, section 4).
+/// A vision transformer with a distillation token (Touvron et al. 2021, section 4).
 fn with_a_token() -> Case {
     let mut case = cases().remove(5);
     case.model["distillation_token"] = json!(true);
@@ -312,7 +312,7 @@ fn two_heads_give_the_mean_of_their_scores() {
     let halves = without("head.").into_iter().zip(without("distilled_head."));
     let sums: Vec<f32> = halves.map(|(a, b)| a + b).collect();
     assert!(difference(&sums, &logits(&task)) < 1e-5);
-    // A task without a teacher teaches both by the mean.
+    // Without a teacher, the mean of both heads is trained.
     let gradient = accumulate(&task, vec![case.batch.clone()]);
     let gradients = gradients_of(&task, &gradient.gradients);
     for path in ["head.weight", "distilled_head.weight"] {
@@ -320,7 +320,7 @@ fn two_heads_give_the_mean_of_their_scores() {
     }
 }
 
-/// The tasks that say they can be distilled are those that hand out what it needs.
+/// Tasks that declare that they can be distilled provide what distillation needs.
 #[test]
 fn tasks_that_can_be_distilled_do() {
     let able: Vec<String> = cases()

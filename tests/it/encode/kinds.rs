@@ -1,4 +1,4 @@
-//! Runs that compare, write and continue texts; faults.
+//! Runs that compare, generate and continue texts; faults.
 
 use super::{encoded, mean, near, numpy};
 use crate::binary::output;
@@ -9,7 +9,7 @@ use safetensors::tensor::SafeTensors;
 use std::fs;
 use std::path::Path;
 
-/// Two texts that a run compares are encoded one by one: the head over [u; v; u ∘ v; u − v] gives its classes.
+/// The two texts that a run compares are encoded separately: the head over [u; v; u ∘ v; u − v] gives its classes.
 #[test]
 fn towers_are_encoded_one_by_one() {
     let folder = tempfile::tempdir().unwrap();

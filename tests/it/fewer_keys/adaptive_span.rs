@@ -1,5 +1,5 @@
-//! Adaptive spans against their definition in torch; dense attention where every span is the longest; decoding within the
-//! spans, and updates that keep to their range.
+//! Adaptive spans against their definition in torch; dense attention if every span is the longest; decoding within the spans,
+//! and updates that stay in their range.
 
 use super::{agrees, attend, attention, learns, near, parameter, read, same_heads, shape, some};
 use crate::batches;
@@ -86,7 +86,7 @@ fn a_layer_is_the_definition_s() {
     }
 }
 
-/// The gradient of each span is the slope of the output's sum, by differences.
+/// The gradient of each span equals the slope of the output's sum by finite differences.
 #[test]
 fn gradients_of_spans_are_slopes() {
     let oracle = Oracle::open("adaptive_span");
@@ -100,7 +100,7 @@ fn gradients_of_spans_are_slopes() {
         let terms = values(out * tensor(&oracle, "weight"));
         terms.into_iter().map(f64::from).sum::<f64>()
     };
-    // The logarithm bends where a ramp ends: the step is a small share of a position.
+    // The function has a kink where a ramp ends, so the step is a small fraction of a position.
     let step = 4e-4;
     for head in 0..4 {
         let moved = |by: f32| {
@@ -132,7 +132,7 @@ fn with_the_longest_spans_it_is_dense() {
     }
 }
 
-/// Keys beyond span and ramp change nothing.
+/// Keys beyond span and ramp have no effect.
 #[test]
 fn a_head_looks_no_farther_than_its_ramp() {
     let oracle = Oracle::open("adaptive_span");
@@ -148,7 +148,7 @@ fn a_head_looks_no_farther_than_its_ramp() {
         .clone()
         .slice_assign(at.clone(), x.clone().slice(at) + 1.0);
     let [before, after] = [x, changed].map(|x| values(attend(&layer, x, &Visibility::ALL)));
-    // z + R = 0.305·60 + 4 is 22.3: keys at distances below that have weights.
+    // z + R = 0.305·60 + 4 is 22.3: keys at smaller distances have weights.
     for at in 0..150 {
         let rows = [&before, &after].map(|all| &all[at * 16..(at + 1) * 16]);
         assert_eq!(
@@ -192,12 +192,12 @@ fn decoding_keeps_the_keys_of_the_spans_alone() {
         let Some(cache) = state.layers[0].own.kept::<LayerCache>() else {
             panic!("decoding keeps keys and values")
         };
-        // ⌈5.3 + 4⌉ keys, its own among them.
+        // ⌈5.3 + 4⌉ keys, the query's own included.
         assert!(cache.room() <= 2 * 9 + 16, "room for {}", cache.room());
     }
 }
 
-/// A step that is far too long ends at the range's ends, and the journal has the mean span in positions.
+/// An oversized step ends at the limits of the range, and the journal has the mean span in positions.
 #[test]
 fn updates_keep_spans_within_their_range() {
     let stepped = |coefficient: f64| {
@@ -225,7 +225,7 @@ fn updates_keep_spans_within_their_range() {
         assert!(layer.span.is_require_grad());
         values(layer.span.val())
     };
-    // The slope of the loss by a share is 64/4 times the coefficient.
+    // The slope of the loss with respect to a span's share is 64/4 times the coefficient.
     assert_eq!(stepped(1.0), [0.0; 4]);
     let small = stepped(1e-3);
     assert!(

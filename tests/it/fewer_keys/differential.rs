@@ -1,4 +1,4 @@
-//! Differential attention: closed forms where the two heads of a pair are alike, and where it cannot stand.
+//! Differential attention: closed forms for pairs of equal heads, and where it is refused.
 
 use super::{attend, attention, near, parameter, shape, some};
 use crate::diagnostics::{RIGHT, judged};
@@ -7,8 +7,8 @@ use formwork::kernel::Visibility;
 use formwork::nn::attention::Attention;
 use serde_json::json;
 
-/// Where both heads of a pair have the same queries and keys, a result is (1 − λ)·A·[v_i ; v_{i+h}]: multi-head attention by a
-/// number, whose columns of the output's matrix stand in another order.
+/// If both heads of a pair have the same queries and keys, the output is (1 − λ)·A·[v_i ; v_{i+h}]: multi-head attention times
+/// a constant, with the columns of the output projection in another order.
 #[test]
 fn heads_that_are_alike_cancel_by_lambda() {
     for (learned, lambda) in [(0.0, 0.4), (0.5, 0.5_f64.exp() - 0.25_f64.exp() + 0.4)] {
@@ -22,7 +22,7 @@ fn heads_that_are_alike_cancel_by_lambda() {
         let Attention::MultiHead(mut dense) = attention(&keys, &shape(9, true)) else {
             unreachable!("multi-head attention")
         };
-        // The second half of the heads is the first once more.
+        // The second half of the heads repeats the first.
         let twice = |weight: Tensor<2>| {
             let [rows, _] = weight.dims();
             let half = weight.narrow(0, 0, rows / 2);
@@ -30,7 +30,7 @@ fn heads_that_are_alike_cancel_by_lambda() {
         };
         ours.heads.query.weight = twice(ours.heads.query.weight.val());
         ours.heads.key.weight = twice(ours.heads.key.weight.val());
-        // Dot products of 4 elements: `learned` and half of it.
+        // Dot products over 4 elements: `learned`, and half of it.
         let even =
             |sum: f64| parameter(Tensor::<1>::ones([4], &super::device()) * (sum / 4.0).sqrt());
         (ours.lambda_q1, ours.lambda_k1) = (even(learned), even(learned));
@@ -38,7 +38,7 @@ fn heads_that_are_alike_cancel_by_lambda() {
         dense.query.weight = parameter(ours.heads.query.weight.val());
         dense.key.weight = parameter(ours.heads.key.weight.val());
         dense.value.weight = parameter(ours.heads.value.weight.val());
-        // Ours are of heads 0, 2, 1, 3.
+        // The columns belong to heads 0, 2, 1, 3.
         let columns: Tensor<3> = ours.heads.output.weight.val().reshape([16, 4, 4]);
         let column = |at: usize| columns.clone().narrow(1, at, 1);
         let columns = Tensor::cat([0, 2, 1, 3].map(column).to_vec(), 1);
@@ -52,7 +52,7 @@ fn heads_that_are_alike_cancel_by_lambda() {
     }
 }
 
-/// The norm makes every result as long as another, times 1 − λ_init of the layer's depth.
+/// The norm gives every output the same length, times 1 − λ_init of the layer's depth.
 #[test]
 fn results_have_the_length_that_depth_says() {
     for layer in [0, 3] {

@@ -1,4 +1,4 @@
-//! Latent attention: multi-head attention where nothing is narrow, and where it cannot stand.
+//! Latent attention: equal to multi-head attention if no rank is reduced, and where it is refused.
 
 use super::{attend, attention, near, parameter, shape, some};
 use crate::diagnostics::{RIGHT, judged};
@@ -8,8 +8,8 @@ use formwork::kernel::Visibility;
 use formwork::nn::attention::Attention;
 use serde_json::json;
 
-/// With the identity as its narrow vector and a shared key of zeros it is multi-head attention with its maps, whether keys are
-/// wider than values or not.
+/// If the latent is the input itself and the shared key is zero, it equals multi-head attention with the same projections,
+/// whether keys are wider than values or not.
 #[test]
 fn it_is_multi_head_attention_where_the_latent_is_the_input() {
     for (d_nope, d_rope) in [(4, 2), (4, 6)] {

@@ -1,4 +1,4 @@
-//! Linformer against PyPI's `linformer`; dense attention where nothing is projected; what shares a projection.
+//! Linformer against PyPI's `linformer`; dense attention if nothing is projected; sharing of projections.
 
 use super::{agrees, attend, attention, learns, near, parameter, read, same_heads, shape, some};
 use crate::binary;
@@ -26,14 +26,14 @@ fn linformer(sharing: &str, kv_heads: usize, shape: &AttentionShape, k: usize) -
     }
 }
 
-/// A projection `[positions, k]` of the oracle as one of ours.
+/// Reads a projection `[positions, k]` of the oracle.
 fn projection(oracle: &Oracle, name: &str) -> Projection {
     Projection {
         weight: parameter(tensor::<2>(oracle, name).transpose()),
     }
 }
 
-/// The layer with the oracle's numbers.
+/// The layer with the oracle's values.
 fn with(mut layer: Linformer, oracle: &Oracle, at: &str) -> Linformer {
     let heads = &mut layer.heads;
     heads.query.weight = read(oracle, &format!("{at}.to_q.weight"));
@@ -112,7 +112,7 @@ fn a_layer_is_pypi_s() {
     }
 }
 
-/// The second layer reads the projection of the first, whose gradient is the sum of both.
+/// The second layer uses the projection of the first, whose gradient is the sum of both.
 #[test]
 fn layers_share_a_projection_as_pypi_s() {
     let oracle = Oracle::open("linformer");
@@ -145,7 +145,7 @@ fn layers_share_a_projection_as_pypi_s() {
     maps_learn(&oracle, [case, "1."], &second, &gradients);
 }
 
-/// Numbers of an encoder of three layers with a context of 12.
+/// Number of parameters of an encoder with three layers and a context of 12.
 fn parameters(sharing: &str) -> usize {
     let config: EncoderConfig = serde_json::from_value(json!({
         "n_layers": 3, "d_model": 16,
@@ -169,7 +169,7 @@ fn projections_are_counted_once_for_those_that_share_them() {
     assert_eq!(none - parameters("layerwise"), (3 * 2 * 4 - 1) * map);
 }
 
-/// Heads with equal projections are heads that share one.
+/// Heads with equal projections act like heads that share one.
 #[test]
 fn heads_may_have_their_own() {
     let shape = shape(12, false);

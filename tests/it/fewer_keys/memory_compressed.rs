@@ -1,5 +1,5 @@
-//! Memory-compressed attention against PyPI's `memory-compressed-attention`; dense attention with nothing compressed; what
-//! decoding keeps.
+//! Memory-compressed attention against PyPI's `memory-compressed-attention`; dense attention if nothing is compressed; the
+//! state of decoding.
 
 use super::{agrees, attend, attention, learns, near, parameter, read, same_heads, shape, some};
 use crate::binary;
@@ -29,8 +29,8 @@ fn compressed(keys: &Value, positions: usize, causal: bool) -> MemoryCompressed 
     }
 }
 
-/// Where number (output, input within the head, place in the block) of the oracle's kernel `[16, 4, 3]` stands in ours
-/// `[16, 3 · 16]`: heads are groups of four.
+/// Indices in Formwork's kernel `[16, 3 · 16]` of the elements (output, input within the head, position in the block) of the
+/// oracle's kernel `[16, 4, 3]`; heads are groups of four channels.
 fn places() -> Vec<i32> {
     let of = |output: usize, input: usize, place: usize| {
         output * 48 + place * 16 + output / 4 * 4 + input
@@ -40,7 +40,7 @@ fn places() -> Vec<i32> {
     all.collect()
 }
 
-/// The oracle's convolution as one over the whole width.
+/// The oracle's grouped convolution as one over the full width.
 fn convolution(oracle: &Oracle, case: &str) -> Linear {
     let kernel = oracle
         .array(&format!("{case}.compress_fn.conv.weight"))
@@ -84,7 +84,7 @@ fn maps_learn(oracle: &Oracle, case: &str, layer: &MemoryCompressed, gradients: 
         &heads.output.weight,
         gradients,
     );
-    // Theirs is one convolution for keys and values.
+    // The oracle shares one convolution between keys and values.
     let [keys, of_values] = [&layer.compress_keys, &layer.compress_values];
     let both: Vec<f32> = values(of(keys) + of(of_values));
     let taken: Vec<f32> = places().iter().map(|at| both[*at as usize]).collect();
@@ -155,7 +155,7 @@ fn with_blocks_of_one_that_are_themselves_it_is_dense() {
     }
 }
 
-/// A query sees the blocks that end at it or before it; the first ones see nothing and give the output's bias.
+/// A query sees blocks that end at or before its position; the first queries see none and give only the output's bias.
 #[test]
 fn a_query_sees_whole_blocks_alone() {
     let layer = compressed(&json!({ "factor": 3 }), 100, true);
@@ -165,7 +165,8 @@ fn a_query_sees_whole_blocks_alone() {
     let before = of(x.clone());
     assert!(before[..2 * 16].iter().all(|y| *y == 0.0), "no block yet");
     assert!(before[2 * 16..3 * 16].iter().any(|y| *y != 0.0));
-    // Position 60 begins the block of 60, 61 and 62, which its own query sees through the queries' matrix alone.
+    // Position 60 begins the block 60 to 62: the change reaches position 60 only through its query, 61 not at all, and
+    // positions from 62 on through the block.
     let changed = x.clone().slice_assign(
         [0..1, 60..61, 0..16],
         x.clone().slice([0..1, 60..61, 0..16]) + 1.0,

@@ -1,10 +1,10 @@
-//! A Longformer that begins from the run of a RoBERTa of shorter texts.
+//! A Longformer that begins from the run of a RoBERTa on shorter texts.
 
 use crate::binary::{failure, output, shipped};
 use crate::hf_folders::{Tensors, files};
 use std::path::Path;
 
-/// Trains a shipped experiment for one step at this rate; its weights.
+/// Trains a shipped experiment for one step at this learning rate, and returns its weights.
 fn step(folder: &Path, name: &str, rate: &str, sets: &[&str]) -> Tensors {
     let file = shipped(&format!("experiments/systems/{name}.toml"));
     let (file, run) = (
@@ -32,7 +32,7 @@ fn step(folder: &Path, name: &str, rate: &str, sets: &[&str]) -> Tensors {
 #[test]
 fn a_longformer_begins_from_a_shorter_run() {
     let folder = tempfile::tempdir().unwrap();
-    // A step that moves biases off zero, and one that adds less to them than rounding does.
+    // The first step moves biases away from zero; the second changes them by less than rounding.
     let short = step(folder.path(), "roberta", "1e-2", &[]);
     let from = format!("init.from={:?}", folder.path().join("roberta"));
     let long = step(folder.path(), "longformer", "1e-30", &[&from]);
@@ -59,7 +59,8 @@ fn a_longformer_begins_from_a_shorter_run() {
             let (copy, new) = of(&long, &format!("{at}.global.{part}.{kind}"));
             assert_eq!(shape, copy, "{name}");
             assert!(old.iter().any(|x| *x != 0.0), "{name}");
-            // A bias of keys has no gradient but rounding: some may stand at zero, and move by less than the rate.
+            // Key biases have no gradient except rounding errors: some may still be zero, and move by less than the learning
+            // rate.
             let mut pairs = old.iter().zip(&new);
             assert!(pairs.all(|(a, b)| (a - b).abs() < 1e-20), "{name}");
         }

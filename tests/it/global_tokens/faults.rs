@@ -1,4 +1,4 @@
-//! Faults of keys of global tokens, each with its rule.
+//! Faults of the keys of global tokens, each with its rule.
 
 use crate::binary::{failure, shipped};
 

@@ -1,4 +1,5 @@
-//! Steps of a small policy with its own completions: draws, micro-batches, updates of one sampling, evaluations, and what is learned.
+//! Steps of a small policy on its own completions: draws, micro-batches, several updates per sampling, evaluations, and
+//! learning.
 
 use crate::batches::{cut, in_one_step, of_texts};
 use crate::oracle::difference;
@@ -17,12 +18,12 @@ use formwork::train::optim::{self, OptimizerConfig};
 use formwork::train::parameters::{materialised, name_parameters};
 use serde_json::{Value, json};
 
-/// The characters, in the order of their ids; the line break, 7, ends a text.
+/// The vocabulary's characters, ordered by id; the line break, 7, ends a text.
 const ALPHABET: &str = "abcdefg\n";
 const END: i32 = 7;
 const CONTEXT: usize = 8;
 
-/// A policy that tells rewards by its tokenizer, beside one of other weights.
+/// A policy, with a tokenizer for its rewards and a reference of other weights.
 fn small(keys: &Value, dropout: f64) -> Objective {
     let task = |config: Value, seed: u64, device: &Device| {
         let config: TaskConfig = serde_json::from_value(config).unwrap();
@@ -48,7 +49,7 @@ fn small(keys: &Value, dropout: f64) -> Objective {
     Objective(policy.0.taught_by(reference.0).judged_by(judge))
 }
 
-/// Four prompts of two lengths, whose answer is `b`.
+/// Four prompts of two lengths; the right answer is `b`.
 fn prompts(step: u64) -> Batch {
     let row = |prompt: &[i32]| {
         let inputs = [prompt, &[1, END]].concat();
@@ -95,7 +96,7 @@ fn micro_batches_write_the_same_and_equal_one_batch_with_dropout_on() {
             let off = difference(&ours.values, &theirs[&path].values);
             assert!(off < 1e-4, "{keys}: {path} is off by {off:e}");
         }
-        // Another step writes others.
+        // Another step samples other completions.
         let other = accumulate(&task, in_one_step(vec![prompts(4)], 4));
         let lengths = |output: &StepOutput| output.metrics["completion_length"].sum;
         let kl = |output: &StepOutput| output.metrics["kl"].sum;
@@ -133,7 +134,7 @@ fn updates_of_one_sampling_go_on_with_its_completions() {
     }
     assert!(told(&again, "clip_ratio") > 0.0, "weights have moved");
     assert_ne!(again.mean_loss(), sampled.mean_loss());
-    // Rows that begin anew are sampled anew.
+    // If rows begin again, completions are sampled again.
     let anew = second(true, 1);
     assert_eq!(told(&anew, "clip_ratio"), 0.0);
     assert_ne!(anew.metrics["kl"].sum, again.metrics["kl"].sum);
@@ -173,7 +174,7 @@ fn without_rewards_it_scores_texts_as_a_language_model_does() {
     assert!(found[0].is_of_tokens());
 }
 
-/// One token behind each prompt, which is right where it is `b`: of eight tokens a policy finds it, and holds to it.
+/// One token after each prompt, right if it is `b`: among eight tokens, the policy finds it and keeps to it.
 #[test]
 fn rewards_rise() {
     for loss in ["grpo", "dapo", "dr_grpo"] {

@@ -1,4 +1,4 @@
-//! Keys that do not fit completions that a model writes itself, refused with their places.
+//! Keys that do not fit completions sampled by the model itself: refused with their places.
 
 use super::runs::{REWARDED, file, with_base};
 use crate::in_folder::refused;

@@ -1,12 +1,12 @@
-//! Runs that learn from their own completions: resumed exactly, also between two updates of one sampling, evaluated, used and exported
-//! as language models, rewarded by a run, and from conversations.
+//! Runs that learn from their own completions: resumed exactly, also between two updates of one sampling; evaluated, used and
+//! exported as language models; rewarded by another run; and trained on conversations.
 
 use crate::in_folder::{DECODER, experiment, good, refused, resumes_exactly, text};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
-/// The training of its decoder.
+/// The training tables of the decoder's experiment.
 const TRAINING: &str = r#"[optimizer]
 kind = "adamw"
 lr = 3e-3
@@ -46,7 +46,7 @@ pub fn file(folder: &Path, name: &str, tables: &str) {
     experiment(folder, name, &[DECODER, TRAINING, tables]);
 }
 
-/// A folder with a trained base.
+/// Creates a folder with a trained base run.
 pub fn with_base() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     file(folder.path(), "base", SUMS);
@@ -60,7 +60,7 @@ pub fn with_base() -> tempfile::TempDir {
     folder
 }
 
-/// The lines of a journal without times and memory.
+/// Returns the lines of a journal without times and memory.
 fn journal(folder: &Path, run: &str) -> Vec<Value> {
     let lines = text(folder, &format!("checkpoints/{run}/metrics.jsonl"));
     let lines = lines.lines().map(|line| {
@@ -79,7 +79,7 @@ fn a_run_resumes_exactly_between_two_updates_of_one_sampling() {
     let at = folder.path();
     good(at, &["check", "rewarded.toml"]);
     good(at, &["plan", "rewarded.toml", "--no-probe"]);
-    // The third step is the first of two of its sampling.
+    // The third step is the first of two updates of its sampling.
     resumes_exactly(at, "rewarded", [3, 6]);
     let kept = "checkpoints/resumed/steps/00000003/state.safetensors";
     assert!(at.join(kept).is_file(), "the completions");
@@ -103,7 +103,7 @@ fn a_run_resumes_exactly_between_two_updates_of_one_sampling() {
     ] {
         assert!(lines[5][metric].is_number(), "{metric}: {}", lines[5]);
     }
-    // Both updates of a sampling have its completions.
+    // Both updates of a sampling use the same completions.
     for pair in lines.chunks(2) {
         assert_eq!(pair[0]["reward"], pair[1]["reward"]);
         assert_eq!(pair[0]["completion_length"], pair[1]["completion_length"]);
@@ -140,7 +140,7 @@ fn a_policy_is_used_and_exported_as_a_language_model() {
         !at.join("checkpoints/rewarded/steps/00000006/state.safetensors")
             .exists()
     );
-    // Nothing that stood beside it is needed any more.
+    // The base run is no longer needed.
     fs::rename(at.join("checkpoints/base"), at.join("moved")).unwrap();
     good(at, &["eval", "checkpoints/rewarded"]);
     good(
@@ -176,7 +176,7 @@ fn a_run_of_rewards_tells_rewards() {
     good(at, &["eval", "checkpoints/rewarded"]);
     let resolved = text(at, "checkpoints/rewarded/resolved.toml");
     assert!(resolved.contains("../judge"), "{resolved}");
-    // The same weights elsewhere are the same run, others are another one.
+    // The same weights elsewhere make the same run; other weights make another one.
     let other = [
         "train",
         "judge.toml",
@@ -262,12 +262,12 @@ fn conversations_are_answered() {
     ];
     good(at, &begun);
     good(at, &["eval", "checkpoints/rewarded"]);
-    // What ends a completion is part of what is learned from.
+    // The end tokens of completions affect what is learned, so they cannot change.
     let resume = ["resume", "checkpoints/rewarded", "--set", "train.steps=7"];
     let other = ["--set", "decode.sampling.end=[11]"];
     let said = refused(at, &[&resume[..], &other].concat());
     assert!(said.contains("a run cannot go on with another"), "{said}");
-    // A template without a special token at the end needs one by its number.
+    // A template that ends with no special token needs the end token's id.
     let template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}";
     fs::write(at.join("plain.jinja"), template).unwrap();
     let plain = [

@@ -1,4 +1,4 @@
-//! Settings of generation, both ways.
+//! Generation settings, imported and exported.
 
 use super::{folder, read_json, told};
 use formwork::generate::beam::{AtLimit, AverageConfig, DoneWhen, LengthPenalty};
@@ -58,7 +58,7 @@ fn generation_settings_go_both_ways() {
     };
     assert!(write(&search, None).is_empty());
     assert_eq!(reread().search, search);
-    // What the run was imported with, as it was; with other settings what it says beside them.
+    // The settings of the imported folder are exported unchanged; with other search settings, the remaining ones are kept.
     assert!(write(&search, Some(&found)).is_empty());
     assert_eq!(reread().kept, found.kept);
     let narrow = BeamConfig {

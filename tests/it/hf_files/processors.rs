@@ -1,4 +1,4 @@
-//! Image processors in other places than a file of their own, and those with keys of their own.
+//! Image processors that are stored outside their own file, and those with special keys.
 
 use super::{folder, processor, read_json, told};
 use formwork::data::Shape;
@@ -6,8 +6,8 @@ use formwork::data::images::{Filter, Fit};
 use formwork::interop::image_processor;
 use serde_json::{Value, json};
 
-/// Version 5 of transformers writes the settings of processors of images and texts into the file of the whole, and takes them from
-/// there where both files are.
+/// Version 5 of transformers writes the settings of image and text processors into the combined processor's file, which takes
+/// precedence if both files exist.
 #[test]
 fn settings_are_read_from_the_whole_processor_s_file() {
     let of_images = json!({"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 36},
@@ -50,7 +50,7 @@ fn settings_are_read_from_the_whole_processor_s_file() {
     }
 }
 
-/// The class of Idefics has a name and keys of its own, and stretches images.
+/// The Idefics class has its own name and keys, and stretches images.
 #[test]
 fn idefics_has_a_file_of_its_own() {
     let shape = Shape {
@@ -84,7 +84,7 @@ fn idefics_has_a_file_of_its_own() {
     assert!(notes[0].contains("cut out"), "{notes:?}");
 }
 
-/// BEiT's and DINOv3's processors have defaults of their own, and the middle of images is cut out of resized ones alone.
+/// BEiT's and DINOv3's processors have their own defaults; a centre crop needs resized images.
 #[test]
 fn defaults_of_beit_and_dinov3_and_a_cut_without_resizing() {
     let read = |class: &str| {
@@ -112,8 +112,8 @@ fn defaults_of_beit_and_dinov3_and_a_cut_without_resizing() {
     assert!(message.contains(words), "{message}");
 }
 
-/// What transformers 5.24 makes of these files: `AutoImageProcessor.from_pretrained` of a folder with them, and the shape of what comes
-/// out of it.
+/// Expected values come from `AutoImageProcessor.from_pretrained` of transformers 5.24 for folders with these files, and from
+/// the shape of its output.
 #[test]
 fn files_that_leave_keys_out_have_the_defaults_of_their_class() {
     let read = |settings: Value, model_type: &str| {
@@ -163,7 +163,7 @@ fn files_that_leave_keys_out_have_the_defaults_of_their_class() {
     assert_eq!((deit.size, deit.fit), (whole, Some(cut)));
     let vit = read(json!({}), "vit");
     assert_eq!((vit.size, vit.fit), (None, Some(Fit::default())));
-    // Its class has no side to cut to.
+    // Its class has no crop size.
     let (dir, found) =
         processor(&json!({"image_processor_type": "ViTImageProcessor", "do_center_crop": true}));
     let message = told(dir.path(), found);
@@ -171,7 +171,7 @@ fn files_that_leave_keys_out_have_the_defaults_of_their_class() {
     assert!(message.contains(words), "{message}");
 }
 
-/// Levit's processor resizes to more than its file says before it cuts, SigLIP 2's keeps the shapes of images.
+/// Levit's processor resizes beyond the size in its file before it crops; SigLIP 2's keeps the aspect ratio of images.
 #[test]
 fn classes_that_make_pixels_in_ways_of_their_own_are_told() {
     for class in ["LevitImageProcessor", "Siglip2ImageProcessor", "ViTHybrid"] {
@@ -181,7 +181,7 @@ fn classes_that_make_pixels_in_ways_of_their_own_are_told() {
         let words = format!("`image_processor_type` = \"{class}\" is not known");
         assert!(message.contains(&words), "{message}");
     }
-    // 384, which is not cut, in transformers 5.24.
+    // The default is 384 without a crop in transformers 5.24.
     let convnext = processor(&json!({"image_processor_type": "ConvNextImageProcessorFast"}));
     assert_eq!(convnext.1.unwrap().unwrap().size, Some([384, 384]));
 }

@@ -1,5 +1,5 @@
-//! `generate --beam` with an imported decoder: the texts and scores of transformers (`tests/goldens/make_continued.py` makes the
-//! oracle), how they are shown, and flags that cannot stand beside a search.
+//! `generate --beam` with an imported decoder: texts and scores of transformers (`tests/goldens/make_continued.py` makes the
+//! oracle), their display, and flags that do not go with a search.
 
 use super::settings::gpt2;
 use super::shown;
@@ -9,14 +9,14 @@ use crate::oracle::Oracle;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Tokens as words.
+/// Writes tokens as words.
 fn words(tokens: &[i32]) -> String {
     let words = tokens.iter().filter(|token| **token >= 0);
     let words: Vec<String> = words.map(|token| format!("w{token}")).collect();
     words.join(" ")
 }
 
-/// The lines of `generate --json` behind each of some prompts.
+/// Returns the lines of `generate --json` for these prompts.
 fn found(run: &Path, prompts: &[String], flags: &[&str]) -> Vec<Value> {
     let run = shown(run);
     let mut all = vec!["generate", run.as_str(), "--json", "--tokens", "7"];
@@ -89,7 +89,7 @@ fn the_command_finds_the_texts_and_scores_of_hugging_face() {
             ],
         ),
     ] {
-        // What is said of draws has no part in a search.
+        // Settings of sampling have no effect on a search.
         let said = json!({
             "eos_token_id": ends[..count].to_vec(), "do_sample": true, "temperature": 0.7, "top_k": 3, "min_p": 0.1,
         });
@@ -223,7 +223,7 @@ fn a_run_searches_as_its_folder_or_its_file_says() {
     let wanted = found(&plain, &prompts, &flags);
     assert_eq!(found(&searching, &prompts, &[]), wanted);
     assert_eq!(wanted.len(), 6);
-    // Flags win, each by itself.
+    // Each flag overrides its own setting.
     let single = found(&searching, &prompts, &["--n-best", "1"]);
     assert_eq!(single.len(), 2);
     let narrow = [

@@ -1,4 +1,4 @@
-//! Runs that begin from an imported one, and become folders of its family again where they have the layers of its class.
+//! Runs that begin from an imported one, exported as folders of its family if they have the layers of its class.
 
 use super::padding::exported;
 use super::shown;
@@ -9,7 +9,7 @@ use std::path::Path;
 const BERT: &str = "preset = \"bert-base\"\nn_layers = 1\nd_model = 16\nattention = { n_heads = 2 }\n\
                     feed_forward = { d_ff = 32 }\nposition = { kind = \"learned\" }\n";
 
-/// A run of masked tokens has no pooler, which the class for texts has.
+/// A run of masked-token prediction has no pooler, which the class for text classification needs.
 #[test]
 fn a_run_that_lost_its_family_is_told_so_when_it_begins() {
     let (work, run, out) = exported("kind = \"byte\"\n", BERT);
@@ -47,7 +47,7 @@ fn a_run_that_lost_its_family_is_told_so_when_it_begins() {
     output(&["export", &pooled, &at("again")]);
     assert_eq!(config(Path::new(&at("again")))["model_type"], "bert");
 
-    // What an imported run learns with are placeholders, which no run takes in silence.
+    // An imported run's training settings are placeholders, and a run that would inherit them is refused.
     let file = at("tuned.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     let (text, _) = text.split_once("[optimizer]").unwrap();
@@ -60,7 +60,7 @@ fn a_run_that_lost_its_family_is_told_so_when_it_begins() {
     ] {
         assert!(said.contains(part), "{said}");
     }
-    // The rate is what a range test looks for, and its steps are its own.
+    // `lr-find` looks for the learning rate itself and has its own steps.
     let warm = ["--set", "schedule.warmup_steps=50"];
     let tried = [&["lr-find", &file, "--steps", "10", "--json"], &warm[..]].concat();
     assert!(output(&tried).contains("\"lr\""));

@@ -1,5 +1,5 @@
-//! Unusual keys of config.json and names of tensors, as the classes of transformers 5.24 take them: read as the same model, told, or
-//! refused.
+//! Unusual keys of config.json and tensor names, as the classes of transformers 5.24 take them: read as the same model, reported,
+//! or refused.
 
 use super::files::{copy, parts, write_parts};
 use super::hostile::refused;
@@ -26,7 +26,7 @@ fn notes(name: &str, keys: &[(&str, Value)]) -> String {
     read(&changed(name, keys)).unwrap().notes.join("\n")
 }
 
-/// GPT-NeoX under the name that version 5's own module has for the head.
+/// GPT-NeoX with the name that version 5's own module gives the head.
 #[test]
 fn a_head_has_the_name_of_either_version() {
     let folder = copy(&fixture("gpt_neox_1"));
@@ -43,7 +43,7 @@ fn a_head_has_the_name_of_either_version() {
     assert_outputs("gpt_neox_1", folder.path(), "reference", &found);
 }
 
-/// The width of heads is written where a class without such a key would make another one.
+/// The width of heads is written if the class would otherwise derive another one.
 #[test]
 fn the_width_of_heads_goes_out_where_it_is_unusual() {
     for name in ["qwen2_1", "olmo_1", "olmo2_1", "smollm3_1"] {
@@ -61,13 +61,13 @@ fn the_width_of_heads_goes_out_where_it_is_unusual() {
     }
 }
 
-/// An object of rotary keys for each kind of layers.
+/// An object with rotary keys for each kind of layer.
 fn by_kind(full: Value, sliding: Value) -> Keys {
     let objects = json!({"full_attention": full, "sliding_attention": sliding});
     vec![("rope_parameters", objects)]
 }
 
-/// YaRN in the layers that see everything.
+/// YaRN in the layers with full attention.
 fn stretched(truncate: bool) -> Keys {
     let full = json!({
         "rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 32, "truncate": truncate,
@@ -75,7 +75,7 @@ fn stretched(truncate: bool) -> Keys {
     by_kind(full, json!({"rope_type": "default", "rope_theta": 100.0}))
 }
 
-/// Keys that say of a class what it is anyhow, or for which it has another place.
+/// Keys that state a property which the class always has, or which belong elsewhere.
 #[test]
 fn keys_that_are_read_as_others() {
     let absolute = || vec![("position_embedding_type", json!("absolute"))];
@@ -144,7 +144,8 @@ fn keys_that_are_read_as_others() {
     }
 }
 
-/// YaRN's `truncate` in an object of one kind of layers has no effect, and a model that it would have one on goes out as no such folder.
+/// YaRN's `truncate` has no effect in an object for one kind of layer; a model in which it would have one is not exported as
+/// such a folder.
 #[test]
 fn one_kind_of_layers_always_truncates() {
     for name in ["gemma3_1", "modernbert_1"] {
@@ -176,7 +177,7 @@ fn one_kind_of_layers_always_truncates() {
     }
 }
 
-/// Where the class computes something else than the file says, and this model does not.
+/// Reported: the class computes something other than the file says, and the imported model does not.
 #[test]
 fn what_a_class_does_otherwise_is_told() {
     let slow = |parts: u32| {
@@ -214,7 +215,7 @@ fn what_a_class_does_otherwise_is_told() {
     assert!(!notes("bloom_1", &slow(1)).contains("slow_but_exact"));
 }
 
-/// Keys that the class passes over or fails with.
+/// Keys that the class ignores or fails with.
 #[test]
 fn keys_that_a_class_does_not_have_are_refused() {
     let mut cases: Vec<(&str, &str, Value, String)> = Vec::new();
@@ -285,7 +286,7 @@ fn keys_that_a_class_does_not_have_are_refused() {
     }
 }
 
-/// LED's class scales no embeddings, so that a model that does is no LED.
+/// LED's class does not scale embeddings, so a model that scales them is no LED.
 #[test]
 fn embeddings_that_are_scaled_are_not_written_as_led_s() {
     let mut led = read(&changed("led_1", &[])).unwrap();
@@ -297,7 +298,7 @@ fn embeddings_that_are_scaled_are_not_written_as_led_s() {
     assert!(led.family.written(&led.shape).is_none());
 }
 
-/// An architecture that is not there is told before the weights, which need not lie there.
+/// An unknown architecture is reported before the weights are read, which may be missing.
 #[test]
 fn the_architecture_is_told_first() {
     let folder = tempfile::tempdir().unwrap();
@@ -310,7 +311,7 @@ fn the_architecture_is_told_first() {
     assert!(why.contains("safetensors"), "{why}");
 }
 
-/// A ramp that ends before the table begins leaves every wavelength as it is.
+/// If YaRN's ramp ends before the first frequency, all wavelengths are unchanged.
 #[test]
 fn yarn_for_texts_of_a_few_tokens_keeps_all_wavelengths() {
     let plain = RotaryConfig {

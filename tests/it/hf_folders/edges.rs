@@ -1,4 +1,4 @@
-//! Texts stand among the tokens that the tokenizer's file puts around them, on one side alone too; the numbers are those of
+//! Texts are framed by the special tokens of the tokenizer's file, on one side only, too; expected values are those of
 //! transformers 5.24 for the same ids.
 
 use super::ties::import;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Words for the tokens, of which 1 and 2 have these names, and a template with them before and behind a text.
+/// A tokenizer of words in which ids 1 and 2 have special names, with a template that puts them before and behind a text.
 fn tokenizer(begin: &str, before: bool, behind: bool) -> Value {
     let name = |id: u32| match id {
         1 => begin.to_owned(),
@@ -52,7 +52,7 @@ fn tokenizer(begin: &str, before: bool, behind: bool) -> Value {
     })
 }
 
-/// A fixture with a tokenizer, imported.
+/// Imports a fixture with a tokenizer.
 fn imported(name: &str, tokenizer: &Value, work: &Path) -> PathBuf {
     let folder = files::copy(&fixture(name));
     fs::write(folder.path().join("tokenizer.json"), tokenizer.to_string()).unwrap();
@@ -62,7 +62,7 @@ fn imported(name: &str, tokenizer: &Value, work: &Path) -> PathBuf {
     run
 }
 
-/// The probabilities of the classes, in their order.
+/// Returns the class probabilities in order.
 fn classified(run: &Path, more: &[&str]) -> Vec<f64> {
     let run = shown(run);
     let words = ["classify", &run, "--text", "w3 w4 w5", "--json"];
@@ -88,7 +88,7 @@ fn classes_are_those_of_the_text_in_its_template() {
         ("begun", true, false, [0.5110, 0.3622, 0.1269]),
         ("ended", false, true, [0.6759, 0.1635, 0.1605]),
         ("both", true, true, [0.5641, 0.3428, 0.0931]),
-        // Without a template the names of the vocabulary say what stands around a text.
+        // Without a template, the vocabulary's token names determine the frame.
         ("neither", false, false, [0.5641, 0.3428, 0.0931]),
     ] {
         let tokenizer = tokenizer("<s>", before, behind);
@@ -99,7 +99,7 @@ fn classes_are_those_of_the_text_in_its_template() {
             assert_near(&pair, [0.3506, 0.5975, 0.0519], "a pair");
         }
     }
-    // Nothing says anything.
+    // Neither a template nor a token name determines a frame.
     let bare = tokenizer("<begin>", false, false);
     let run = imported("llama_classes", &bare, work.path());
     assert_near(&classified(&run, &[]), [0.7318, 0.1322, 0.1360], "bare");

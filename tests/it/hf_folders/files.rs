@@ -1,17 +1,17 @@
-//! Safetensors files of a folder as plain numbers, and folders that are copied to be damaged.
+//! Safetensors files of a folder as plain values, and copies of folders to damage.
 
 use safetensors::tensor::{Dtype, SafeTensors};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A tensor of any of the formats that these folders have, its numbers as floats.
+/// A tensor of any number format in these folders, with its values as floats.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Numbers {
     pub shape: Vec<usize>,
     pub values: Vec<f32>,
 }
 
-/// The tensors of one file.
+/// Reads the tensors of one file.
 pub fn read(path: &Path) -> BTreeMap<String, Numbers> {
     let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let file = SafeTensors::deserialize(&bytes).unwrap();
@@ -37,7 +37,7 @@ fn floats(dtype: Dtype, data: &[u8]) -> Vec<f32> {
     }
 }
 
-/// The tensors of a folder, from one file or from its shards.
+/// Reads the tensors of a folder, from one file or from its shards.
 pub fn read_folder(dir: &Path) -> BTreeMap<String, Numbers> {
     let mut found = BTreeMap::new();
     for file in weights(dir) {
@@ -57,7 +57,7 @@ fn weights(dir: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The inputs of a reference file as a file of their own, bytes and all.
+/// Writes the inputs of a reference file into a file of their own, bytes unchanged.
 pub fn write_inputs(reference: &Path, to: &Path) {
     let bytes = std::fs::read(reference).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
@@ -66,7 +66,7 @@ pub fn write_inputs(reference: &Path, to: &Path) {
     safetensors::serialize_to_file(inputs, None, to).unwrap();
 }
 
-/// A copy of a folder, to be damaged.
+/// Copies a folder, so that the copy can be damaged.
 pub fn copy(from: &Path) -> tempfile::TempDir {
     let to = tempfile::Builder::new().prefix("folder").tempdir().unwrap();
     copy_into(from, to.path());
@@ -86,7 +86,7 @@ fn copy_into(from: &Path, to: &Path) {
     }
 }
 
-/// Header and data of a safetensors file.
+/// Reads header and data of a safetensors file.
 pub fn parts(path: &Path) -> (serde_json::Value, Vec<u8>) {
     let bytes = std::fs::read(path).unwrap();
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
@@ -94,7 +94,7 @@ pub fn parts(path: &Path) -> (serde_json::Value, Vec<u8>) {
     (header, bytes[8 + length..].to_vec())
 }
 
-/// A file of this header text and these data.
+/// Writes a safetensors file with this header and data.
 pub fn write_parts(path: &Path, header: &str, data: &[u8]) {
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header.as_bytes());

@@ -1,5 +1,5 @@
-//! Losses and gradients of imported folders against those of transformers' own classes, under the names that it gives their
-//! parameters: `gradients.safetensors` of a folder has inputs with labels, the loss and the gradient of each parameter.
+//! Losses and gradients of imported folders against those of transformers' own classes, under the class's parameter names: a
+//! folder's `gradients.safetensors` has inputs with labels, the loss, and the gradient of each parameter.
 
 use super::{Tensors, files, fixture, infer, shown};
 use crate::binary::output;
@@ -9,7 +9,8 @@ use formwork::interop::read_hf;
 use formwork::interop::weights::Array;
 use std::collections::BTreeMap;
 
-/// Every parameter of the class has its gradient here, and no other one but for those that the class does not train.
+/// Checks that every parameter of the class has its gradient, and that there are no others except for parameters that the class
+/// does not train.
 fn check(name: &str) {
     let folder = fixture(name);
     let work = tempfile::tempdir().unwrap();
@@ -29,7 +30,7 @@ fn check(name: &str) {
         .map(|(key, (shape, values))| (key, Array { shape, values }))
         .collect();
     let mut ours = read_hf(&folder, &[]).unwrap().table().export(&arrays);
-    // BART's constant on the scores is a buffer of its class, tables of sines are not trained.
+    // BART's constant on the logits is a buffer of its class, and sinusoidal tables are not trained.
     let sines = |key: &str| {
         key.starts_with("roformer.encoder.embed")
             || name.starts_with("pegasus") && key.ends_with("embed_positions.weight")
@@ -37,7 +38,7 @@ fn check(name: &str) {
     };
     ours.retain(|key, _| key != "final_logits_bias" && !sines(key));
     if !wanted.contains_key("expected.grad.transformer.mask_emb") {
-        // XLNet's classes have the vector in which queries begin, and those of whole texts read no query.
+        // XLNet's classes have a query embedding, and those for whole texts never read it.
         ours.remove("transformer.mask_emb");
     }
     let theirs: Tensors = wanted
@@ -73,7 +74,7 @@ macro_rules! gradients {
             check(stringify!($name));
         })+
 
-        /// No file of gradients lies there untested.
+        /// Every file of gradients is tested.
         #[test]
         fn every_file_is_in_a_test() {
             let tested = [$(stringify!($name)),+];

@@ -1,4 +1,4 @@
-//! Keys of released config.json files that change nothing: they are passed over, or only with the value that changes nothing.
+//! Keys of released config.json files without effect: ignored always, or only with the value that has no effect.
 
 use super::hostile::refused;
 use super::ties::import;
@@ -6,7 +6,7 @@ use super::{files, fixture};
 use serde_json::{Value, json};
 use std::fs;
 
-/// A fixture whose config.json has more keys.
+/// Copies a fixture and adds keys to its config.json.
 fn with_keys(name: &str, keys: &Value) -> tempfile::TempDir {
     let folder = files::copy(&fixture(name));
     let path = folder.path().join("config.json");

@@ -1,4 +1,4 @@
-//! Folders that are damaged, truncated or made to harm: one clear error each, no panic, no run folder left.
+//! Damaged, truncated or malicious folders: one clear error each, no panic, no run folder left behind.
 
 mod config;
 mod keys;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const WEIGHTS: &str = "model.safetensors";
 
-/// The end of a command that is given a minute: a pipe that is opened as a file would hold it for ever.
+/// Returns the output of a command, which gets a minute: a pipe opened as a file would block it forever.
 fn ended(arguments: &[&str]) -> Output {
     let mut command = formwork(arguments);
     let mut child = command
@@ -33,7 +33,7 @@ fn ended(arguments: &[&str]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// That the folder is refused, with these words in the message, and that nothing is left behind.
+/// Checks that the folder is refused with these words, and that nothing is left behind.
 pub fn refused(what: &str, folder: &Path, words: &[&str]) {
     refused_with(what, folder, &[], words);
 }
@@ -59,14 +59,14 @@ fn refused_with(what: &str, folder: &Path, options: &[&str], words: &[&str]) {
     assert!(left.is_empty(), "{what}: {left:?} is left");
 }
 
-/// A good folder after a change of one of its files.
+/// A valid folder after a change to one of its files.
 fn changed(name: &str, change: impl FnOnce(&Path)) -> tempfile::TempDir {
     let folder = copy(&fixture(name));
     change(folder.path());
     folder
 }
 
-/// The folder with another header of its weights.
+/// A valid folder with a changed header of its weights.
 fn with_header(change: impl FnOnce(&mut Value)) -> tempfile::TempDir {
     changed("llama_1", |dir| {
         let (mut header, data) = parts(&dir.join(WEIGHTS));
@@ -197,7 +197,7 @@ fn wrong_headers() {
     refused("a missing tensor", missing.path(), &[NAME, "missing"]);
 }
 
-/// Files that are whole and do not go with each other, and weights that no training can go on from.
+/// Complete files that do not fit each other, and weights from which no training can continue.
 #[test]
 fn what_no_command_could_open() {
     let more = changed("llama_1", |dir| {
@@ -232,7 +232,7 @@ fn what_no_command_could_open() {
     refused("weights that are no numbers", broken.path(), &words);
 }
 
-/// A run that is there stays as it is, and a reference that cannot be used leaves no run.
+/// An existing run is left alone, and an unusable reference leaves no run.
 #[test]
 fn where_it_goes_and_what_it_is_held_against() {
     let work = tempfile::tempdir().unwrap();
@@ -275,7 +275,7 @@ fn where_it_goes_and_what_it_is_held_against() {
     refused_with("no reference", &good, &["--reference", &gone], &["gone"]);
 }
 
-/// A command that is killed leaves nothing in its target, or all of it, and the next one leaves nothing beside it.
+/// A killed command leaves in its target either nothing or everything, and the next command removes temporary files.
 #[test]
 fn killed_imports_and_exports_are_made_anew() {
     let work = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Networks for images without a classifier (`ViTModel`): runs whose classifier is drawn, from which others begin; what import
-//! says of folders without settings of images; and why a model is none of a family of images.
+//! Image networks without a classifier (`ViTModel`): imported runs with an initialised classifier, from which others begin;
+//! messages of import about folders without image settings; and reasons why a model belongs to no image family.
 
 use super::files::{self, copy};
 use super::ties::{config, import, with_keys};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The folder of a classifier as its network alone is saved: without the classifier, names without their beginning, a pooler.
+/// A classifier's folder as its network alone would be saved: without the classifier and the names' prefix, with a pooler.
 fn body(name: &str, class: &str, prefix: &str) -> tempfile::TempDir {
     let folder = copy(&fixture(name));
     let keys = [
@@ -81,7 +81,7 @@ fn a_network_without_a_classifier_is_imported() {
             assert!(off.fold(0.0, f32::max) < 1e-4, "{name}: {key}");
         }
         assert_eq!(found["logits"].shape, [2, 2], "{name}");
-        // It goes out as a classifier, which it is from then on.
+        // It is exported as a classifier, and remains one.
         output(&["export", &shown(&run), &shown(&exported)]);
         assert_ne!(config(&exported)["architectures"], json!([class]));
         assert!(!import(&exported, &again).contains("has no classifier"));
@@ -93,7 +93,7 @@ fn a_network_without_a_classifier_is_imported() {
     }
 }
 
-/// A classifier whose file lacks its head is damaged.
+/// A classifier's folder without its head is damaged.
 #[test]
 fn a_classifier_without_its_head_is_refused() {
     let folder = body("vit_1", "ViTForImageClassification", "vit.");
@@ -104,7 +104,7 @@ fn a_classifier_without_its_head_is_refused() {
     super::hostile::refused("another head", folder.path(), &words);
 }
 
-/// Keys of DINOv2 with values that its class computes otherwise with, or not at all; and how often a layer is skipped, which is told.
+/// Keys of DINOv2 with values that its class interprets differently or rejects; and the rate of drop path, which is reported.
 #[test]
 fn other_networks_of_dinov2() {
     for (name, key, value, words) in [
@@ -138,7 +138,7 @@ fn other_networks_of_dinov2() {
     assert!(said.contains("`drop_path_rate` = 0.25"), "{said}");
 }
 
-/// A classifier of other classes begins from it; that its images were cut otherwise is told.
+/// A classifier for other classes begins from it; a different crop of its images is reported.
 #[test]
 fn a_classifier_begins_from_a_network_without_one() {
     let folder = body("vit_1", "ViTModel", "vit.");
@@ -204,7 +204,7 @@ fn changed(name: &str, change: impl FnOnce(&mut HfShape)) -> HfShape {
     shape
 }
 
-/// The reason why a model is none of a family's, of whose kind it is.
+/// The message gives the nearest family of the same kind and the first difference from it.
 #[test]
 fn the_nearest_family_and_the_difference_are_named() {
     let pooled = |pooling: Pooling| {

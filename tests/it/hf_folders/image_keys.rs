@@ -1,5 +1,5 @@
-//! Keys of config.json and preprocessor_config.json in folders of networks for images: those of published folders, those of classifiers that
-//! are trained by other losses, faulty ones, and sizes that differ.
+//! Keys of config.json and preprocessor_config.json in image folders: those of published folders, of classifiers trained with
+//! other losses, faulty ones, and sizes that differ.
 
 use super::files::copy;
 use super::hostile::refused;
@@ -9,14 +9,14 @@ use crate::binary::{failure, formwork};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// A fixture whose config.json has other keys.
+/// Copies a fixture with other keys in its config.json.
 fn with(name: &str, keys: &[(&str, Value)]) -> tempfile::TempDir {
     let folder = copy(&fixture(name));
     with_keys(folder.path(), keys);
     folder
 }
 
-/// The lines of errors of an import that fails.
+/// Returns the error lines of an import that fails.
 fn errors(folder: &Path) -> Vec<String> {
     let work = tempfile::tempdir().unwrap();
     let run = shown(&work.path().join("run"));
@@ -25,7 +25,7 @@ fn errors(folder: &Path) -> Vec<String> {
     lines.map(String::from).collect()
 }
 
-/// The keys of `microsoft/swin-tiny-patch4-window7-224`.
+/// Reads the keys of `microsoft/swin-tiny-patch4-window7-224`.
 #[test]
 fn the_keys_of_published_swin_folders_are_read() {
     let keys = [
@@ -46,7 +46,7 @@ fn the_keys_of_published_swin_folders_are_read() {
     import(folder.path(), &work.path().join("run"));
 }
 
-/// Sides with which the class of the second version cuts other windows, or has no number for a distance.
+/// Sizes for which the class of version 2 cuts other windows, or cannot compute relative distances.
 #[test]
 fn faulty_keys_of_the_second_version_of_swin_are_told() {
     for (key, value, words) in [
@@ -82,7 +82,7 @@ fn faulty_keys_of_the_second_version_of_swin_are_told() {
     }
 }
 
-/// The first version of DINO is told to be a ViT.
+/// The error for DINO's first version says that it is a ViT.
 #[test]
 fn the_first_version_of_dino_is_refused() {
     let folder = with("dinov2_1", &[("model_type", json!("dino"))]);
@@ -90,7 +90,7 @@ fn the_first_version_of_dino_is_refused() {
     refused("dino", folder.path(), &words);
 }
 
-/// Values with which DINOv3's class computes otherwise, or not at all.
+/// Values that DINOv3's class interprets differently or rejects.
 #[test]
 fn faulty_keys_of_dinov3_are_told() {
     for (key, value, words) in [
@@ -133,7 +133,7 @@ fn faulty_keys_of_dinov3_are_told() {
     }
 }
 
-/// The class has no classifier, which is told on both ways; the range of positions in training goes both ways, too.
+/// The class has no classifier, which import and export report; the range of training positions is imported and exported.
 #[test]
 fn a_classifier_of_dinov3_stays_behind() {
     let work = tempfile::tempdir().unwrap();
@@ -199,7 +199,7 @@ fn classifiers_that_tell_several_classes_or_numbers_are_refused() {
     }
 }
 
-/// Values that stand in for faulty ones have no faults of their own.
+/// Placeholders for faulty values cause no further faults.
 #[test]
 fn a_faulty_key_of_swin_is_one_error() {
     for (key, value, words) in [
@@ -224,8 +224,8 @@ fn a_faulty_key_of_swin_is_one_error() {
     assert_eq!(found.len(), 1, "{found:?}");
 }
 
-/// Released folders of DINOv2 have positions of 518 by 518 pixels, and a processor that cuts out 224 by 224. Windows of Swin stay as
-/// they are where maps hold them.
+/// Released folders of DINOv2 have positions for 518 by 518 pixels, and a processor that crops to 224 by 224. Swin's windows
+/// are unchanged if its maps are large enough for them.
 #[test]
 fn settings_of_images_of_another_size_are_told() {
     for (name, side, [shorter, crop], fitted, resampled) in [
@@ -256,7 +256,7 @@ fn settings_of_images_of_another_size_are_told() {
         assert_eq!(table, resampled, "{said}");
         let antialiased = said.contains("resample_antialias = true");
         assert_eq!(antialiased, name.contains("registers"), "{said}");
-        // As much of an image is cut out.
+        // The crop keeps its proportion of the image.
         let data = std::fs::read(run.join("data.json")).unwrap();
         let data: Value = serde_json::from_slice(&data).unwrap();
         assert_eq!(data["fit"]["shorter"], json!(fitted), "{data}");

@@ -1,4 +1,4 @@
-//! Folders with other keys than they were saved with: the numbers are those of transformers 5.24 for the same keys and
+//! Folders with other keys than they were saved with: expected values are those of transformers 5.24 for the same keys and
 //! weights, or follow from those of the folder.
 
 use super::files;
@@ -11,7 +11,7 @@ use std::path::Path;
 
 const WEIGHTS: &str = "model.safetensors";
 
-/// The outputs of a folder with these keys, which it keeps when it is exported and imported again; and what import says.
+/// Returns the outputs of a folder with these keys, which must survive export and import, and the messages of import.
 fn outputs(name: &str, keys: &[(&str, Value)]) -> (Tensors, String) {
     let folder = copy(&fixture(name));
     with_keys(folder.path(), keys);
@@ -19,7 +19,7 @@ fn outputs(name: &str, keys: &[(&str, Value)]) -> (Tensors, String) {
     (found, said)
 }
 
-/// The same of a folder that is there, and the exported config.json.
+/// The same for an existing folder, with the exported config.json.
 fn round(folder: &Path) -> (Tensors, String, Value) {
     let work = tempfile::tempdir().unwrap();
     let [run, exported, again] = ["run", "exported", "again"].map(|part| work.path().join(part));
@@ -32,7 +32,7 @@ fn round(folder: &Path) -> (Tensors, String, Value) {
     (found, said, config(&exported))
 }
 
-/// The first four logits at the last position of the first text.
+/// Compares the first four logits at the last position of the first text.
 #[test]
 fn windows_positions_and_groups_are_those_of_the_class() {
     let yarn = json!({
@@ -97,7 +97,7 @@ fn windows_positions_and_groups_are_those_of_the_class() {
     }
 }
 
-/// Keys that a class has a value for, or none of an effect.
+/// Keys with a default in the class, or without effect.
 #[test]
 fn absent_keys_are_those_of_the_class() {
     for (name, key, value) in [
@@ -119,7 +119,7 @@ fn absent_keys_are_those_of_the_class() {
     assert!(said.contains("more than 14 tokens"), "{said}");
 }
 
-/// The bias of a Reformer's product under its name since 5.24: scores rise by it, and it goes out under both names.
+/// The bias of a Reformer's LM head under its name since 5.24: logits rise by it, and it is exported under both names.
 #[test]
 fn a_reformer_s_bias_has_two_names() {
     let folder = copy(&fixture("reformer_1"));
@@ -147,7 +147,7 @@ fn a_reformer_s_bias_has_two_names() {
     }
 }
 
-/// Two tables of one size: with the numbers of the common one they give its outputs, and stay two.
+/// Two embedding tables of equal size: with the values of the shared table they give its outputs, and stay two.
 #[test]
 fn two_tables_of_marian_s_may_be_of_one_size() {
     let folder = copy(&fixture("marian_1"));
@@ -177,7 +177,7 @@ pub(super) fn changed(name: &str, keys: &[(&str, Value)]) -> Value {
     value
 }
 
-/// Networks all of whose layers are of the kind that a family has beside its own are written, and read again as the same.
+/// Networks whose layers are all of a family's second kind are exported, and read back as the same.
 #[test]
 fn layers_of_one_kind_go_out_again() {
     let full = json!(["full_attention", "full_attention"]);

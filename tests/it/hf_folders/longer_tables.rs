@@ -1,4 +1,4 @@
-//! Models that read shorter texts than their table of positions has rows for: the table goes out whole.
+//! Models that read shorter texts than their position table allows: the table is exported whole.
 
 use super::ties::config;
 use super::{files, shown};
@@ -57,7 +57,7 @@ fn a_table_with_more_rows_than_texts_have_tokens_goes_out_whole() {
         output(&["train", &file, "--quiet", "--run", &run]);
         output(&["export", &run, &out]);
         assert_eq!(config(Path::new(&out))[key], 40, "{preset}");
-        // Texts stay as short as they were trained.
+        // The tokenizer still cuts texts at the training length.
         let cut: Value = serde_json::from_slice(
             &std::fs::read(Path::new(&out).join("tokenizer_config.json")).unwrap(),
         )

@@ -1,5 +1,5 @@
-//! Models that translate between languages (`tests/goldens/make_multilingual.py` makes them with transformers 5.24): the language's
-//! token around a source, the one that a target begins with, and what is written between two languages.
+//! Models that translate between languages (`tests/goldens/make_multilingual.py` makes them with transformers 5.24): the
+//! language token around a source, the one that begins a target, and translations between two languages.
 
 use super::files::copy;
 use super::hostile::refused;
@@ -19,7 +19,7 @@ fn read(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// The rows of `expected.json`.
+/// Reads the rows of `expected.json`.
 fn expected(name: &str, key: &str) -> Vec<Vec<Value>> {
     let file = read(&folder(name).join("expected.json"));
     let rows = file[key].as_array().unwrap().iter();
@@ -34,7 +34,7 @@ fn tokenizer(name: &str) -> Tokenizer {
     hf::read(&folder(name)).unwrap().unwrap().tokenizer
 }
 
-/// Imports, translates between all pairs of languages, exports; the exported folder is the same model with the same ids.
+/// Imports, translates between all pairs of languages, exports; the exported folder must be the same model with the same ids.
 fn translates(name: &str, usual: &str) {
     let read_by = tokenizer(name);
     for row in expected(name, "sources") {
@@ -97,7 +97,7 @@ fn nllb_200() {
     translates("nllb_200", "eng_Latn");
 }
 
-/// A language that a folder forces begins every text; transformers can choose others in the exported folder.
+/// A language that a folder forces begins every target; users of transformers can choose others in the exported folder.
 #[test]
 fn a_forced_language_is_that_of_targets() {
     let work = tempfile::tempdir().unwrap();
@@ -125,7 +125,8 @@ fn a_forced_language_is_that_of_targets() {
     assert_eq!(generation["forced_bos_token_id"], json!(opening[1]));
 }
 
-/// A run that begins from an imported one reads and writes the languages that its experiment names, and says so in its folder.
+/// A run that begins from an imported one reads and writes the languages that its experiment names, and says so in its exported
+/// folder.
 #[test]
 fn a_run_is_trained_between_two_languages() {
     let work = tempfile::tempdir().unwrap();
@@ -168,7 +169,7 @@ fn a_run_is_trained_between_two_languages() {
     assert!(status == 2 && said.contains(words), "{status}: {said}");
 }
 
-/// Languages that are none, and files that put none around a text.
+/// Names that are no language, and tokenizer files that have no language tokens.
 #[test]
 fn other_languages_are_refused() {
     let work = tempfile::tempdir().unwrap();
@@ -201,7 +202,7 @@ fn other_languages_are_refused() {
     assert!(bart.with_source_language(&names).is_err());
 }
 
-/// Files of M2M-100's tokenizer, and keys of its configurations, that cannot be.
+/// Impossible files of M2M-100's tokenizer, and impossible keys of its configurations.
 #[test]
 fn damaged_files_of_languages() {
     let with = |name: &str, file: &str, change: &dyn Fn(&mut Value)| {

@@ -1,5 +1,5 @@
-//! Encoders with a vocabulary of their own: classes of transformers have ids of their own for keys that config.json lacks, and those
-//! of RoBERTa's kin count positions from the id of padding on.
+//! Encoders with their own vocabulary: classes of transformers have default ids for keys that config.json lacks, and
+//! RoBERTa-like classes number positions from the padding id on.
 
 use super::ties::config;
 use super::{Tensors, files, shown};
@@ -28,7 +28,7 @@ const ROBERTA: &str = "preset = \"roberta-base\"\nattention = { n_heads = 2 }\nf
                        position = { kind = \"learned\", first = 2, max_len = 18 }\n";
 const TABLE: &str = "roberta.embeddings.position_embeddings.weight";
 
-/// Trains in a folder of its own, and gives it with the paths of the run and of what was exported.
+/// Trains in a temporary folder and exports; returns the folder, and the paths of the run and of the export.
 pub fn exported(tokenizer: &str, model: &str) -> (tempfile::TempDir, String, String) {
     let work = tempfile::tempdir().unwrap();
     let at = |name: &str| shown(&work.path().join(name));
@@ -41,7 +41,7 @@ pub fn exported(tokenizer: &str, model: &str) -> (tempfile::TempDir, String, Str
     (work, run, out)
 }
 
-/// The id of a special token that tokenizer_config.json names.
+/// Returns the id of a special token that tokenizer_config.json names.
 fn id_of(out: &str, role: &str) -> u64 {
     let json = |name: &str| -> Value {
         serde_json::from_slice(&std::fs::read(Path::new(out).join(name)).unwrap()).unwrap()
@@ -53,7 +53,7 @@ fn id_of(out: &str, role: &str) -> u64 {
     token["id"].as_u64().unwrap()
 }
 
-/// Scores of these tokens.
+/// Returns the logits of these tokens.
 fn logits(run: &str, ids: &[i64], work: &Path) -> Vec<f32> {
     let (given, found) = (work.join("in.safetensors"), work.join("out.safetensors"));
     let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
@@ -64,16 +64,16 @@ fn logits(run: &str, ids: &[i64], work: &Path) -> Vec<f32> {
     files::read(&found).remove("logits").unwrap().values
 }
 
-/// The rows of a table behind the first `unread` ones.
+/// Returns the rows of a table behind the first `unread` ones.
 fn read_rows(tensors: &Tensors, name: &str, unread: usize) -> Vec<f32> {
     let table = &tensors[name];
     let width = table.shape[1];
-    // A table that is not laid anew keeps its first rows.
+    // A table that is not rearranged keeps its first rows.
     assert!(unread == 2 || table.values[..unread * width].iter().all(|x| *x == 0.0));
     table.values[unread * width..].to_vec()
 }
 
-/// The position of a token is its place among those that are no padding, behind the id of padding.
+/// A token's position is its index among the tokens that are no padding, plus the padding id and one.
 #[test]
 fn positions_begin_behind_the_id_of_padding() {
     for tokenizer in [
@@ -97,7 +97,7 @@ fn positions_begin_behind_the_id_of_padding() {
         let theirs = read_rows(&tensors, TABLE, first);
         assert_eq!(theirs, ours.values[2 * ours.shape[1]..], "{tokenizer}");
 
-        // Read again it is the same model, of every id but that of padding.
+        // Imported again, it is the same model for every id except padding.
         let again = shown(&work.path().join("again"));
         output(&["import", &out, &again]);
         let size = said["vocab_size"].as_i64().unwrap();
@@ -106,7 +106,7 @@ fn positions_begin_behind_the_id_of_padding() {
             let [a, b] = [&run, &again].map(|run| logits(run, ids, work.path()));
             assert_eq!(a, b, "{tokenizer}: {ids:?}");
         }
-        // And it goes out again as it is.
+        // Exported again, it is unchanged.
         let back = shown(&work.path().join("back"));
         output(&["export", &again, &back]);
         assert_eq!(config(Path::new(&back))["pad_token_id"], pad);
@@ -114,7 +114,7 @@ fn positions_begin_behind_the_id_of_padding() {
     }
 }
 
-/// Rows before the first position are nothing that BERT has.
+/// The rows before the first position do not exist in BERT.
 #[test]
 fn a_roberta_is_a_bert_without_the_rows_before_its_first_position() {
     let (work, run, out) = exported("kind = \"byte\"\n", &format!("{ROBERTA}{SIZES}"));
@@ -130,7 +130,7 @@ fn a_roberta_is_a_bert_without_the_rows_before_its_first_position() {
     assert!(said.contains("modernbert"), "{said}");
 }
 
-/// ModernBERT's class takes 50283 for padding, which a small vocabulary does not have.
+/// ModernBERT's class pads with 50283 by default, which a small vocabulary lacks.
 #[test]
 fn an_encoder_says_which_tokens_are_special() {
     let full = "[[model.layers]]\nattention = { kind = \"multi_head\", n_heads = 2, bias = false }\n\

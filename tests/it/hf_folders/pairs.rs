@@ -35,8 +35,8 @@ fn json(dir: &str, name: &str) -> Value {
     serde_json::from_slice(&std::fs::read(Path::new(dir).join(name)).unwrap()).unwrap()
 }
 
-/// Classes of transformers have ids of their own for keys that are absent, Marian's one that is no token of a small vocabulary, and
-/// make the decoder's inputs of `labels` by `decoder_start_token_id`.
+/// Classes of transformers have default ids for absent keys. Marian's is no token of a small vocabulary. They derive the
+/// decoder's inputs from `labels` with `decoder_start_token_id`.
 #[test]
 fn an_encoder_decoder_says_which_tokens_are_special() {
     let work = pairs();
@@ -75,7 +75,8 @@ fn an_encoder_decoder_says_which_tokens_are_special() {
     }
 }
 
-/// `source.spm` and `target.spm` cut texts otherwise, and `vocab.json` numbers the pieces of both: one vocabulary, one table.
+/// `source.spm` and `target.spm` split texts differently, and `vocab.json` numbers the pieces of both: one vocabulary, one
+/// embedding table.
 #[test]
 fn marian_s_two_tokenizers_are_one_vocabulary() {
     let work = pairs();
@@ -119,7 +120,7 @@ fn marian_s_two_tokenizers_are_one_vocabulary() {
     }
 }
 
-/// A decoder of BART reads `</s>` and the token that begins a text, which transformers writes first where the folder forces it.
+/// A BART decoder first reads `</s>` and the token that begins a text; transformers writes the latter if the folder forces it.
 #[test]
 fn export_says_which_token_stands_behind_the_first_one() {
     let work = pairs();
@@ -142,7 +143,7 @@ fn export_says_which_token_stands_behind_the_first_one() {
     assert_eq!(written["forced_bos_token_id"], 0, "{written}");
 }
 
-/// The first token of a decoder (`</s>` of BART, `<pad>` of Marian) is not the one that begins a text.
+/// A decoder's first token (`</s>` in BART, `<pad>` in Marian) is not the one that begins a text.
 #[test]
 fn a_folder_s_own_settings_of_its_tokenizer_go_out_again() {
     let work = tempfile::tempdir().unwrap();
@@ -176,7 +177,7 @@ fn a_folder_s_own_settings_of_its_tokenizer_go_out_again() {
         assert_eq!(after[key], said, "{key}");
     }
     assert!(after.get("bos_token").is_none(), "{after}");
-    // Those of a damaged run are not left out in silence.
+    // Damaged settings of a run are an error instead of being left out silently.
     let kept = Path::new(&at("marian")).join("hf_tokenizer_config.json");
     std::fs::write(&kept, "[\"en\"]").unwrap();
     run_files::seal(Path::new(&at("marian"))).unwrap();

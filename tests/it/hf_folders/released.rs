@@ -1,5 +1,5 @@
-//! Folders as DeBERTa was released: no class in config.json, the head under the name of its decoder, the decoder's places among
-//! the embeddings. transformers leaves the decoder out, so that the oracle is its definition (`make_deberta_emd.py`).
+//! Folders as DeBERTa was released: no class in config.json, the head under the name of its decoder, the decoder's positions
+//! among the embeddings. transformers leaves the decoder out, so the oracle follows its definition (`make_deberta_emd.py`).
 
 use super::files::{self, Numbers};
 use super::shown;
@@ -9,7 +9,7 @@ use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// A golden as a released folder, with a head of replaced tokens, and its inputs and outputs in a file.
+/// Writes a golden as a released folder with a replaced-token head, and its inputs and outputs into a file.
 fn released(golden: &str, folder: &Path, given: &Path) {
     let oracle = Oracle::open(golden);
     let mut config: Value = serde_json::from_str(&oracle.config()).unwrap();
@@ -93,7 +93,7 @@ fn released_debertas_guess_with_their_mask_decoder() {
         let off = off.fold(0.0, f32::max);
         assert!(off < 1e-4, "{golden}: {off:e}");
 
-        // Out again with the decoder, and in again as the same model.
+        // Exported with the decoder, and imported again as the same model.
         let said = told(&["export", &shown(&at("run")), &shown(&at("out"))]);
         assert!(said.contains("no enhanced mask decoder"), "{said}");
         let config = std::fs::read(at("out").join("config.json")).unwrap();

@@ -1,4 +1,4 @@
-//! Folders of sentence-transformers: what their files say is kept both ways, and what cannot be had is told.
+//! Folders of sentence-transformers: settings are imported and exported, and unsupported ones are reported.
 
 use super::hostile::refused;
 use super::ties::{import, with_keys};
@@ -13,7 +13,7 @@ fn read(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// The kinds of a folder's modules.
+/// Returns the types of a folder's modules.
 fn modules(folder: &Path) -> Vec<String> {
     let modules = read(&folder.join("modules.json"));
     let kinds = modules.as_array().unwrap().iter().map(|module| {
@@ -79,7 +79,7 @@ fn pooling_and_length_go_in_and_out() {
     }
 }
 
-/// A folder of the library with another content of a file.
+/// A folder of the library with other content in one file.
 fn with(file: &str, content: &Value) -> tempfile::TempDir {
     let folder = files::copy(&fixture("bert_sentences"));
     fs::write(folder.path().join(file), content.to_string()).unwrap();
@@ -167,7 +167,7 @@ fn other_modules_are_refused_with_what_can_be_had() {
     }
 }
 
-/// A prompt changes what a text is for the library.
+/// A prompt changes how the library encodes a text.
 #[test]
 fn prompts_are_told() {
     let prompts = json!({ "prompts": { "query": "query: ", "document": "" }, "default_prompt_name": "query" });
@@ -186,7 +186,7 @@ fn prompts_are_told() {
     assert!(!said.contains("`document`"), "{said}");
 }
 
-/// The class of a folder of the library says nothing of its task, whether it has a head in its name, none, or no name.
+/// In a folder of the library, the class name says nothing about the task, whether it names a head, none, or is missing.
 #[test]
 fn any_class_is_read_as_its_body() {
     for (name, class) in [
@@ -233,7 +233,7 @@ fn any_class_is_read_as_its_body() {
     refused("t5", folder.path(), &["T5Model"]);
 }
 
-/// The body of a decoder alone, whose class has no head: as an encoder's it gives vectors.
+/// The body of a decoder, whose class has no head, gives embeddings as an encoder does.
 #[test]
 fn a_body_of_a_decoder_gives_vectors() {
     for (name, class, prefix) in [

@@ -1,5 +1,5 @@
-//! How texts are written, from a folder's generation_config.json: kept with the run, used by `generate` and `translate`,
-//! exported as it was; what has no effect here is listed.
+//! Generation settings of a folder's generation_config.json: kept with the run, used by `generate` and `translate`, exported
+//! unchanged; settings without effect are listed.
 
 use super::files::copy;
 use super::ties::import;
@@ -14,7 +14,7 @@ fn settings(dir: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(dir.join(NAME)).unwrap()).unwrap()
 }
 
-/// The tiny GPT-2 with words for its tokens.
+/// The tiny GPT-2 with words as tokens.
 pub(super) fn gpt2(settings: &Value) -> tempfile::TempDir {
     let folder = copy(&fixture("gpt2_1"));
     let vocab: serde_json::Map<String, Value> =
@@ -78,14 +78,14 @@ fn a_decoder_continues_as_its_folder_says() {
     let plain = generated(&run, &[]);
     assert_eq!(plain, generated(&run, &same));
     assert_eq!(plain.split_whitespace().count(), 12, "{plain}");
-    // Flags win, each by itself.
+    // Each flag overrides its own setting.
     let fewer = generated(&run, &["--tokens", "4"]);
     assert!(plain.starts_with(fewer.trim_end()), "{plain} {fewer}");
     assert_ne!(plain, generated(&run, &["--temperature", "0"]));
     assert_ne!(plain, generated(&run, &["--repetition-penalty", "9"]));
     output(&["export", &shown(&run), &shown(&exported)]);
     assert_eq!(settings(&exported), said);
-    // The likeliest tokens, a length that counts the prompt, and the end of a text by its number.
+    // Greedy tokens, a length that includes the prompt, and an end token given by its id.
     let greedy = generated(&run, &["--temperature", "0", "--repetition-penalty", "1"]);
     let words: Vec<&str> = greedy.split_whitespace().collect();
     let end: u32 = words[5][1..].parse().unwrap();
@@ -156,7 +156,7 @@ fn texts_for_texts_are_searched_for_as_the_folder_says() {
         written,
         piped(&["translate", &shown(&run), "--beam", "3"], lines)
     );
-    // `</s> <s>` and four words: a text that is cut off has no end.
+    // `</s> <s>` and four words: a text that was cut off has no end token.
     for line in written.lines() {
         assert_eq!(line.split_whitespace().count(), 4, "{written}");
     }
@@ -171,7 +171,7 @@ fn texts_for_texts_are_searched_for_as_the_folder_says() {
     assert!(!run.exists());
 }
 
-/// transformers ends texts after 20 tokens where a folder does not say how long they may be, and runs keep that.
+/// transformers ends texts after 20 tokens if a folder gives no maximum length, and runs keep that.
 #[test]
 fn a_folder_without_a_length_of_texts_is_told() {
     let bart = copy(&shipped("tests/fixtures/bart_writes"));
@@ -207,7 +207,8 @@ steps = 1
 batch_size = 1
 ";
 
-/// Classes of transformers have ids of their own for marks that config.json does not name: GPT-2's ends with 50256, LLaMA's with 2.
+/// Classes of transformers have default ids for special tokens that config.json does not name: GPT-2's ends texts with 50256,
+/// LLaMA's with 2.
 #[test]
 fn a_decoder_says_which_tokens_begin_and_end_texts() {
     let work = tempfile::tempdir().unwrap();
@@ -222,7 +223,7 @@ fn a_decoder_says_which_tokens_begin_and_end_texts() {
         output(&["train", &file, "--quiet", "--run", &run]);
         output(&["export", &run, &out]);
         let said = super::ties::config(Path::new(&out));
-        // The first id after the bytes ends a text, and nothing begins one.
+        // The first id after the bytes ends a text, and no token begins one.
         for (key, id) in [
             ("bos_token_id", Value::Null),
             ("eos_token_id", json!(256)),
@@ -234,7 +235,7 @@ fn a_decoder_says_which_tokens_begin_and_end_texts() {
     }
 }
 
-/// Reformer's class fills texts up to whole chunks by itself, and fails where no id is said for it.
+/// Reformer's class pads texts to whole chunks by itself, and fails if no padding id is given.
 #[test]
 fn a_reformer_says_the_id_that_its_class_fills_texts_up_with() {
     let work = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Runs that begin from an imported one and cut their texts shorter: their folders say the lengths of the model that they began from.
+//! Runs that begin from an imported one and cut texts shorter: their exported folders give the lengths of the original model.
 
 use super::shown;
 use super::ties::config;
@@ -42,7 +42,7 @@ feed_forward = { d_ff = 32 }
 position = { kind = \"learned\" }
 ";
 
-/// Positions of config.json and the length of tokenizer_config.json.
+/// Returns the number of positions in config.json and the length in tokenizer_config.json.
 fn lengths(out: &str) -> [u64; 2] {
     let tokenizer = std::fs::read(Path::new(out).join("tokenizer_config.json")).unwrap();
     let tokenizer: Value = serde_json::from_slice(&tokenizer).unwrap();
@@ -50,7 +50,7 @@ fn lengths(out: &str) -> [u64; 2] {
     [positions, tokenizer["model_max_length"].clone()].map(|n| n.as_u64().unwrap())
 }
 
-/// An imported model for texts of 24 tokens, in `work/imported`.
+/// Imports a model for texts of 24 tokens into `work/imported`.
 fn imported(work: &Path, model: &str) {
     let at = |name: &str| shown(&work.join(name));
     let text = "the cat sat on the mat and saw the dog\n".repeat(30);
@@ -61,7 +61,7 @@ fn imported(work: &Path, model: &str) {
     output(&["import", &at("folder"), &at("imported")]);
 }
 
-/// Trains on texts of 8 tokens from the run `from`, and gives the lengths that the folder of it says.
+/// Trains on texts of 8 tokens from the run `from`, and returns the lengths in its exported folder.
 fn tuned(work: &Path, from: &str, name: &str, further: &str) -> [u64; 2] {
     let at = |name: &str| shown(&work.join(name));
     let text = format!(
@@ -77,7 +77,7 @@ fn tuned(work: &Path, from: &str, name: &str, further: &str) -> [u64; 2] {
     lengths(&out)
 }
 
-/// Rotary positions have no table: the limit is noted in the run, where it outlives the run that it is of.
+/// Rotary positions have no table: the limit is recorded in the run, so it survives without the original run.
 #[test]
 fn positions_without_a_table_keep_their_limit() {
     let work = tempfile::tempdir().unwrap();
@@ -96,7 +96,7 @@ fn positions_without_a_table_keep_their_limit() {
     assert_eq!(data["limit"]["positions"], 24);
 }
 
-/// A table says itself how long it is: the one of the other run is kept, and one that was made shorter ends where it ends.
+/// A table determines its own length: the original one is kept, and one that was shortened ends earlier.
 #[test]
 fn a_table_of_positions_says_how_long_it_is() {
     let work = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Heads with numbers of their own though config.json ties them, as transformers 5 loads them; and keys of rotary positions
-//! in the place that it takes them from.
+//! Heads with their own weights though config.json ties them, as transformers 5 loads them; and rotary keys at the place where
+//! it reads them.
 
 use super::files::{self, Numbers, copy, parts, write_parts};
 use super::{Tensors, assert_outputs, assert_tensors, fixture, infer, shown, tokens};
@@ -21,7 +21,7 @@ pub fn with_keys(dir: &Path, keys: &[(&str, Value)]) {
     std::fs::write(dir.join("config.json"), found.to_string()).unwrap();
 }
 
-/// Adds a tensor of 32-bit floats at the end.
+/// Appends a tensor of 32-bit floats.
 pub fn with_tensor(dir: &Path, name: &str, tensor: &Numbers) {
     let (mut header, mut data) = parts(&dir.join(WEIGHTS));
     let start = data.len();
@@ -31,7 +31,7 @@ pub fn with_tensor(dir: &Path, name: &str, tensor: &Numbers) {
     write_parts(&dir.join(WEIGHTS), &header.to_string(), &data);
 }
 
-/// Imports, and gives what is said.
+/// Imports a folder and returns standard error.
 pub fn import(dir: &Path, run: &Path) -> String {
     let output = formwork(&["import", &shown(dir), &shown(run)])
         .output()
@@ -41,7 +41,8 @@ pub fn import(dir: &Path, run: &Path) -> String {
     said
 }
 
-/// Folders that were saved untied, whose outputs are transformers': they are the same ones with the switch on.
+/// Folders that were saved untied, with outputs of transformers: these stay the same if the config claims that weights are
+/// tied.
 #[test]
 fn a_head_with_numbers_of_its_own_is_not_tied() {
     for name in [
@@ -100,7 +101,7 @@ fn a_head_with_numbers_of_its_own_is_not_tied() {
     }
 }
 
-/// A head of twice the table beside the table alone: scores without their bias double. An equal one stays tied.
+/// A head of twice the embedding table, stored beside it: logits without their bias double. An equal head stays tied.
 #[test]
 fn a_head_beside_the_one_table() {
     for (name, table, head) in [
@@ -145,7 +146,7 @@ fn assert_scores(ours: &Tensors, reference: &Tensors, factor: f32, bias: Option<
     }
 }
 
-/// Of two objects of rotary keys transformers takes `rope_scaling`; a part of heads its classes do not rotate.
+/// If there are two objects of rotary keys, transformers takes `rope_scaling`; its classes ignore a rotated fraction of heads.
 #[test]
 fn rotary_keys_count_where_transformers_reads_them() {
     for name in ["llama_1", "falcon_1"] {
@@ -191,7 +192,7 @@ fn rotary_keys_count_where_transformers_reads_them() {
     }
 }
 
-/// Another family's name of a number, with another value than the family's own.
+/// Another family's name for a setting, with a value that contradicts the family's own key.
 #[test]
 fn names_of_rotary_keys_that_disagree_are_told() {
     for (keys, words) in [
@@ -233,7 +234,7 @@ fn names_of_rotary_keys_that_disagree_are_told() {
     super::hostile::refused("names that disagree", folder.path(), &words);
 }
 
-/// A fault of the model that a file makes says what the file says.
+/// A fault of the model that a file describes is reported in terms of the file's keys.
 #[test]
 fn a_model_that_cannot_be_is_told_by_the_file_s_keys() {
     let folder = copy(&fixture("reformer_1"));
@@ -246,7 +247,7 @@ fn a_model_that_cannot_be_is_told_by_the_file_s_keys() {
     super::hostile::refused("widths that do not add up", folder.path(), &words);
 }
 
-/// One class, whose score is that of the first of three.
+/// A single class, whose logit is the first of three.
 #[test]
 fn a_vit_of_one_class_is_imported() {
     let (folder, whole) = (copy(&fixture("vit_1")), fixture("vit_1"));
@@ -283,7 +284,7 @@ fn a_vit_of_one_class_is_imported() {
     assert_tensors("vit_1", folder.path(), &exported);
 }
 
-/// Writes the tensors of a header one behind the other, without the bytes that none of them has.
+/// Writes the tensors of a header one after the other, dropping bytes that belong to none.
 fn write_packed(path: &Path, header: &Value, data: &[u8]) {
     let (mut packed, mut bytes) = (header.clone(), Vec::new());
     for (name, entry) in packed.as_object_mut().unwrap() {
@@ -298,7 +299,7 @@ fn write_packed(path: &Path, header: &Value, data: &[u8]) {
     write_parts(path, &packed.to_string(), &bytes);
 }
 
-/// One expert a token, its weight always 1.
+/// With one expert per token, its weight is always 1.
 #[test]
 fn a_mixtral_of_one_expert_a_token_is_imported() {
     let folder = copy(&fixture("mixtral_1"));

@@ -4,8 +4,8 @@ use super::{fixture, shown};
 use crate::binary::output;
 use serde_json::Value;
 
-/// The loss over a folder of images is that of the probabilities that `classify` gives them one by one; none of them has
-/// the shape that the model reads, in which stretching and cutting would be alike.
+/// The loss over a folder of images follows from the probabilities that `classify` gives them one by one. No image has the
+/// model's aspect ratio, with which stretching and cropping would be alike.
 #[test]
 fn images_are_fitted_in_eval_as_in_classify() {
     let work = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! Every folder's round trip, a test for each family.
+//! The round trip of every folder, with a test for each family.
 
 use super::hostile::refused;
 use super::{fixture, round_trip, shown};
 use crate::binary::{failure, formwork, output, shipped};
 
-/// A test that takes folders on their round trip, and their names.
+/// Defines a test for each family that takes its folders on their round trip, and the list of all names.
 macro_rules! families {
     ($($family:ident: $($name:literal)+;)+) => {
         $(#[test]
@@ -14,7 +14,7 @@ macro_rules! families {
             }
         })+
 
-        /// No folder lies there untested.
+        /// Every folder is tested.
         #[test]
         fn every_folder_is_in_a_test() {
             let tested = [$($($name),+),+];
@@ -27,7 +27,7 @@ macro_rules! families {
     };
 }
 
-/// Neither of the two ways knows an architecture that transformers has dropped, and both say so.
+/// Neither import nor export knows an architecture that transformers has dropped, and both say so.
 #[test]
 fn an_architecture_that_transformers_dropped_is_named() {
     let folder = super::files::copy(&fixture("vit_1"));
@@ -52,7 +52,7 @@ fn an_architecture_that_transformers_dropped_is_named() {
     assert!(status == 2 && said.contains("`vit-hybrid`"), "{said}");
 }
 
-/// The class of transformers computes with another exponent than the folder says: both ways tell.
+/// The class of transformers computes with another exponent than the folder says: import and export both report it.
 #[test]
 fn an_exponent_of_mpt_s_slopes_is_told() {
     let work = tempfile::tempdir().unwrap();
@@ -67,7 +67,7 @@ fn an_exponent_of_mpt_s_slopes_is_told() {
     assert!(!told(&["import", &shown(&fixture("mpt_1")), &at("other")]));
 }
 
-/// Sources and targets keep a tokenizer each, and the files of an exported folder are read as the same two.
+/// Sources and targets keep separate tokenizers, and the files of an exported folder are read as the same two.
 #[test]
 fn both_of_marian_s_tokenizers_go_out_again() {
     let work = tempfile::tempdir().unwrap();
@@ -162,7 +162,7 @@ families! {
     decoders_of_texts_with_slopes: "bloom_classes" "mpt_classes";
 }
 
-/// What a person reads: the family, its parameters, the keys without effect, the tensors without a place.
+/// Import reports the family, its parameters, keys without effect, and tensors without a place.
 #[test]
 fn import_says_what_it_read() {
     let work = tempfile::tempdir().unwrap();
@@ -181,7 +181,7 @@ fn import_says_what_it_read() {
     }
 }
 
-/// A reference is compared when the model is imported; that of another model fails, with the name of what is far.
+/// A reference is compared on import; that of another model fails, and the message names the output that differs.
 #[test]
 fn a_reference_is_compared() {
     let work = tempfile::tempdir().unwrap();
@@ -221,7 +221,7 @@ fn a_reference_is_compared() {
     assert!(!std::path::Path::new(&run).exists(), "a run is left");
 }
 
-/// The cache of the hub keeps weights as links to files elsewhere.
+/// The hub's cache stores weights as links to files elsewhere.
 #[cfg(unix)]
 #[test]
 fn links_to_files_are_files() {

@@ -1,5 +1,5 @@
-//! SentencePiece models that no class reads: ids and texts of the library of SentencePiece
-//! (`tests/goldens/make_sentencepiece.py`), and what is said of such models.
+//! SentencePiece models that no class reads: ids and texts of the SentencePiece library
+//! (`tests/goldens/make_sentencepiece.py`), and messages about such models.
 
 use super::{goldens, ids, read};
 use crate::binary::{failure, formwork, output};
@@ -22,8 +22,8 @@ fn pretrained(path: &Path) -> Tokenizer {
     Tokenizer::build(&serde_json::from_value(config).unwrap(), &[]).unwrap()
 }
 
-/// Holds ids and texts. A text that is nothing but a symbol has no `▁` before it here, and a `▁` of the text's own is read otherwise
-/// by unigram models (`plain.rs`).
+/// Compares ids and texts. Known differences: a text that is only a symbol has no `▁` before it here, and unigram models read a
+/// `▁` of the text itself differently (`plain.rs`).
 fn hold(name: &str, tokenizer: &Tokenizer, golden: &Value) {
     let tokens = golden["tokens"].as_u64().unwrap();
     assert_eq!(tokenizer.vocab_size() as u64, tokens, "{name}");
@@ -57,7 +57,7 @@ fn models_alone_give_the_ids_and_texts_of_sentencepiece() {
     ] {
         let tokenizer = pretrained(&model(name));
         hold(name, &tokenizer, &golden["models"][name]);
-        // In a folder it is found by its name.
+        // In a folder, it is found by its name.
         let folder = tempfile::tempdir().unwrap();
         std::fs::copy(model(name), folder.path().join("tokenizer.model")).unwrap();
         let again = pretrained(folder.path());
@@ -65,7 +65,7 @@ fn models_alone_give_the_ids_and_texts_of_sentencepiece() {
     }
 }
 
-/// LLaMA's pieces where no file names a class: transformers, from 5.24 on, and SentencePiece put no mark before a text.
+/// LLaMA's pieces if no file names a class: transformers, from 5.24 on, and SentencePiece put no special token before a text.
 #[test]
 fn llama_s_pieces_alone_are_read_by_their_own_rules() {
     let dir = tempfile::tempdir().unwrap();
@@ -82,7 +82,7 @@ fn llama_s_pieces_alone_are_read_by_their_own_rules() {
         "{:?}",
         found.notes
     );
-    // A file beside it that asks for the mark has it.
+    // If a file beside it asks for the special token, texts get it.
     let asked = r#"{"add_bos_token": true}"#;
     std::fs::write(dir.path().join("tokenizer_config.json"), asked).unwrap();
     let found = read(dir.path());
@@ -119,7 +119,7 @@ fn models_that_cannot_be_read_and_symbols_that_are_lost_are_told() {
     );
 }
 
-/// Files beside a vocabulary say how it is read: the ids are those of transformers there, too, but where a key of the experiment
+/// Files beside a vocabulary determine how it is read: ids equal those of transformers, except where a key of the experiment
 /// says otherwise.
 #[test]
 fn vocabularies_are_read_as_the_files_beside_them_say() {
@@ -140,7 +140,7 @@ fn vocabularies_are_read_as_the_files_beside_them_say() {
     assert_eq!(of(Some(true)), [2, 5, 6, 3]);
 }
 
-/// `tokenize` reads the folders of `kind = "pretrained"`.
+/// `tokenize` reads folders as `kind = "pretrained"` does.
 #[test]
 fn folders_of_files_are_tokenized_with() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
-//! What the class that transformers 5 reads a folder with makes of its files.
+//! How the tokenizer class of transformers 5 interprets a folder's files.
 
 use super::{folder, golden, goldens, hold, read};
 use serde_json::{Value, json};
 
-/// BERT's class lower-cases unless a file says otherwise, a cased vocabulary as well.
+/// BERT's class lower-cases by default, even with a cased vocabulary.
 #[test]
 fn a_vocabulary_alone_is_read_lower_cased() {
     let Some(dir) = folder(&[("bert_base_cased/vocab.txt", "vocab.txt")], &[]) else {
@@ -15,7 +15,8 @@ fn a_vocabulary_alone_is_read_lower_cased() {
     assert_eq!(ids("Hello Paris"), ids("hello paris"));
 }
 
-/// T5's class makes the steps around the pieces of a tokenizer.json anew: a word after a mark has its blank.
+/// T5's class rebuilds the processing steps of a tokenizer.json around its pieces: a word after a special token keeps its
+/// blank.
 #[test]
 fn t5_s_class_reads_pieces_alone() {
     let files = [("t5/tokenizer.json", "tokenizer.json")];
@@ -27,8 +28,9 @@ fn t5_s_class_reads_pieces_alone() {
     hold("t5", &tokenizer, &golden()["vocabularies"]["t5_model"]);
 }
 
-/// Whether a blank stands before a text follows from tokenizer_config.json where a class of byte-level vocabularies reads the folder,
-/// and BERT's switches count for BERT's class. A general class reads tokenizer.json as it is. The ids are those of transformers 5.24.
+/// If a class of byte-level vocabularies reads the folder, tokenizer_config.json decides whether a blank precedes a text, and
+/// BERT's switches apply to BERT's class. A generic class reads tokenizer.json as it is. The ids are those of transformers
+/// 5.24.
 #[test]
 fn settings_beside_a_tokenizer_json_count_where_its_class_reads_them() {
     let with = |tokenizer: Value, settings: Value| {
@@ -82,7 +84,7 @@ fn settings_beside_a_tokenizer_json_count_where_its_class_reads_them() {
     }
 }
 
-/// LLaMA's class makes the rules of blanks of a tokenizer.json anew, by `legacy` beside it; those of the file are kept here.
+/// LLaMA's class rebuilds the blank rules of a tokenizer.json from `legacy` beside it; here those of the file are kept.
 #[test]
 fn rules_of_blanks_that_llama_s_class_makes_anew_are_told() {
     let made = read(&goldens().join("sentencepiece/llama")).tokenizer;
@@ -99,9 +101,9 @@ fn rules_of_blanks_that_llama_s_class_makes_anew_are_told() {
     }
 }
 
-/// Classes with rules of their own take pieces and the compiled normaliser of a tokenizer.json, and rules from the settings beside it: those
-/// of ALBERT and XLNet whether texts are lower-cased and keep accents, and with XLM-RoBERTa's whether a blank stands before a text. FNet's
-/// reads the file. The ids are those of transformers 5.24.
+/// Some classes take pieces and the compiled normaliser from tokenizer.json, and rules from the settings beside it: ALBERT's
+/// and XLNet's decide on lower case and accents, and these and XLM-RoBERTa's on a blank before a text. FNet's reads the file as
+/// it is. The ids are those of transformers 5.24.
 #[test]
 fn classes_of_pieces_make_their_rules_anew() {
     let file = |lower: bool, prefix: &str| {
@@ -179,8 +181,9 @@ fn classes_of_pieces_make_their_rules_anew() {
     assert_eq!(read(file(false, "never"), settings), kept);
 }
 
-/// Qwen2's class composes characters and has a rule of its own for words, and a blank before a text where the settings say so; a folder of its
-/// model type that names a general class is read as it is, and said to be read otherwise elsewhere. The ids are those of transformers 5.24.
+/// Qwen2's class composes characters, splits words by its own rule, and puts a blank before a text if the settings say so. A
+/// folder of its model type that names a generic class is read as it is, and the message says that other programs read it
+/// differently. The ids are those of transformers 5.24.
 #[test]
 fn qwen2_s_class_makes_its_rules_anew() {
     let file = || {

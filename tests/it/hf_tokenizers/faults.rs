@@ -1,5 +1,5 @@
-//! Tokenizers of Hugging Face folders: what is written, what a folder says beside its vocabulary, and what damaged files
-//! are told.
+//! Tokenizers of Hugging Face folders: exported files, settings of a folder beside its vocabulary, and messages about damaged
+//! files.
 
 use crate::hf_files::{folder, read_json, told};
 use formwork::error::Error;
@@ -75,7 +75,7 @@ fn what_a_folder_says_of_special_tokens_holds() {
     ]);
     let found = hf::read(dir.path()).unwrap().unwrap();
     let tokenizer = &found.tokenizer;
-    // Tokens that the vocabulary lacks are added at its end, in the order of transformers.
+    // Tokens that the vocabulary lacks are appended in the order of transformers.
     let added = ["<|im_end|>", "<|pad|>", "<|tool|>"].map(|name| tokenizer.id(name));
     assert_eq!(added, [Some(size), Some(size + 1), Some(size + 2)]);
     assert_eq!(tokenizer.end_of_text(), Some(size));
@@ -89,14 +89,15 @@ fn what_a_folder_says_of_special_tokens_holds() {
         Some(&(size + 2))
     );
     assert_eq!(found.ignored, [""; 0]);
-    // The file of its own is empty.
+    // The separate template file is empty.
     let chat = found.chat.unwrap();
     assert_eq!(chat.template(), "{{ x }}");
     assert_eq!(chat.tokens()["eos_token"], "<|im_end|>");
     assert!(hf::read(folder(&[]).path()).unwrap().is_none());
 }
 
-/// Of several chat templates that of the name `tool_use` writes conversations with tools, in both forms of a folder.
+/// If a folder has several chat templates, the one named `tool_use` writes conversations with tools; both forms of storage are
+/// imported and exported.
 #[test]
 fn a_template_for_tools_is_taken_and_given_back() {
     let plain = Tokenizer::build(
@@ -122,7 +123,7 @@ fn a_template_for_tools_is_taken_and_given_back() {
         notes.contains("`rag` are not used") && !notes.contains("`tool_use` are"),
         "{notes}"
     );
-    // As transformers writes them.
+    // In the form that transformers writes.
     let other = folder(&[("tokenizer.json", plain.json())]);
     hf::write_chat_template(other.path(), &chat).unwrap();
     let beside = other
@@ -281,7 +282,7 @@ fn no_cut_or_changed_byte_of_a_model_is_a_panic() {
     let hold = |bytes: &[u8]| {
         std::fs::write(&path, bytes).unwrap();
         match hf::read(dir.path()) {
-            // A changed score or letter is a model, too; it reads every text.
+            // A changed score or letter still makes a valid model, which must encode any text.
             Ok(found) => drop(
                 found
                     .unwrap()
@@ -296,7 +297,7 @@ fn no_cut_or_changed_byte_of_a_model_is_a_panic() {
     }
     for number in 0..300 {
         let mut changed = whole.clone();
-        // The character map is at the end, and every byte of it is an offset.
+        // The character map is at the end, and each of its bytes belongs to an offset.
         let place = whole.len() - 1 - number * 7 % whole.len();
         changed[place] ^= 1 << (number % 8);
         hold(&changed);

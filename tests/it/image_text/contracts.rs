@@ -1,6 +1,6 @@
-//! What the task keeps, over kinds of towers: every parameter learns, the same seed gives the same bits, micro-batches of whole
-//! groups make one batch, filling changes nothing, dropout draws by step and rests in evaluation, one batch is learnt by heart, and
-//! the scale of the softmax stays within its bound.
+//! Contracts of the task, over kinds of towers: every parameter learns, the same seed gives the same bits, micro-batches of
+//! whole groups make one batch, padding changes nothing, dropout draws by step and is off in evaluation, one batch is learned
+//! by heart, and the scale of the softmax stays within its bound.
 
 use crate::batches::{self, cut, in_one_step};
 use crate::case_batches::{COLS, VOCAB, texts};
@@ -112,7 +112,7 @@ impl Case {
     }
 }
 
-/// Four images and texts of different lengths.
+/// Four images with texts of different lengths.
 fn batch() -> Batch {
     let each: usize = IMAGE.iter().product();
     let captions = TextBatch {
@@ -210,14 +210,14 @@ fn micro_batches_of_whole_groups_equal_one_batch() {
     }
 }
 
-/// Blocks of both towers, of which those of images stand in stages.
+/// Recomputed blocks in both towers; those of images are in stages.
 #[test]
 fn gradients_of_blocks_computed_anew_are_the_same_to_the_last_bit() {
     let [.., case, _] = cases();
     task_contracts::blocks_computed_anew(case.name, &batch(), &case.with_seed(5, 0.2), 0.0);
 }
 
-/// What fills texts up behind their last token is not read.
+/// Padding behind a text's last token is not read.
 #[test]
 fn filling_changes_nothing() {
     for case in cases() {
@@ -250,7 +250,8 @@ fn one_batch_is_learnt_by_heart_and_its_metrics_are_defined() {
         let found = InferenceStep::step(&task.valid(), batch().into());
         let loss = found.loss.mean();
         println!("{}: {loss:.4}", case.name);
-        // By chance ln 4, in groups of 2 ln 2. A pooler and a residual network of few planes are slower.
+        // The loss at chance is ln 4, and 2 ln 2 in groups. A pooler, and a residual network with few channels, learn more
+        // slowly.
         let most = match case.name {
             "clip" | "decoder's mean" => 0.1,
             _ => 0.6,
@@ -263,7 +264,7 @@ fn one_batch_is_learnt_by_heart_and_its_metrics_are_defined() {
         }
         for (metric, value) in found.predictions.unwrap().metrics() {
             assert!(defined.contains(&metric.name), "{}", metric.name);
-            // Rows of other groups are not told from.
+            // Rows of other groups are not distinguished in training.
             let least = if case.task["group"].is_null() {
                 0.75
             } else {
@@ -274,8 +275,8 @@ fn one_batch_is_learnt_by_heart_and_its_metrics_are_defined() {
     }
 }
 
-/// The scale of scores grows to a hundred and no further (Radford et al. 2021, section 2.5); that of single pairs has no bound
-/// (Zhai et al. 2023, algorithm 1).
+/// The scale of scores grows to a hundred and no further (Radford et al. 2021, section 2.5); the scale of the sigmoid loss has
+/// no bound (Zhai et al. 2023, algorithm 1).
 #[test]
 fn an_update_leaves_the_scale_within_its_bound() {
     let [softmax, .., sigmoid] = cases();

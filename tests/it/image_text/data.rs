@@ -1,4 +1,4 @@
-//! Images with captions: what tables and the generator give.
+//! Images with captions, from tables and from the generator.
 
 use super::runs::SHAPES;
 use crate::binary::{failure, output};
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The data of these keys, read for the task; texts are words.
+/// Prepares data from these keys for the task; texts are tokenized by words.
 pub fn prepared(folder: &Path, keys: &str, tokenizer: bool) -> Result<Data> {
     let config: DataConfig = toml::from_str(keys).unwrap();
     let place = |path: &Path| folder.join(path);
@@ -36,7 +36,7 @@ fn item(source: &dyn Source, sample: u64, draw: u64) -> CaptionedItem {
     }
 }
 
-/// An image of one colour, 4 by 4.
+/// Writes an image of one colour, 4 by 4.
 fn image(folder: &Path, name: &str, colour: [u8; 3]) {
     let path = folder.join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -47,7 +47,7 @@ fn image(folder: &Path, name: &str, colour: [u8; 3]) {
 
 const RAW: &str = "mean = [0.0, 0.0, 0.0]\nstd = [1.0, 1.0, 1.0]\n";
 
-/// The text of a caption.
+/// Returns the text of a caption.
 fn words(data: &Data, caption: &[i32]) -> String {
     let tokenizer = data.tokenizers.text.as_ref().unwrap();
     let words = caption[1..caption.len() - 1].iter();
@@ -65,7 +65,7 @@ fn pictures(folder: &Path) {
     }
 }
 
-/// The same examples from each way in which a table is written.
+/// Every format of a table gives the same examples.
 #[test]
 fn tables_name_images_and_their_captions() {
     let folder = tempfile::tempdir().unwrap();
@@ -114,7 +114,7 @@ fn tables_name_images_and_their_captions() {
     }
 }
 
-/// Both captions of an image are on one side of a split, and an evaluation reads the first.
+/// Both captions of an image are in the same split, and an evaluation reads the first.
 #[test]
 fn an_image_is_in_one_split() {
     let folder = tempfile::tempdir().unwrap();
@@ -143,7 +143,7 @@ fn an_image_is_in_one_split() {
     }
 }
 
-/// Images of training are changed, those of an evaluation are not.
+/// Training images are augmented, evaluation images are not.
 #[test]
 fn training_images_are_augmented() {
     let folder = tempfile::tempdir().unwrap();
@@ -240,7 +240,7 @@ fn faulty_tables_are_told_with_file_and_line() {
     }
 }
 
-/// Held-out captions are never trained on and all different; a draw is a function of the seed and the number.
+/// Held-out captions are never trained on and all differ; a draw is a function of seed and number.
 #[test]
 fn drawn_pictures_hold_captions_out() {
     let folder = tempfile::tempdir().unwrap();
@@ -262,7 +262,7 @@ fn drawn_pictures_hold_captions_out() {
         held.extend(different);
     }
     assert!(train.is_disjoint(&held));
-    // 9 things alone and 2 relations of 81 pairs.
+    // 9 single things, and 81 pairs in 2 relations.
     assert!(
         train.len() + held.len() <= 9 + 162 && train.len() > 90,
         "{}",
@@ -276,7 +276,7 @@ fn drawn_pictures_hold_captions_out() {
             item(again.train.as_ref(), sample, 5)
         );
     }
-    // Red is left of green where the caption says so: the red of the left half is more than that of the right one.
+    // If the caption says that red is left of green, the left half has more red than the right one.
     let mut seen = 0;
     for sample in 0..2000 {
         let shown = item(data.train.as_ref(), sample, 0);
@@ -297,7 +297,7 @@ fn drawn_pictures_hold_captions_out() {
     assert!(seen > 10);
 }
 
-/// What is not read of a caption still makes it another text, so that a search among cut captions is no search among equal ones.
+/// Captions that differ only behind the cut still count as different texts in retrieval.
 #[test]
 fn captions_that_are_cut_to_one_are_not_one_text() {
     let folder = tempfile::tempdir().unwrap();
@@ -313,7 +313,7 @@ fn captions_that_are_cut_to_one_are_not_one_text() {
     assert!(red.text == blue.text && red.text != green.text);
 }
 
-/// Pictures that stand beside their table are files of the data: a run notices that one has changed.
+/// Pictures named in a table are files of the data: a run notices if one has changed.
 #[test]
 fn a_changed_picture_is_noticed() {
     let work = tempfile::tempdir().unwrap();

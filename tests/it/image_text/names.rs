@@ -1,4 +1,4 @@
-//! Classes of images that texts name: `eval --prompt` and `classify --class`.
+//! Image classes named by texts: `eval --prompt` and `classify --class`.
 
 use super::runs::{SHAPES, embeddings, pictures};
 use crate::binary::{failure, formwork, output};
@@ -14,7 +14,7 @@ fn folder_of(made: &[(PathBuf, String)]) -> String {
     class.parent().unwrap().display().to_string()
 }
 
-/// The accuracy is that of the nearest direction, by the vectors of `encode`; names of folders stand for classes.
+/// Accuracy is that of the nearest class embedding by `encode`; folder names are class names.
 #[test]
 fn labelled_images_are_told_by_the_names_of_their_classes() {
     let work = tempfile::tempdir().unwrap();
@@ -37,7 +37,7 @@ fn labelled_images_are_told_by_the_names_of_their_classes() {
     let scores = json(&output(&arguments));
     let accuracy = scores["accuracy"].as_f64().unwrap();
     assert!(accuracy > 0.3, "{scores}");
-    // A relative folder is that of the working folder, whatever lies beside the run.
+    // A relative folder is resolved from the working directory, even if the run has one of that name.
     pictures(&work.path().join("run/pictures"), ALONE, 3);
     let mut relative = arguments;
     relative[3] = "pictures";
@@ -69,7 +69,7 @@ fn labelled_images_are_told_by_the_names_of_their_classes() {
     let wanted = hits.count() as f64 / made.len() as f64;
     assert!((accuracy - wanted).abs() < 1e-9, "{accuracy} and {wanted}");
 
-    // The same names given, and a text twice, change nothing; two texts are another class.
+    // Giving the same names explicitly, or a text twice, changes nothing; two different texts make another class embedding.
     let mut named = vec![
         "eval", &run, "--data", &folder, "--json", "--prompt", "a {}", "--prompt", "a {}",
     ];
@@ -95,7 +95,7 @@ fn labelled_images_are_told_by_the_names_of_their_classes() {
     ]));
     assert!(!near(&both["loss"], &scores["loss"]), "{both}");
 
-    // One picture: probabilities of all classes, the likeliest first.
+    // For a single picture: probabilities of all classes, the most likely first.
     let mut arguments = vec!["classify", &run, "--json", "--prompt", "a {}", "--top", "9"];
     classes
         .iter()

@@ -1,4 +1,4 @@
-//! Runs of images and their texts through the commands.
+//! Runs on images and their texts through the commands.
 
 use crate::binary::{output, shipped};
 use crate::in_folder::{goes_on_to_the_same_bits, trained, written};
@@ -10,7 +10,7 @@ use safetensors::tensor::SafeTensors;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Pictures of one shape or two.
+/// An experiment on pictures of one or two shapes.
 pub const SHAPES: &str = r#"name = "shapes"
 [model]
 kind = "two_towers"
@@ -50,7 +50,7 @@ batch_size = 32
 checkpoint_every = 200
 "#;
 
-/// The array of a file that `encode` wrote, and its width.
+/// Reads the array of a file that `encode` wrote, and its width.
 pub fn embeddings(path: &str) -> (Vec<f32>, usize) {
     let bytes = fs::read(path).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
@@ -60,7 +60,8 @@ pub fn embeddings(path: &str) -> (Vec<f32>, usize) {
     (values, view.shape()[1])
 }
 
-/// So many training pictures of one shape as PNG files, a folder for each caption without its article: `red_circle/7.png`.
+/// Writes `count` training pictures of one shape as PNG files, in a folder for each caption without its article:
+/// `red_circle/7.png`.
 pub fn pictures(folder: &Path, data: &str, count: usize) -> Vec<(PathBuf, String)> {
     let config: DataConfig = toml::from_str(data).unwrap();
     let request = Request {
@@ -99,7 +100,7 @@ pub fn pictures(folder: &Path, data: &str, count: usize) -> Vec<(PathBuf, String
     made
 }
 
-/// The words of ids that stand between blanks.
+/// Returns the words of the text that these ids encode.
 fn words(tokenizer: &Tokenizer, ids: &[i32]) -> String {
     let words = ids.iter().map(|id| tokenizer.token(*id as u32).unwrap());
     words.collect::<Vec<_>>().join(" ")
@@ -115,7 +116,7 @@ fn pictures_find_captions_and_encode_gives_what_is_compared() {
             .as_f64()
             .unwrap_or_else(|| panic!("{name}: {scores}"))
     };
-    // One of 24 held-out captions is found by chance, and 10 of them hold it.
+    // With 24 held-out captions, chance is 1/24 for the first one and 10/24 for the first ten.
     for way in ["image_to_text", "text_to_image"] {
         assert!(of(&format!("{way}_recall_1")) > 0.15, "{scores}");
         assert!(of(&format!("{way}_recall_10")) > 0.7, "{scores}");
@@ -143,7 +144,7 @@ fn pictures_find_captions_and_encode_gives_what_is_compared() {
         let length: f32 = row.iter().map(|x| x * x).sum();
         assert!((length - 1.0).abs() < 1e-5, "{length}");
     }
-    // A picture is nearer to its own caption than to the others' on average.
+    // On average, a picture is closer to its own caption than to the others.
     let (texts, pictures) = vectors.split_at(12 * width);
     let cosine = |a: usize, b: usize| -> f32 {
         let (a, b) = (
@@ -163,8 +164,8 @@ fn a_run_goes_on_to_the_same_bits() {
     goes_on_to_the_same_bits(folder.path(), SHAPES, [200, 400]);
 }
 
-/// The tokenizer of a CLIP folder makes the ids of transformers' `CLIPTokenizer`, lower case and ends of words among them, and a
-/// text in its frame has the direction of its padded array.
+/// The tokenizer of a CLIP folder gives the ids of transformers' `CLIPTokenizer`, including lower case and word ends, and a
+/// framed text has the same embedding as its padded array.
 #[test]
 fn a_folder_of_clip_reads_texts_as_transformers_does() {
     let folder = tempfile::tempdir().unwrap();
@@ -172,7 +173,7 @@ fn a_folder_of_clip_reads_texts_as_transformers_does() {
     let fixture = shipped("tests/fixtures/hf/clip_1").display().to_string();
     output(&["import", &fixture, &at("run")]);
     let tokenizer = Tokenizer::load(&folder.path().join("run/tokenizer.json")).unwrap();
-    // Of CLIPTokenizer, transformers 5.23.
+    // Ids of CLIPTokenizer, transformers 5.23.
     for (text, ids) in [
         ("A PHOTO of  a Cat.", vec![81, 37, 80, 78, 37, 75, 73, 82]),
         (
@@ -201,7 +202,7 @@ fn a_folder_of_clip_reads_texts_as_transformers_does() {
     ]);
     let text = tokenizer.encode_framed("a photo of a cat").unwrap();
     let (one, width) = embeddings(&at("one.safetensors"));
-    // Filled up with the end, as the tokenizer fills rows up, and no mask.
+    // Padded with the end token, as the tokenizer pads rows, without a mask.
     let mut ids: Vec<i32> = text.iter().map(|id| *id as i32).collect();
     ids.resize(12, 82);
     let given = std::collections::BTreeMap::from([

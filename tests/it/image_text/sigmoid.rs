@@ -14,7 +14,8 @@ fn given<const D: usize>(oracle: &Oracle, name: &str, device: &Device) -> Tensor
     Tensor::from_data(TensorData::new(array.values, array.shape), device).require_grad()
 }
 
-/// Gradients of vectors, of the scale's logarithm and of the bias, over all rows and over groups of which the last one is smaller.
+/// Gradients of embeddings, of the scale's logarithm and of the bias, over all rows and over groups, the last of which is
+/// smaller.
 #[test]
 fn the_loss_and_its_gradients_are_those_of_torch() {
     let (oracle, device) = (Oracle::open("sigmoid_loss"), Device::flex().autodiff());
@@ -48,7 +49,7 @@ fn the_loss_and_its_gradients_are_those_of_torch() {
     }
 }
 
-/// Images of which each is nearest to its own text, and one that is not.
+/// Three images that are nearest to their own text, and one that is not.
 #[test]
 fn hits_are_images_whose_own_text_has_the_highest_score() {
     let device = Device::flex();
@@ -61,14 +62,14 @@ fn hits_are_images_whose_own_text_has_the_highest_score() {
         Groups::of(3),
     );
     assert_eq!(found.hits.into_scalar::<f32>(), 2.0);
-    // Scores of pairs that belong together are 0, 0 and −4; of the others 0, −2, −4 and three times −10.
+    // Scores of matching pairs are 0, 0 and −4; those of the others 0, −2, −4 and three times −10.
     let of = |score: f64| (1.0 + (-score).exp()).ln();
     let wanted = 2.0 * of(0.0) + of(-4.0) + of(0.0) + 3.0 * of(10.0) + of(4.0) + of(2.0);
     let loss = f64::from(found.loss.into_scalar::<f32>());
     assert!((loss - wanted).abs() < 1e-4, "{loss} and {wanted}");
 }
 
-/// Pictures of one shape or two, told by pairs.
+/// An experiment on pictures of one or two shapes with the sigmoid loss.
 const PAIRS: &str = r#"name = "pairs"
 [model]
 kind = "two_towers"
@@ -112,7 +113,7 @@ steps = 40
 batch_size = 32
 "#;
 
-/// A run is SigLIP's class of Hugging Face's, its bias with it, and gives the same directions when it comes back.
+/// A run is exported as Hugging Face's SigLIP class, including the bias, and gives the same embeddings after import.
 #[test]
 fn a_run_goes_out_as_siglip_and_comes_back() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What is refused of two towers and their task, with the line of the key.
+//! Faults of two towers and their task, each reported with the line of the key.
 
 use super::runs::SHAPES;
 use crate::binary::{failure, formwork};
@@ -162,7 +162,7 @@ fn what_cannot_be_is_told_with_its_line() {
     assert!(checked.status.success());
 }
 
-/// Admin measures both towers in the same passes.
+/// Admin measures both towers in the same passes, so both must use the same examples.
 #[test]
 fn scales_of_skips_that_are_measured_on_other_examples_are_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -199,7 +199,7 @@ fn scales_of_skips_that_are_measured_on_other_examples_are_told() {
     assert!(checked.status.success());
 }
 
-/// Of two networks the weights of one may be there alone, which is said.
+/// If one of the two networks keeps no attention weights, `infer` writes only those of the other, and says so.
 #[test]
 fn weights_that_are_not_written_are_told() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Runs that tell classes of texts and of images apart.
+//! Runs that classify texts and images.
 
 use super::tasks::{ALL, ROWS, SOURCE, SOURCES, VOCAB, ids, near, own_loss, pairs, run};
 use super::{Given, Inputs, inferred};
@@ -49,7 +49,7 @@ fn classes_of_texts() {
             f64::from(found["loss"].values[0]),
             own_loss(&run, Content::Text(texts)),
         );
-        // A recurrent reader has a token vector for each id; those that no row has are not moved.
+        // A recurrent network has a token vector for each id, and ids that no row contains have zero gradients.
         assert!(found.keys().any(|name| name.starts_with("grad.")));
     }
 }

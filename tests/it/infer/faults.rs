@@ -1,4 +1,4 @@
-//! Inputs that a model cannot read: one clear error for each, exit status 2, and nothing is written.
+//! Inputs that a model cannot read: one clear error each, exit status 2, and no output is written.
 
 use super::{Given, Inputs, arguments, golden, golden_inputs, run_of, write_inputs};
 use crate::binary::failure;
@@ -26,7 +26,7 @@ fn case(name: &str) -> Case {
     }
 }
 
-/// Standard error of a command that is refused, without the folder's name.
+/// Returns standard error of a command that is refused, without the folder's name.
 fn refusal(folder: &Path, arguments: &[String]) -> String {
     let before = std::fs::read_dir(folder).unwrap().count();
     let (status, said) = failure(arguments);
@@ -37,7 +37,7 @@ fn refusal(folder: &Path, arguments: &[String]) -> String {
 }
 
 impl Case {
-    /// The error for inputs with one array changed, or left out.
+    /// Returns the error for inputs with one array replaced or left out.
     fn said(&self, name: &str, given: Option<Given>) -> String {
         self.said_with(name, given, &[])
     }
@@ -61,7 +61,7 @@ impl Case {
     }
 }
 
-/// The mask of rows of these lengths, with changes.
+/// The mask of rows of these lengths, with some elements changed.
 fn mask(lengths: [usize; 3], changes: &[(usize, i32)]) -> Option<Given> {
     let mut ones: Vec<i32> = lengths
         .iter()
@@ -126,7 +126,7 @@ fn values() {
         ids[at] = value;
         Some(Given::i64(&[3, 9], &ids))
     };
-    // Of a later batch too, before anything is computed.
+    // Faults of a later batch are also found before anything is computed.
     let one = ["--batch-size", "1"];
     assert_eq!(
         case.said_with("input_ids", ids(22, 37), &one),
@@ -280,12 +280,12 @@ fn damaged_files_and_wrong_places() {
         refusal(case.folder.path(), &folder),
         "run is not a file: outputs are written to one"
     );
-    // A place that cannot be written to is known before anything is computed.
+    // An output path that cannot be written is found before anything is computed.
     let nowhere = case.folder.path().join("no/out");
     let (status, said) = failure(&arguments(&case.run, &path, &nowhere));
     assert_eq!(status, 2, "{said}");
     assert!(said.contains("cannot write"), "{said}");
-    // The old file stays until the new one is whole.
+    // The old file stays until the new one is complete.
     let out = case.folder.path().join("out");
     std::fs::write(&out, "old").unwrap();
     case.said("input_ids", None);

@@ -1,5 +1,5 @@
-//! Everything that the command writes out for a tiny Llama, BERT, T5 and ViT against transformers
-//! (`tests/goldens/make_infer.py` makes the oracles): logits, hidden states, attention weights, losses, gradients.
+//! All outputs of the command for a tiny Llama, BERT, T5 and ViT against transformers (`tests/goldens/make_infer.py` makes the
+//! oracles): logits, hidden states, attention weights, losses, gradients.
 
 use super::{Given, Inputs, golden, golden_inputs, inferred, run_of};
 use crate::goldens::TOLERANCE;
@@ -34,7 +34,7 @@ fn open(name: &str) -> Golden {
     }
 }
 
-/// An array with zeros where its rows are padding, as the oracle has them.
+/// Returns an array with zeros at padding, as in the oracle.
 fn without_padding(golden: &Golden, name: &str, array: &Array) -> Vec<f32> {
     let values = array.values.clone();
     let reads = name.starts_with("encoder_") || !golden.inputs.contains_key("decoder_input_ids");
@@ -56,7 +56,7 @@ fn without_padding(golden: &Golden, name: &str, array: &Array) -> Vec<f32> {
     }
 }
 
-/// Holds the command's outputs against the oracle's; both have the same names but for those left out.
+/// Compares the command's outputs with the oracle's; both must have the same names except for those left out.
 fn check(golden: &Golden, found: &Arrays, left_out: impl Fn(&str) -> bool) {
     let wanted = golden.oracle.arrays(|name| name.strip_prefix("expected."));
     let names: Vec<&String> = wanted.keys().filter(|name| !left_out(name)).collect();
@@ -74,7 +74,7 @@ fn check(golden: &Golden, found: &Arrays, left_out: impl Fn(&str) -> bool) {
     println!("{:.1e} at {}", worst.0, worst.1);
 }
 
-/// Everything at once, in batches of two and one rows; then each flag by itself.
+/// Checks all outputs at once, in batches of two and of one row, then with each flag alone.
 fn hold(name: &str) {
     let golden = open(name);
     let all = inferred(
@@ -94,7 +94,7 @@ fn hold(name: &str) {
     check(&golden, &one, |name| attention(name) || gradient(name));
     let one = inferred(&golden.run, &golden.inputs, &["--attentions"]);
     check(&golden, &one, |name| hidden(name) || gradient(name));
-    // Recording leaves the pass as it is, to the bit.
+    // Recording attention weights does not change the pass, bit for bit.
     assert_eq!(one["logits"].values, plain["logits"].values);
 }
 
@@ -118,7 +118,7 @@ fn a_vision_transformer_is_transformers() {
     hold("infer_vision");
 }
 
-/// Integers of 32 bits are read as those of 64; a mask of ones alone changes nothing; labels add a loss and nothing else.
+/// 32-bit integers are read like 64-bit ones; a mask of only ones changes nothing; labels only add a loss.
 #[test]
 fn formats_and_absent_arrays() {
     let golden = open("infer_decoder");
@@ -134,7 +134,7 @@ fn formats_and_absent_arrays() {
     assert!(more == bare);
 }
 
-/// A parameter that the loss does not reach has a gradient of zeros: the pooler, without labels of pairs.
+/// A parameter that the loss does not depend on has a gradient of zeros: the pooler, if pairs have no labels.
 #[test]
 fn what_the_loss_does_not_depend_on_has_zeros() {
     let mut golden = open("infer_encoder");
@@ -156,7 +156,7 @@ fn what_the_loss_does_not_depend_on_has_zeros() {
     assert_eq!(zeros, untouched);
 }
 
-/// Frozen parameters have the gradients that they would have if they were trained.
+/// Frozen parameters have the gradients that they would have in training.
 #[test]
 fn frozen_parameters_have_gradients() {
     let golden = open("infer_decoder");

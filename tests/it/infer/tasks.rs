@@ -59,7 +59,7 @@ fn mask() -> Vec<i32> {
     SOURCES.iter().flat_map(row).collect()
 }
 
-/// Targets of the decoder, some of them not scored.
+/// Decoder targets, some of them not scored.
 fn targets() -> Vec<i32> {
     let mut targets = ids(TARGET, 4);
     targets[7] = -100;
@@ -88,7 +88,7 @@ fn pair_batch() -> PairBatch {
     }
 }
 
-/// The task's own loss of an evaluation.
+/// Returns the loss of the task's own evaluation.
 pub fn own_loss(run: &Run, content: Content) -> f64 {
     let batch = batches::of(content, ROWS);
     let step = InferenceStep::step(&run.model.valid(), batch.into());
@@ -99,7 +99,7 @@ pub fn near(a: f64, b: f64) {
     assert!((a - b).abs() < 1e-5 * b.abs().max(1.0), "{a} is not {b}");
 }
 
-/// One gradient of each parameter, of its shape; some of them not zero.
+/// Checks that each parameter has a gradient of its shape, and that some gradient is not zero.
 fn gradients(run: &Run, found: &Arrays) {
     let names: Vec<&str> = found
         .keys()
@@ -129,7 +129,7 @@ fn shapes(found: &Arrays, wanted: &[(&str, &[usize])]) {
     assert_eq!(found, wanted);
 }
 
-/// Each query's weights sum to one.
+/// Checks that each query's weights sum to one.
 fn sums_to_one(found: &Arrays, name: &str) {
     let array = &found[name];
     for row in array.values.chunks(array.shape[3]) {
@@ -211,8 +211,7 @@ fn recurrent_encoder_decoders() {
     );
 }
 
-/// Without ids of its own a decoder reads the labels behind the mark that begins a target, with the pad where none is
-/// scored.
+/// Without decoder ids, a decoder reads the labels behind the begin token, with padding at positions that are not scored.
 #[test]
 fn decoders_read_labels_shifted_right() {
     let shape = Shape::of_text(SOURCE, VOCAB as usize);
@@ -262,14 +261,14 @@ fn decoders_that_translate_alone() {
         ];
         shapes(&found, &wanted);
         sums_to_one(&found, "attentions.1");
-        // The first token of a source sees the second one, or does not.
+        // Whether the first token of a source sees the second one.
         let sees = found["attentions.0"].values[1] > 0.0;
         assert_eq!(sees, bidirectional == "true");
         near(
             f64::from(found["loss"].values[0]),
             own_loss(&run, Content::Pairs(pair_batch())),
         );
-        // Of the last row of positions nothing is read.
+        // Every parameter has a gradient that is not all zeros.
         let unread = found
             .iter()
             .filter(|(n, x)| n.starts_with("grad.") && x.values.iter().all(|x| *x == 0.0));
@@ -277,7 +276,7 @@ fn decoders_that_translate_alone() {
     }
 }
 
-/// A source and a target stand in one row, which must have a place for each of their tokens.
+/// Source and target are joined into one row, which must have a position for each of their tokens.
 #[test]
 fn decoders_that_translate_alone_place_both() {
     let shape = Shape::of_text(4, VOCAB as usize);

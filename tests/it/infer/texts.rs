@@ -1,5 +1,4 @@
-//! Runs that tell numbers of texts, tags of tokens and answers to questions: rows that are filled up, and positions that are
-//! none.
+//! Runs of text regression, tagging and question answering: padded rows, and label positions that do not exist.
 
 use super::tasks::{ALL, ROWS, SOURCE, SOURCES, VOCAB, ids, near, own_loss, pairs, run};
 use super::{Arrays, Given, arguments, inferred, write_inputs};
@@ -18,7 +17,7 @@ fn shape() -> Shape {
     }
 }
 
-/// The outputs for some right answers; the loss is that of an evaluation of the same rows.
+/// Returns the outputs with these labels, and checks that the loss equals that of an evaluation of the same rows.
 fn like_own(data: &str, task: &str, labels: &[(&str, Given)], own: TextBatch) -> Arrays {
     let run = run(MODEL, data, task, &shape());
     let mut inputs = pairs();

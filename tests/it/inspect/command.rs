@@ -1,4 +1,4 @@
-//! `inspect`, `eval --stride` and `bench evaluate` as a person runs them.
+//! `inspect`, `eval --stride` and `bench evaluate` as a user runs them.
 
 use super::looked::json;
 use crate::binary::{failure, output};
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// Trains a few steps on some text with windows of 16, and gives the run's folder.
+/// Trains a few steps on some text with windows of 16, and returns the run's folder.
 fn run(folder: &Path, name: &str, model: &str, train: &str) -> String {
     let text: String = (0..300).map(|i| format!("{} and {}\n", i, i * i)).collect();
     fs::write(folder.join("text.txt"), text).unwrap();
@@ -62,7 +62,7 @@ fn context_of_a_group_and_attention_of_one() {
             .collect();
         assert_eq!(shares, [0.1, 0.5, 1.0]);
     }
-    // A transformer of 16 tokens gains nothing from more.
+    // A transformer with a context of 16 tokens gains nothing from more.
     assert!(
         found["runs"][0]["recl"][2]["recl"].as_u64().unwrap() <= 16,
         "{found}"
@@ -123,7 +123,7 @@ fn context_of_a_group_and_attention_of_one() {
     );
 }
 
-/// Of a memory, the attention length is that of the memory and a segment together.
+/// With a memory, the attention length is that of memory and segment together.
 #[test]
 fn a_memory_is_inspected_and_evaluated_at_lengths() {
     let folder = tempfile::tempdir().unwrap();
@@ -224,7 +224,7 @@ fn evaluation_is_timed_with_a_state_and_with_windows_that_slide() {
             "{line}"
         );
     }
-    // A recurrent network keeps a state and has no attention of any length.
+    // A recurrent network keeps a state, so attention lengths do not apply to it.
     let (status, said) = failure(&[&["bench", "evaluate", &lstm, &rotary], &lengths[..]].concat());
     assert!(status == 2 && said.contains("lstm.toml"), "{said}");
     let (status, said) = failure(&[

@@ -1,4 +1,4 @@
-//! Numbers of `inspect` against NumPy, SciPy and scikit-learn (`tests/goldens/make_inspect.py`).
+//! Results of `inspect` against NumPy, SciPy and scikit-learn (`tests/goldens/make_inspect.py`).
 
 use crate::oracle::Oracle;
 use burn::tensor::TensorData;
@@ -30,7 +30,7 @@ fn near(ours: impl IntoIterator<Item = f64>, theirs: &[f32], what: &str) {
     }
 }
 
-/// The layers `[layers, heads, queries, keys]` of a golden array.
+/// Reads the layers `[layers, heads, queries, keys]` of a golden array.
 fn layers(golden: &Oracle, name: &str) -> BTreeMap<AttentionKey, Weights> {
     let array = golden.array(name);
     let [.., heads, queries, keys] = array.shape[..] else {
@@ -51,7 +51,7 @@ fn layers(golden: &Oracle, name: &str) -> BTreeMap<AttentionKey, Weights> {
 
 fn heads(layout: Layout, example: &BTreeMap<AttentionKey, Weights>) -> Vec<Head> {
     let mut heads = Heads::new(layout);
-    // Twice the same, so that means are means over examples.
+    // The example is added twice, so that sums which should be means over examples show.
     heads.add(example);
     heads.add(example);
     heads.finished()
@@ -115,7 +115,7 @@ fn attention_rolls_out() {
     }
     let mean = found.mean(0..13);
     assert!((mean.iter().sum::<f64>() - 1.0).abs() < 1e-6);
-    // A layer whose keys are no positions ends it, and cross-attention is no part of it.
+    // Rollout stops at a layer whose keys are not positions, and leaves out cross-attention.
     let mut odd = example.pop_last().unwrap();
     odd.1.keys = 1;
     odd.1.values.truncate(odd.1.heads * odd.1.queries);
@@ -153,7 +153,7 @@ fn filters_have_the_components_of_scikit_learn() {
             name,
         );
     }
-    // Of one filter, or of filters that are all alike, nothing varies.
+    // A single filter, or equal filters, have no variance.
     let one = Filters {
         path: String::new(),
         shape: [1, 1, 2],

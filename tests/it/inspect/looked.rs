@@ -1,4 +1,4 @@
-//! Runs of a few steps that are looked into.
+//! Runs of a few steps for `inspect`.
 
 use crate::binary::{failure, output};
 use crate::infer::{Given, read_outputs, write_inputs};
@@ -15,26 +15,26 @@ use std::sync::Arc;
 
 /// Experiments without their names.
 pub mod trained {
-    /// Images of 16 patches behind a class token.
+    /// A vision transformer on images of 16 patches, with a class token.
     pub const VISION: &str = "[model]\nkind = \"vision\"\nn_layers = 2\nd_model = 16\nstem = { kind = \"patches\", size = 4 }\n\
         attention = { kind = \"multi_head\", n_heads = 2 }\n[data]\nkind = \"shapes\"\nsize = 16\nvalid_items = 12\n\
         [task]\nkind = \"image_classification\"\n";
-    /// The same without a class token.
+    /// A vision transformer without a class token.
     pub const POOLED: &str = "[model]\nkind = \"vision\"\npooling = \"mean\"\nn_layers = 1\nd_model = 16\n\
         stem = { kind = \"patches\", size = 8 }\nattention = { kind = \"multi_head\", n_heads = 2 }\n[data]\nkind = \"shapes\"\n\
         size = 16\nvalid_items = 12\n[task]\nkind = \"image_classification\"\n";
-    /// Convolutions.
+    /// A convolutional network.
     pub const RESNET: &str = "[model]\nkind = \"resnet\"\nstages = [1, 1]\nwidth = 8\n[data]\nkind = \"shapes\"\nsize = 16\n\
         valid_items = 12\n[task]\nkind = \"image_classification\"\n";
-    /// A decoder of made-up sums, with linear biases.
+    /// A decoder on generated sums, with linear biases.
     pub const ALIBI: &str = "[model]\nkind = \"decoder\"\nn_layers = 2\nd_model = 16\nposition = { kind = \"alibi\" }\n\
         attention = { kind = \"multi_head\", n_heads = 2 }\n[data]\nkind = \"arithmetic\"\nvalid_items = 40\n[task]\n\
         kind = \"causal_lm\"\n";
-    /// The same with turned queries and keys.
+    /// The same with rotary positions.
     pub const ROTARY: &str = "[model]\nkind = \"decoder\"\nn_layers = 1\nd_model = 16\nposition = { kind = \"rotary\" }\n\
         attention = { kind = \"multi_head\", n_heads = 2 }\n[data]\nkind = \"arithmetic\"\nvalid_items = 12\n[task]\n\
         kind = \"causal_lm\"\n";
-    /// An encoder-decoder with biases of distances.
+    /// An encoder-decoder with relative position biases.
     pub const PAIRS: &str = "[model]\nkind = \"encoder_decoder\"\nn_encoder_layers = 2\nn_decoder_layers = 2\nd_model = 16\n\
         position = { kind = \"relative_bias\" }\nattention = { kind = \"multi_head\", n_heads = 2 }\n[data]\nkind = \"dates\"\n\
         valid_items = 12\n[task]\nkind = \"translation\"\n";
@@ -48,7 +48,7 @@ pub fn json(text: &str) -> Value {
     serde_json::from_str(text.trim()).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
-/// Trains an experiment for a few steps; the run's folder.
+/// Trains an experiment for a few steps and returns the run's folder.
 pub fn run(folder: &Path, name: &str, experiment: &str) -> String {
     let file = folder.join(format!("{name}.toml"));
     let rest = "[optimizer]\nkind = \"adamw\"\nlr = 1e-2\n[train]\nsteps = 3\nbatch_size = 4\n";
@@ -64,7 +64,7 @@ pub fn run(folder: &Path, name: &str, experiment: &str) -> String {
     run
 }
 
-/// The validation split of a run.
+/// Opens the validation split of a run.
 pub fn valid(run: &str) -> Arc<dyn Source> {
     let opened = open::open(Path::new(run), Which::Best, None).unwrap();
     let (tokenizers, shape) = (&opened.tokenizers, &opened.shape);
@@ -72,7 +72,7 @@ pub fn valid(run: &str) -> Arc<dyn Source> {
     data.unwrap().source(Split::Valid).unwrap().clone()
 }
 
-/// Some images of a run's validation split, spread evenly over it, as arrays of an inputs file.
+/// Returns images from a run's validation split, evenly spread over it, as arrays of an inputs file.
 pub fn images(run: &str, count: usize) -> BTreeMap<String, Given> {
     let source = valid(run);
     let (mut pixels, mut labels, mut shape) = (Vec::new(), Vec::new(), [0; 3]);
@@ -91,7 +91,7 @@ pub fn images(run: &str, count: usize) -> BTreeMap<String, Given> {
     [("pixel_values".into(), pixels), ("labels".into(), labels)].into()
 }
 
-/// What `infer` gives for arrays.
+/// Returns the outputs of `infer` for these arrays.
 pub fn inferred(
     run: &str,
     inputs: &BTreeMap<String, Given>,
@@ -105,7 +105,7 @@ pub fn inferred(
     read_outputs(Path::new(&found))
 }
 
-/// A parameter of the run's checkpoint.
+/// Reads a parameter of the run's checkpoint.
 pub fn parameter(run: &str, name: &str) -> (Vec<usize>, Vec<f64>) {
     let bytes = fs::read(Path::new(run).join("best/model.safetensors")).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
@@ -117,7 +117,7 @@ pub fn parameter(run: &str, name: &str) -> (Vec<usize>, Vec<f64>) {
     (view.shape().to_vec(), values)
 }
 
-/// A command that must end with status 2 and one line.
+/// Checks that a command exits with status 2 and this one line.
 pub fn told(arguments: &[&str], expected: &str) {
     let (status, said) = failure(arguments);
     assert!(
@@ -127,7 +127,7 @@ pub fn told(arguments: &[&str], expected: &str) {
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 
-/// The numbers of a list.
+/// Reads a list of numbers.
 pub fn numbers(value: &Value) -> Vec<f64> {
     let values = value.as_array().unwrap().iter();
     values.map(|x| x.as_f64().unwrap()).collect()

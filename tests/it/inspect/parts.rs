@@ -1,4 +1,4 @@
-//! `inspect RUN positions` and `gradients`, against the parameters themselves and against the gradients that `infer` gives.
+//! `inspect RUN positions` and `gradients`, against the parameters themselves and against the gradients of `infer`.
 
 use super::looked::{images, inferred, json, numbers, parameter, run, trained};
 use crate::binary::{failure, output};
@@ -77,7 +77,7 @@ fn biases_are_those_of_the_scheme() {
     assert!(status == 2 && said.contains("rotary"), "{said}");
 }
 
-/// The norms are those of the gradients of the same images that `infer` writes, which transformers' own models hold.
+/// The norms are those of the gradients that `infer` writes for the same images, which are tested against transformers.
 #[test]
 fn gradients_are_those_of_the_mean_loss() {
     let folder = tempfile::tempdir().unwrap();
@@ -109,7 +109,7 @@ fn gradients_are_those_of_the_mean_loss() {
         close("gradient_norm", length(&gradient));
         close("weight_norm", length(&parameter(&run, path).1));
     }
-    // A part's norm is that of all of its parameters together.
+    // A part's norm is taken over all of its parameters together.
     for part in found["parts"].as_array().unwrap() {
         let own = parameters.iter().filter(|one| one["part"] == part["part"]);
         let norms: Vec<f64> = own
@@ -120,7 +120,7 @@ fn gradients_are_those_of_the_mean_loss() {
     assert!(Path::new(&run).join("inspect/gradients.svg").exists());
 }
 
-/// Over the whole split the loss is that of an evaluation, whose batches are others.
+/// Over the whole split, the loss is that of an evaluation, though batches differ.
 #[test]
 fn the_loss_of_gradients_is_that_of_an_evaluation() {
     let folder = tempfile::tempdir().unwrap();

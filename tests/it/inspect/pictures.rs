@@ -1,4 +1,4 @@
-//! `inspect` of runs of every kind as a person runs it: numbers, files and faults.
+//! `inspect` on runs of every kind, as a user runs it: results, files and faults.
 
 use super::looked::{images, inferred, json, numbers, parameter, run, told, trained};
 use crate::binary::output;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The weights that `infer --attentions` writes of one row.
+/// Returns the weights that `infer --attentions` writes for one row.
 pub(super) fn weights(
     arrays: &crate::transfer::Arrays,
     row: usize,
@@ -44,7 +44,7 @@ fn an_image_transformer_from_all_sides() {
     let folder = tempfile::tempdir().unwrap();
     let run = run(folder.path(), "vision", trained::VISION);
     let arrays = inferred(&run, &images(&run, 3), "--attentions");
-    // What reaches the class token of each image from its patches.
+    // The rollout from each image's patches to its class token.
     let found = json(&output(&[
         "inspect",
         &run,
@@ -74,7 +74,7 @@ fn an_image_transformer_from_all_sides() {
             assert!((ours - wanted).abs() < 1e-6, "{ours} {wanted}");
         }
     }
-    // The weights of one layer and one image.
+    // The weights of one layer for one image.
     let arguments = [
         "inspect",
         &run,
@@ -113,7 +113,7 @@ fn an_image_transformer_from_all_sides() {
         (&16.into(), &serde_json::json!([1, 4, 4]))
     );
     assert!((numbers(&found["variance"]).iter().sum::<f64>() - 1.0).abs() < 1e-6);
-    // The filters are the rows of the stored matrix: their mean, and their variance along the first component.
+    // The filters are the rows of the stored matrix; checked are their mean, and their variance along the first component.
     let (shape, weight) = parameter(&run, "model.stem.projection.weight");
     assert_eq!(shape, [16, 16]);
     let first = numbers(&found["components"][0]);
@@ -130,7 +130,7 @@ fn an_image_transformer_from_all_sides() {
         (share - numbers(&found["variance"])[0]).abs() < 1e-6,
         "{share}"
     );
-    // A picture from outside, in another size.
+    // An external picture of another size.
     let picture = folder.path().join("picture.png");
     image::GrayImage::from_fn(20, 24, |x, y| image::Luma([(x * y) as u8]))
         .save(&picture)
@@ -190,7 +190,7 @@ fn an_image_transformer_from_all_sides() {
     told(&["inspect", &run, &run, "rollout"], "one run");
 }
 
-/// Without a class token all patches are read in the mean; a network of convolutions has filters and no attention.
+/// Without a class token, the mean over all patches is read; a convolutional network has filters and no attention.
 #[test]
 fn images_without_a_class_token() {
     let folder = tempfile::tempdir().unwrap();
@@ -277,7 +277,7 @@ fn texts_are_looked_at_token_by_token() {
         .collect();
     assert_eq!(places, ["decoder", "cross", "encoder"]);
     let cross = &found["attention"][1];
-    // The source with its end mark; the target behind the mark of its beginning.
+    // The source with its end token, and the target behind its begin token.
     assert_eq!(
         (&cross["queries"], &cross["keys"]),
         (&11.into(), &13.into())
@@ -303,7 +303,7 @@ fn texts_are_looked_at_token_by_token() {
         ],
         "the model can place",
     );
-    // Without the text that belongs to it the run writes one.
+    // If no target text is given, the run generates one.
     let drawn = || {
         output(&["inspect", &pairs, "rollout", "--text", "7 March 1998"]);
         fs::read(Path::new(&pairs).join("inspect/rollout_encoder.png")).unwrap()
@@ -324,9 +324,9 @@ fn texts_are_looked_at_token_by_token() {
         &[&["inspect", &alibi, "attention"][..], &both].concat(),
         "single texts",
     );
-    // An encoder with two segments reads both.
+    // An encoder with two segments reads both texts.
     output(&[&["inspect", &masked, "attention"][..], &both].concat());
-    // A decoder looks at nothing behind a token.
+    // A decoder does not attend to later tokens.
     for (at, row) in read["rollout"].as_array().unwrap().iter().enumerate() {
         assert!(numbers(row)[at + 1..].iter().all(|x| *x == 0.0), "{at}");
     }

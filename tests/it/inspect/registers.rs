@@ -1,5 +1,5 @@
-//! Networks with registers from all sides: registers have no vectors of positions, and neither look at patches in the mean nor stand for
-//! a class token.
+//! `inspect` on networks with registers: registers have no position embeddings, are not counted in the mean over patches, and
+//! do not replace a class token.
 
 use super::looked::{images, inferred, json, numbers, run, trained};
 use super::pictures::weights;

@@ -1,4 +1,4 @@
-//! Networks for images whose attention, if they have any, is not drawn: every aspect of it says why.
+//! Image networks whose attention, if any, cannot be drawn: every aspect that needs it gives the reason.
 
 use super::looked::{run, trained};
 use crate::binary::failure;

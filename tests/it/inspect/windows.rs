@@ -1,4 +1,4 @@
-//! Windows that slide: each token of a split is scored once, with the loss of a pass over its own window.
+//! Sliding windows: each token of a split is scored once, with the loss of a pass over its own window.
 
 use super::{VOCAB, close, decoder, loss, tokens};
 use formwork::data::text::ids::InMemoryIds;
@@ -35,7 +35,7 @@ fn a_stride_gives_the_loss_of_one_pass_for_each_token() {
         let found = evaluate(&task, &split, 4).unwrap();
         let text = tokens(3, length);
         let of_token = |at: usize| {
-            // The first window that holds the token: the k-th one begins at k strides.
+            // The first window that contains the token; window k begins at k strides.
             let window = at.saturating_sub(CONTEXT).div_ceil(stride);
             loss(&model, &text[window * stride..at], text[at])
         };

@@ -1,4 +1,4 @@
-//! `diagnostics.jsonl` of whole runs: the right numbers, and a training that does not notice.
+//! `diagnostics.jsonl` of whole runs: correct values, and training that is not affected.
 
 use super::{lines, train};
 use formwork::train::journal;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// The numbers of an object by part.
+/// Returns the numbers of an object by part.
 fn numbers(object: &Value) -> Vec<(&str, f64)> {
     let parts = object.as_object().unwrap().iter();
     parts
@@ -40,7 +40,7 @@ fn watching_changes_no_bit() {
 fn norms_are_those_of_the_accumulated_gradient_and_of_the_step() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
-    // Plain gradient descent: the step is the learning rate times the gradient.
+    // Plain gradient descent: the update is the learning rate times the gradient.
     let descent = [
         "optimizer={kind=\"sgd\",lr=0.25,momentum=0.0,weight_decay=0.0}",
         "schedule={kind=\"constant\",warmup_steps=0}",
@@ -64,7 +64,7 @@ fn norms_are_those_of_the_accumulated_gradient_and_of_the_step() {
         assert!((sum.sqrt() / global - 1.0).abs() < 1e-6, "{line}");
         for (update, gradient) in numbers(&line["update_norm"]).iter().zip(&gradients) {
             assert_eq!(update.0, gradient.0);
-            // What a sum of float32 keeps of a small change.
+            // The precision that a float32 weight keeps of a small update.
             assert!(
                 (update.1 / (0.25 * gradient.1) - 1.0).abs() < 1e-3,
                 "{line}"

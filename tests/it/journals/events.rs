@@ -1,4 +1,4 @@
-//! TensorBoard's event files: byte for byte as its own writer makes them, and what a run writes into one.
+//! TensorBoard's event files: byte for byte as TensorBoard's own writer makes them, and the scalars that a run writes.
 
 use super::{lines, train};
 use formwork::train::exporters::events::{What, record};
@@ -36,7 +36,7 @@ fn records_are_those_of_tensorboard() {
     assert!(written == fs::read(golden).unwrap());
 }
 
-/// The one event file of a run that is not empty.
+/// Returns the only non-empty event file of a run.
 pub fn file(run: &Path) -> PathBuf {
     let files = fs::read_dir(run)
         .unwrap()
@@ -50,7 +50,7 @@ pub fn file(run: &Path) -> PathBuf {
     found[0].clone()
 }
 
-/// The scalars of a file in its order: tag, step, value.
+/// Reads the scalars of a file in order: tag, step, value.
 pub fn scalars(file: &Path) -> Vec<(String, u64, f32)> {
     let bytes = fs::read(file).unwrap();
     let (mut rest, mut found) = (&bytes[..], Vec::new());
@@ -94,7 +94,7 @@ impl Field<'_> {
     }
 }
 
-/// The fields of a message by number.
+/// Returns the fields of a message with their numbers.
 fn fields(mut message: &[u8]) -> Vec<(u64, Field<'_>)> {
     fn varint(message: &mut &[u8]) -> u64 {
         let (mut value, mut shift) = (0, 0);

@@ -1,5 +1,5 @@
-//! What is read of a forward pass, for every task: the same parts as those of the parameters, the right numbers, and
-//! the same gradients as in a pass without a probe.
+//! Measurements of a forward pass, for every task: the same parts as those of the parameters, correct values, and the same
+//! gradients as in a pass without a probe.
 
 use crate::cases::{self, Case};
 use crate::transfer::gradients_of;
@@ -38,7 +38,7 @@ fn gradients_are_the_same_bits() {
     }
 }
 
-/// Mean over the first `n` queries of the entropy of a query that looks at all keys before it, itself included.
+/// Mean over the first `n` queries of the entropy of uniform attention over the keys up to the query itself.
 fn causal(n: usize) -> f64 {
     let logs = (1..=n).map(|keys| (keys as f64).ln());
     logs.sum::<f64>() / n as f64
@@ -48,8 +48,8 @@ fn causal(n: usize) -> f64 {
 fn attention_that_looks_at_all_keys_alike_has_the_entropy_of_their_number() {
     let even = json!({ "attention": { "kind": "multi_head", "n_heads": 2, "scale": 0.0 } });
     let [masked, classes, translation, prefix] = cases::base(8).map(|case| case.with(&even));
-    // The longest target is the first row's, 7 tokens after a source of 5; source and target together are longest
-    // in the last row, 7 and 6 tokens.
+    // The longest target is in the first row, 7 tokens after a source of 5; source and target together are longest in the last
+    // row, 7 and 6 tokens.
     let blocks = |prefix: &str, entropy: f64| {
         let block = |n| (format!("{prefix}blocks.{n}"), entropy);
         [block(0), block(1)].to_vec()
@@ -81,7 +81,7 @@ fn attention_that_looks_at_all_keys_alike_has_the_entropy_of_their_number() {
     }
 }
 
-/// Everything that is measured of a step.
+/// Returns all measurements of a step.
 fn diagnosed<M: Trained>(task: M, mut batch: Batch) -> Diagnosis {
     let config = DiagnosticsConfig::default();
     let mut batches = vec![batch.clone()];
@@ -95,7 +95,7 @@ fn diagnosed<M: Trained>(task: M, mut batch: Batch) -> Diagnosis {
     before.after(1, &optimizer.step(1e-3, task, gradient.gradients))
 }
 
-/// Parts and numbers of a measure.
+/// Returns parts and values of a measure.
 fn measure<'a>(diagnosis: &'a Diagnosis, name: &str) -> Vec<(&'a str, f64)> {
     let found = diagnosis.measures.iter().find(|(own, _)| *own == name);
     let (_, parts) = found.unwrap();
@@ -123,16 +123,16 @@ fn consistent(name: &str, diagnosis: &Diagnosis) {
         .filter(|p| p.contains("blocks.") || p.contains("layers."))
         .collect();
     if name.contains("on recurrent") {
-        // A decoder that looks at its source before each step is not read step by step.
+        // A decoder that attends to its source before each step is not measured step by step.
         own.retain(|part| !part.starts_with("decoder."));
     }
     let twice = ["text_embedding", "reward"].map(|task| name.starts_with(task));
     if name.contains("with towers") || twice.contains(&true) {
-        // One network reads two texts.
+        // One network encodes both texts.
         blocks.retain(|part| !part.starts_with("second."));
     }
     if name.contains("two streams") {
-        // The same blocks go over tokens and over queries; the last one has no use for tokens.
+        // The same blocks process tokens and queries; the last block does not process tokens.
         for part in &mut blocks {
             *part = part.trim_start_matches("queries.").to_string();
         }
@@ -140,16 +140,16 @@ fn consistent(name: &str, diagnosis: &Diagnosis) {
         blocks.dedup();
     }
     if name.contains("share_layers") {
-        // Blocks with the parameters of another are read, and have no gradient of their own.
+        // Blocks that share another's parameters are measured, and have no gradient of their own.
         blocks.retain(|part| own.contains(part));
     }
     if name.contains("a mask decoder") {
-        // The last block is read at the decoder's steps, and at its own place only where that pass is used.
+        // The last block is measured at the decoder's steps, and in its own place only if that pass is used.
         blocks.retain(|part| !part.contains("mask_decoder."));
         own.retain(|part| blocks.contains(part));
         assert!(!own.is_empty(), "{name}");
     }
-    // Parameters and activations of several networks come in orders of their own.
+    // With several networks, parameters and activations come in different orders.
     blocks.sort_unstable();
     own.sort_unstable();
     assert_eq!(blocks, own, "{name}");

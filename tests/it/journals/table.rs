@@ -1,4 +1,4 @@
-//! `metrics.csv`: the journals in long form, the whole run also when it was asked for late.
+//! `metrics.csv`: the journals in long form, covering the whole run even if it is switched on late.
 
 use super::{lines, resume, train};
 use crate::binary::output;
@@ -32,7 +32,7 @@ fn every_number_has_a_row() {
     assert_eq!(parts.len(), diagnostics.iter().map(count).sum::<usize>());
     let norm = diagnostics[1]["update_norm"]["embedding"].as_f64().unwrap();
     assert!(parts.contains(&format!("30,train,update_norm/embedding,{norm}").as_str()));
-    // A step's diagnostics stand before its metrics.
+    // A step's diagnostics come before its metrics.
     let place = |row: &str| rows.iter().position(|r| r.starts_with(row)).unwrap();
     assert!(place("30,train,attention_entropy/") < place("30,train,loss"));
 }
@@ -57,7 +57,7 @@ fn what_is_asked_for_late_is_measured_from_then_on_and_copied_from_the_start() {
         let count = text.lines().filter(|line| line.starts_with(row)).count();
         assert_eq!(count, 1, "{row}");
     }
-    // Switched off, what was measured stays.
+    // After it is switched off, earlier measurements stay.
     let resolved = run.join("resolved.toml");
     let text = fs::read_to_string(&resolved).unwrap();
     let tables = text.find("\n[diagnostics]").unwrap()..text.find("\n[journal]").unwrap();

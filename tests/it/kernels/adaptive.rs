@@ -1,4 +1,4 @@
-//! Steps of optimizers beside AdamW: the CPU's against the composed ones, NaN, and the bits of a part of a parameter.
+//! Steps of optimizers other than AdamW: the CPU's against the composed ones, NaN, and bit equality for a part of a parameter.
 
 use burn::tensor::{Device, Tensor};
 use formwork::kernel::{self, AdaptiveArgs, AdoptArgs, composed};
@@ -23,7 +23,7 @@ const NORMED: AdoptArgs = AdoptArgs {
     limit: 1.25,
 };
 
-/// A parameter, a gradient, something more, and two moments, over several pieces and a remainder of the CPU's work.
+/// A parameter, a gradient, a further tensor and two moments, large enough for several CPU chunks and a remainder.
 fn tensors() -> [Tensor<2>; 5] {
     let plain = Device::flex();
     let fresh = |seed| Tensor::<2>::from_data(random::<2>([300, 201], seed).to_data(), &plain);
@@ -59,7 +59,7 @@ fn steps_equal_the_composed_ones() {
     );
 }
 
-/// A NaN of the gradient or of the second moment is one of the parameter, and clipping hides none.
+/// A NaN in the gradient or the second moment becomes a NaN in the parameter, and clipping hides none.
 #[test]
 fn nan_comes_through() {
     let device = Device::flex();
@@ -77,7 +77,7 @@ fn nan_comes_through() {
     assert!((after[3] - step).abs() < 1e-6, "{after:?}");
 }
 
-/// Ranks move stretches of a parameter, to the bits of the whole one.
+/// Ranks update slices of a parameter, bit for bit as in the whole one.
 #[test]
 fn a_stretch_has_the_bits_of_the_whole() {
     let flat = |x: Tensor<2>| x.reshape([1, 300 * 201]);

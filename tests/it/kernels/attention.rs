@@ -1,4 +1,4 @@
-//! Attention against its composed body, over all visibilities, biases and options.
+//! Attention against its composed implementation, over all visibilities, biases and options.
 
 use burn::tensor::Tensor;
 use formwork::kernel::{
@@ -14,7 +14,7 @@ fn pick(stream: &mut Stream, choices: &[usize]) -> usize {
     choices[stream.below(choices.len() as u64) as usize]
 }
 
-/// All variants of visibility, bias and options that attention knows.
+/// All variants of visibility, bias and options that attention supports.
 #[test]
 fn attentions() {
     let mut stream = Stream::new(5, Purpose::Split, (0, 0, 0));
@@ -83,7 +83,7 @@ fn attentions() {
     }
 }
 
-/// A bias by distance, pair by pair.
+/// A bias by distance, compared pair by pair.
 #[test]
 fn biases_by_distance_are_those_of_their_diagonals() {
     for (queries, keys) in [(1, 1), (1, 6), (4, 4), (3, 8), (5, 2)] {
@@ -103,7 +103,7 @@ fn biases_by_distance_are_those_of_their_diagonals() {
     }
 }
 
-/// Values by distance, key by key.
+/// Value vectors by distance, compared key by key.
 #[test]
 fn values_by_distance_are_added_to_the_values() {
     let (b, h, n_q, n_k, d) = (2, 2, 3, 5, 4);
@@ -118,7 +118,7 @@ fn values_by_distance_are_added_to_the_values() {
             keys: n_k,
             offset: 2,
         };
-        // A row for each diagonal.
+        // One row for each diagonal.
         let row = |distance: i64| (distance + (n_q + span.offset) as i64 - 1) as usize;
         let values = DistanceTable {
             table: values,
@@ -146,7 +146,7 @@ fn values_by_distance_are_added_to_the_values() {
             kernel::attention(q, k, v, relations(more), options)
         },
         |[q, k, v, more]| {
-            // One query after the other has keys with values of their own.
+            // One query after the other, each with its own values of the keys.
             let each = (0..n_q).map(|i| {
                 let visible = Visibility::of_lengths(&[i + 3, i + 3]);
                 let own = more.clone().narrow(2, n_q - 1 - i, n_k);
@@ -156,7 +156,7 @@ fn values_by_distance_are_added_to_the_values() {
                 };
                 let v = v.clone() + own;
                 let (all, k) = (q.clone(), k.clone());
-                // All queries, so that the same weights are dropped.
+                // All queries are computed, so that the same weights are dropped.
                 composed::attention(all, k, v, relations, options).narrow(2, i, 1)
             });
             Tensor::cat(each.collect(), 2)
@@ -188,7 +188,7 @@ fn a_query_with_nothing_to_see_gives_zeros() {
     assert!(d_q.iter().all(|x| x.is_finite()));
 }
 
-/// −Σ w ln w of weights that are computed here one by one.
+/// −Σ w ln w over weights that are computed here one by one.
 #[test]
 fn entropies_are_those_of_the_weights() {
     let (b, h, h_kv, n_q, n_k, d) = (2, 4, 2, 5, 9, 3);

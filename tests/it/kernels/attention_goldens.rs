@@ -1,5 +1,5 @@
-//! Attention against torch with explicit masks: windows with dilation and biases by distance, and what schemes that see
-//! queries and keys add (Shaw et al. 2018).
+//! Attention against torch with explicit masks: windows with dilation and biases by distance, and schemes that add vectors to
+//! keys and values (Shaw et al. 2018).
 
 use burn::tensor::{Tensor, TensorData};
 use formwork::kernel::{

@@ -1,5 +1,5 @@
-//! What holds for every kernel: dropout's statistics, numeric gradients, NaN, the optimizer's arithmetic, empty
-//! tensors, and the same bits for any number of threads.
+//! Contracts of every kernel: dropout's statistics, numeric gradients, NaN, the optimizer's arithmetic, empty tensors, and the
+//! same bits for any number of threads.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::kernel::grouped::{Groups, combine, gather, grouped_linear};
@@ -57,7 +57,7 @@ fn dropout_statistics_and_micro_batches() {
     );
 }
 
-/// Central differences, in float32, on sizes where that is precise enough.
+/// Central differences in float32, at sizes where these are precise enough.
 #[test]
 fn numeric_gradients() {
     let options = AttentionOptions {
@@ -174,7 +174,7 @@ fn optimizer_steps() {
     );
 }
 
-/// Two of three groups for each row, their products with one matrix and its multiples added.
+/// Two of three groups for each row, multiplied with one matrix or its multiples and added.
 fn grouped(x: Tensor<2>, w: Tensor<2>) -> Tensor<2> {
     let chosen: Vec<_> = (0..1040).map(|i| Some(i * i % 7 % 3)).collect();
     let groups = Groups::new(&chosen, 2, 3);
@@ -184,7 +184,7 @@ fn grouped(x: Tensor<2>, w: Tensor<2>) -> Tensor<2> {
     combine(y, random([520, 2], 6), &groups)
 }
 
-/// Attention by random features, long enough for several parts of a run.
+/// Attention with random features, long enough for several parts.
 fn by_features(x: Tensor<4>) -> Tensor<4> {
     let [batch, heads, n, d] = x.dims();
     let long = x.reshape([1, heads, batch * n, d]).repeat_dim(2, 3);
@@ -206,7 +206,7 @@ fn by_features(x: Tensor<4>) -> Tensor<4> {
         .reshape([batch, heads, n, d])
 }
 
-/// Everything at once, as bits, on a pool of a given size.
+/// Returns the results of all kernels as bits, on a pool of this size.
 fn all_bits(threads: usize) -> Vec<Vec<u32>> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
@@ -279,7 +279,7 @@ fn empty_tensors() {
     assert_eq!(kernel::sum_of_squares(&x().inner()), 0.0);
 }
 
-/// Dropping everything gives zeros, not infinities.
+/// Dropping everything gives zeros instead of infinities.
 #[test]
 fn dropping_everything() {
     let x = random([2, 3, 70], 1);

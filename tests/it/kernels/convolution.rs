@@ -1,10 +1,10 @@
-//! Convolutions against Burn's own, over windows, strides, borders, groups of small images and odd sizes.
+//! Convolutions against Burn's own, over kernel sizes, strides, padding, groups of small images and odd sizes.
 
 use formwork::kernel::{ConvolutionSettings, composed, convolution};
 
 use super::{bits, random, same};
 
-/// Images, planes, height, width; outputs, rows and columns of the window; stride, padding.
+/// Images, channels, height, width; outputs, kernel rows and columns; stride, padding.
 const CASES: [([usize; 4], [usize; 3], [usize; 2]); 11] = [
     ([1, 1, 1, 1], [1, 1, 1], [1, 0]),
     ([2, 3, 8, 8], [4, 3, 3], [1, 1]),

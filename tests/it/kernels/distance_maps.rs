@@ -1,27 +1,28 @@
-//! Maps of distances to rows of a table.
+//! Maps from distances to rows of a table.
 
 use formwork::kernel::{DistanceRows, Span};
 use formwork::rng::Stream;
 
-/// How distances become rows of a table.
+/// How distances are mapped to rows of a table.
 #[derive(Clone, Copy, Debug)]
 pub enum Map {
-    /// Shaw et al. 2018: clipped on both sides.
+    /// Shaw et al. 2018: distances clipped on both sides.
     Clipped(usize),
-    /// Dai et al. 2019: how far a key stands before its query, at most so far.
+    /// Dai et al. 2019: the distance of a key before its query, up to a maximum.
     Before(usize),
-    /// A row for each diagonal, from the first key on or from the last.
+    /// One row for each diagonal, counted from the first key or from the last.
     Each { falling: bool },
-    /// He et al. 2021: near distances by themselves, far ones in classes that grow.
+    /// He et al. 2021: one row for each small distance, growing buckets for large ones.
     Classes(usize),
-    /// Neighbouring distances so many rows apart: classes of He et al. 2021 of which there are more than distances.
+    /// Neighbouring distances are this many rows apart, as with the buckets of He et al. 2021 if there are more of them than
+    /// distances.
     Apart(usize),
-    /// One row for all.
+    /// One row for all distances.
     One,
 }
 
 impl Map {
-    /// One of them, or none.
+    /// Draws one of the maps, or none.
     pub fn drawn(stream: &mut Stream) -> Option<Self> {
         let mut below = |n| stream.below(n) as usize;
         Some(match below(8) {
@@ -35,7 +36,7 @@ impl Map {
         })
     }
 
-    /// Rows of the table, and the row of each diagonal.
+    /// Returns the number of rows of the table, and the row of each diagonal.
     pub fn rows(self, span: Span) -> (usize, DistanceRows) {
         let clip = |distance: i64, most: usize| distance.clamp(-(most as i64), most as i64);
         let last = span.distances() as i64 - 1;

@@ -1,4 +1,4 @@
-//! Dynamic tanh against its composed form: the value, and the gradients of all that it reads.
+//! Dynamic tanh against its composed form: the value, and the gradients of all inputs.
 
 use burn::tensor::Tensor;
 use formwork::kernel::{self, composed};

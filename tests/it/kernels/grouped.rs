@@ -1,5 +1,5 @@
-//! Grouped products against their composed bodies: uneven groups, empty ones, choices without a group; the same bits
-//! for any number of threads (`contracts`) and from run to run.
+//! Grouped products against their composed implementations: uneven groups, empty ones, choices without a group; the same bits
+//! for any number of threads (`contracts`) and in every run.
 
 use burn::tensor::Tensor;
 use formwork::kernel::grouped::{Groups, combine, composed, gather, grouped_linear};
@@ -16,7 +16,7 @@ const SIZES: [[usize; 5]; 5] = [
     [700, 2, 8, 64, 96],
 ];
 
-/// Choices of some tokens; the last group is chosen by none when there are several, and every fifth choice has none.
+/// The choices of some tokens; if there are several groups, no choice takes the last, and every fifth choice has no group.
 fn groups([tokens, choices, groups, ..]: [usize; 5]) -> Groups {
     let mut stream = Stream::new(3, Purpose::Split, (tokens as u64, 0, 0));
     let most = groups.max(2) as u64 - 1;
@@ -33,7 +33,7 @@ struct Leaves {
     gates: Tensor<2>,
 }
 
-/// The sum of a token's results, and the gradients of all leaves.
+/// Returns the sum of each token's outputs, and the gradients of all leaves.
 fn run(
     size: [usize; 5],
     biased: bool,

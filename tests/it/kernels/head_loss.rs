@@ -1,5 +1,5 @@
-//! The loss of a head in tiles, against all scores at once: with and without bias, smoothing and
-//! positions that are not scored, over one tile and over several.
+//! The loss of an LM head computed in tiles, against all logits at once: with and without bias, smoothing and unscored
+//! positions, over one tile and over several.
 
 use burn::tensor::{Int, Tensor, TensorData};
 use formwork::kernel::{self, Head, NOT_SCORED, composed};
@@ -43,7 +43,7 @@ impl Case {
         }
     }
 
-    /// The loss, the flags, and the gradients of hidden states, weight and bias.
+    /// Returns the loss, the flags, and the gradients of hidden states, weight and bias.
     fn run(
         &self,
         f: impl Fn(Tensor<2>, Head, Tensor<1, Int>, f64) -> kernel::HeadLoss,

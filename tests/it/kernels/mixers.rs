@@ -1,6 +1,6 @@
 //! The operations of Mamba's, Mamba-2's, gated delta networks' and RWKV's layers: against loops over time in float64
-//! (`tests/goldens/make_mixers.py`), and against their composed bodies with sequences that begin and end inside rows, for
-//! sizes around those that strips and chunks are cut at.
+//! (`tests/goldens/make_mixers.py`), and against their composed implementations with sequences that begin and end inside rows,
+//! for sizes around the boundaries of strips and chunks.
 
 mod case;
 
@@ -23,7 +23,7 @@ const SIZES: [Sizes; 6] = [
     [5, 40, 200],
 ];
 
-/// Rows that begin anew at some positions and are shorter than others.
+/// Rows in which sequences begin at some positions, and which differ in length.
 fn broken([batch, seq, _]: Sizes) -> Sequences {
     let begins: Vec<bool> = (0..batch * seq).map(|i| i % 5 == 3 || i % 7 == 0).collect();
     let lengths: Vec<usize> = (0..batch).map(|row| row * 31 % (seq + 2)).collect();
@@ -39,9 +39,9 @@ fn operations_of_mixers_against_their_composed_bodies() {
         let weights = random(sizes, 50);
         for (case, width) in cases(sizes) {
             for sequences in [Sequences::default(), broken(sizes)] {
-                // Of an average's sums the one below is above 0.
+                // The state of a weighted average has a denominator, which must be above 0.
                 for state in [None, Some(random([batch, width], 60).abs())] {
-                    // Of a convolution positions beyond a length are of no meaning.
+                    // A convolution's outputs beyond a row's length mean nothing.
                     let weights = match &sequences.lengths {
                         Some(lengths) => {
                             let seen = lengths.iter().flat_map(|len| {
@@ -70,7 +70,7 @@ fn stored<const D: usize>(oracle: &Oracle, name: &str) -> Tensor<D> {
     Tensor::from_data(TensorData::new(array.values, array.shape), &device())
 }
 
-/// The leaves of a golden, named as in it.
+/// Reads the leaves of a golden, under its names.
 fn golden(name: &'static str, of: &str, oracle: &Oracle) -> Case {
     let three = |leaf: &str| Leaf::Three(stored(oracle, &format!("{of}.{leaf}"))).own();
     let two = |leaf: &str| Leaf::Two(stored(oracle, &format!("{of}.{leaf}"))).own();
@@ -86,7 +86,7 @@ fn golden(name: &'static str, of: &str, oracle: &Oracle) -> Case {
             ("skip", one("skip")),
         ],
         "ssd" | "ssd limited" => {
-            // Heads and groups one after the other.
+            // Heads and groups are concatenated.
             let flat = |leaf: &str| {
                 let x: Tensor<4> = stored(oracle, &format!("{of}.{leaf}"));
                 Leaf::Three(x.flatten(2, 3)).own()
@@ -157,7 +157,7 @@ fn operations_of_mixers_against_loops_in_double_precision() {
                 continue;
             }
             let wanted = match what.as_str() {
-                // Numbers of all channels one after the other.
+                // Values of all channels, one channel after the other.
                 "state" if name == "scan" => {
                     values(&stored::<3>(&oracle, "scan.state").swap_dims(1, 2))
                 }
@@ -174,7 +174,7 @@ fn operations_of_mixers_against_loops_in_double_precision() {
     }
 }
 
-/// A row that was emptied is a row that never began, to the bit, however small its exponentials are.
+/// A row with an emptied state equals a row that never began, bit for bit, however small its exponentials are.
 #[test]
 fn a_state_of_zeros_is_none() {
     let sizes @ [batch, seq, channels] = [2, 9, 19];
@@ -199,7 +199,7 @@ fn a_state_of_zeros_is_none() {
     }
 }
 
-/// Other devices have other number formats: sequences that begin inside rows are no reason for infinities.
+/// Devices with other number formats: sequences that begin inside rows must not cause infinities.
 #[test]
 fn half_precision_is_near_single_precision() {
     let sizes = [3, 12, 5];
@@ -227,7 +227,7 @@ fn half_precision_is_near_single_precision() {
     }
 }
 
-/// A key that is written again is read as its last value: what was there before is taken away whole, over several chunks.
+/// If a key is written again, reading it gives its last value: the earlier one is removed entirely, over several chunks.
 #[test]
 fn a_delta_rule_overwrites() {
     let [seq, d] = [150, 6];

@@ -1,4 +1,4 @@
-//! Attention by features against its composed form; causality, rows of their own, and sums that are read on.
+//! Attention by features against its composed form; causality, independent rows, and sums that continue.
 
 use burn::tensor::{Tensor, TensorData};
 use formwork::kernel::prefix_sums::{
@@ -10,7 +10,7 @@ use formwork::rng::{Purpose, Stream};
 
 use super::{bits, close, device, random, values};
 
-/// Random vectors of a draw.
+/// Random projection vectors of a draw.
 pub fn projection(features: usize, d: usize, draw: u64) -> Tensor<2> {
     let stream = Stream::new(9, Purpose::Features, (draw, 0, 0));
     let rows = orthogonal([features, d], RowNorms::Chi, stream);
@@ -24,7 +24,7 @@ pub fn exponential(scale: f64, eps: f64, projection: Tensor<2>) -> FeatureMap {
     }
 }
 
-/// Each sort of features of vectors of `d` numbers.
+/// Feature maps of each kind for vectors of width `d`.
 fn maps(d: usize) -> Vec<FeatureMap> {
     let scale = 1.0 / (d as f64).sqrt();
     vec![
@@ -37,7 +37,7 @@ fn maps(d: usize) -> Vec<FeatureMap> {
     ]
 }
 
-/// Documents of a row of `n` positions that begin at these places.
+/// Documents in rows of `n` positions that begin at these positions.
 fn documents(n: usize, rows: &[&[usize]]) -> Documents {
     let numbers: Vec<i32> = rows
         .iter()
@@ -48,7 +48,7 @@ fn documents(n: usize, rows: &[&[usize]]) -> Documents {
     Documents::new(&numbers, n)
 }
 
-/// What can be visible to two rows of `n` positions.
+/// All visibilities of two rows of `n` positions.
 fn visible(n: usize) -> Vec<Visibility> {
     let documents = documents(n, &[&[n / 3, n / 3 + 1, n / 2], &[n - 1]]);
     let mut all = Vec::new();
@@ -71,7 +71,7 @@ fn visible(n: usize) -> Vec<Visibility> {
     all
 }
 
-/// The result and the gradients of queries, keys and values.
+/// Returns the output, and the gradients of queries, keys and values.
 fn run(leaves: &[Tensor<4>; 3], attend: impl Fn([Tensor<4>; 3]) -> Tensor<4>) -> [Tensor<4>; 4] {
     let leaves = leaves.clone().map(|x| x.detach().require_grad());
     let y = attend(leaves.clone());
@@ -110,7 +110,7 @@ fn sums_of_features() {
     }
 }
 
-/// Several parts a run, of which the last is short, and documents that begin within parts.
+/// Sequences of several parts, the last of them short, with documents that begin inside parts.
 #[test]
 fn runs_of_several_parts() {
     let n = 2300;
@@ -141,7 +141,7 @@ fn runs_of_several_parts() {
     }
 }
 
-/// Cross-attention: as many queries as they like.
+/// Cross-attention, with any number of queries.
 #[test]
 fn queries_of_another_length() {
     for map in maps(6) {
@@ -168,7 +168,7 @@ fn queries_of_another_length() {
     }
 }
 
-/// To the last bit: nothing of a later position, another document or another row reaches an output.
+/// Bit for bit, no later position, other document or other row affects an output.
 #[test]
 fn nothing_later_and_no_other_document() {
     let n = 1300;
@@ -209,7 +209,7 @@ fn nothing_later_and_no_other_document() {
     }
 }
 
-/// Read on in pieces of any length, sums give what all positions at once give; their size stays the same.
+/// Sums that are continued over pieces of any length give the result of one pass, and their size stays constant.
 #[test]
 fn sums_are_read_on() {
     let n = 150;

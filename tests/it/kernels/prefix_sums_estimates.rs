@@ -1,5 +1,5 @@
 //! Attention by features against performer-pytorch and the closed form of linear attention, and its error as an estimate of
-//! the softmax.
+//! softmax attention.
 
 use burn::tensor::{Tensor, TensorData};
 use formwork::kernel::prefix_sums::{FeatureMap, Features, attention_by_features};
@@ -15,7 +15,7 @@ fn leaf(oracle: &Oracle, name: &str) -> Tensor<4> {
     Tensor::from_data(TensorData::new(array.values, shape), &device())
 }
 
-/// Outputs and gradients of a golden's case, within 1e-4 of its largest numbers.
+/// Compares outputs and gradients with a golden's case, to 1e-4 of its largest values.
 fn golden(oracle: &Oracle, case: &str, map: &FeatureMap, visible: &Visibility) {
     let leaves = ["query", "key", "value"].map(|name| leaf(oracle, name).require_grad());
     let [q, k, v] = leaves.clone();
@@ -66,7 +66,7 @@ fn the_closed_form_of_linear_attention() {
     golden(&oracle, "causal", &map, &Visibility::causal());
 }
 
-/// The root mean square error of Performer's estimate of softmax attention over some draws.
+/// Root mean square error of Performer's estimate of softmax attention over several draws.
 fn error(features: usize, draws: u64, causal: bool) -> f64 {
     let d = 8;
     let [q, k, v] = leaves([1, 2, 2, 48, d]);
@@ -97,7 +97,7 @@ fn error(features: usize, draws: u64, causal: bool) -> f64 {
     (squares / draws as f64).sqrt()
 }
 
-/// With sixteen times as many features the error is a quarter.
+/// With sixteen times as many features, the error is a quarter.
 #[test]
 fn the_error_falls_with_the_root_of_the_features() {
     for causal in [true, false] {

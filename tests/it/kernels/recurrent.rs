@@ -1,5 +1,5 @@
-//! Recurrent cells against their composed bodies: values, last states and every gradient, with sequences that begin and
-//! end inside rows, for sizes around those that tasks and panels are cut at.
+//! Recurrent cells against their composed implementations: values, last states and every gradient, with sequences that begin
+//! and end inside rows, for sizes around the boundaries of tasks and panels.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{close, device, random, values};
 
 const CELLS: [Cell; 3] = [Cell::Elman, Cell::Gru, Cell::Lstm];
 
-/// Of batch, positions and units.
+/// Batch, positions and units.
 type Sizes = [usize; 3];
 
 fn leaves(cell: Cell, [batch, seq, d]: Sizes) -> Recurrence {
@@ -28,7 +28,7 @@ fn leaves(cell: Cell, [batch, seq, d]: Sizes) -> Recurrence {
     }
 }
 
-/// Rows that begin anew at some positions and are shorter than others.
+/// Rows in which sequences begin at some positions, and which differ in length.
 fn broken([batch, seq, _]: Sizes) -> Sequences {
     let begins: Vec<bool> = (0..batch * seq).map(|i| i % 5 == 3 || i % 7 == 0).collect();
     let lengths: Vec<usize> = (0..batch)
@@ -40,7 +40,7 @@ fn broken([batch, seq, _]: Sizes) -> Sequences {
     }
 }
 
-/// Values and gradients of an uneven loss of outputs and, if asked for, last states.
+/// Returns outputs and gradients of a non-uniform loss over the outputs and, if asked for, the last states.
 fn all(
     recurrence: &Recurrence,
     last: bool,
@@ -88,7 +88,7 @@ fn recurrences() {
     }
 }
 
-/// What a row holds before a sequence begins, and beyond its length, is invisible.
+/// A row's content before a sequence begins, and beyond its length, has no effect.
 #[test]
 fn sequences_within_a_row_are_apart() {
     let sizes = [2, 6, 5];
@@ -155,7 +155,7 @@ fn a_carried_state_goes_on() {
     }
 }
 
-/// A recurrence that is large enough for several threads.
+/// A recurrence large enough for several threads.
 #[test]
 fn same_bits_alone_and_with_others() {
     let pool = |threads| {

@@ -1,5 +1,5 @@
-//! Attention with vectors of distances against its composed body: values and every gradient, over maps of distances to
-//! rows, visibilities, biases and options; the same bits for any number of threads.
+//! Attention with relative position vectors against its composed implementation: values and every gradient, over maps from
+//! distances to rows, visibilities, biases and options; the same bits for any number of threads.
 
 use burn::tensor::{Device, Tensor};
 use formwork::kernel::{
@@ -12,22 +12,22 @@ pub use super::distance_maps::Map;
 use super::visibility::drawn;
 use super::{bits, close, device, drop_key, random, values};
 
-/// One problem; leaves are made from the seed.
+/// One problem; its leaves are drawn from the seed.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub seed: u64,
     pub batch: usize,
-    /// Query heads and key-value heads.
+    /// Numbers of query heads and key-value heads.
     pub heads: [usize; 2],
     pub span: Span,
     pub d_head: usize,
     pub visible: Visibility,
     pub options: AttentionOptions,
-    /// 0: none, 1: by distance, 2 and 3: for each score, of all rows and of each.
+    /// 0: no bias, 1: by distance, 2 and 3: for each score, shared by all rows or separate for each.
     pub bias: usize,
-    /// Whether there are u and v.
+    /// Whether u and v exist.
     pub shifts: [bool; 2],
-    /// Of queries, keys and values, and whether all heads share the table.
+    /// Maps of queries, keys and values, and whether all heads share the table.
     pub maps: [Option<(Map, bool)>; 3],
     pub factor: Option<f64>,
 }
@@ -46,7 +46,7 @@ impl Case {
             offset: keys.saturating_sub(queries),
         };
         let mut maps = [(); 3].map(|_| Map::drawn(stream).map(|map| (map, stream.below(2) == 0)));
-        // One row for all keys of a query changes no weight: its gradient is nothing but rounding.
+        // If all keys of a query share one row, it changes no weight, and its gradient is only rounding.
         let constant = matches!(
             maps[0],
             Some((Map::One | Map::Clipped(0) | Map::Before(0), _))
@@ -112,7 +112,7 @@ impl Case {
         let table = |i: usize| {
             let (map, _) = self.maps[i]?;
             let (_, rows) = map.rows(self.span);
-            // As a projection gives it: heads beside each other.
+            // In the layout of a projection's output: heads beside each other.
             let table = leaves[6 + i].clone().squeeze_dim::<3>(0).swap_dims(0, 1);
             Some(DistanceTable { table, rows })
         };
@@ -136,12 +136,12 @@ impl Case {
         }
     }
 
-    /// The result and the gradients of all leaves.
+    /// Returns the output and the gradients of all leaves.
     pub fn run(&self, fused: bool) -> Vec<Option<Tensor<4>>> {
         self.run_on(&device(), fused)
     }
 
-    /// The same on a device with autodiff.
+    /// The same on an autodiff device.
     pub fn run_on(&self, device: &Device, fused: bool) -> Vec<Option<Tensor<4>>> {
         let leaves = self.leaves(device);
         let [q, k, v] = [0, 1, 2].map(|i| leaves[i].clone());
@@ -172,12 +172,12 @@ impl Case {
         for (name, (ours, wanted)) in names.zip(ours.into_iter().zip(wanted)) {
             let what = format!("{name} of {self:?}");
             match (ours, wanted) {
-                // What all pairs of a row add to a table cancels.
+                // The contributions of a row's pairs to a table partly cancel.
                 (Some(ours), Some(wanted)) if what.starts_with("table") => {
                     close(&what, &values(&(ours * 0.1)), &values(&(wanted * 0.1)));
                 }
                 (Some(ours), Some(wanted)) => close(&what, &values(&ours), &values(&wanted)),
-                // A shift that meets no table.
+                // A shift without a table has no effect.
                 (Some(ours), None) => assert!(values(&ours).iter().all(|x| *x == 0.0), "{what}"),
                 (ours, wanted) => assert!(ours.is_none() && wanted.is_none(), "{what}"),
             }
@@ -185,7 +185,7 @@ impl Case {
     }
 }
 
-/// All that attention knows at once.
+/// All features of attention at once.
 #[test]
 fn relative_attentions() {
     let mut stream = Stream::new(6, Purpose::Split, (0, 0, 0));
@@ -219,7 +219,7 @@ pub fn several_tiles(maps: [Option<(Map, bool)>; 3]) -> Case {
     }
 }
 
-/// The three papers' own forms.
+/// The forms of the three papers.
 #[test]
 fn forms_of_the_papers() {
     let shaw = |clip| Some((Map::Clipped(clip), true));
@@ -242,7 +242,7 @@ fn forms_of_the_papers() {
     .check();
 }
 
-/// Diagonals of a tile may reach over more rows than there are diagonals.
+/// The diagonals of a tile may span more rows than there are diagonals.
 #[test]
 fn rows_without_a_distance() {
     let apart = |rows, shared| Some((Map::Apart(rows), shared));
@@ -268,7 +268,7 @@ fn same_bits_for_any_number_of_threads() {
     assert_eq!(once, on(5));
 }
 
-/// Gradients that are not asked for change nothing about the others.
+/// If some gradients are not required, the others stay the same.
 #[test]
 fn tables_may_be_constants() {
     let case = several_tiles([

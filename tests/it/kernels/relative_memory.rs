@@ -1,13 +1,13 @@
-//! Attention with vectors of distances holds memory that grows with the length, not with its square.
+//! Attention with relative position vectors needs memory that grows with the length, not with its square.
 
 use formwork::kernel::Span;
 
 use super::relative::{Case, Map, several_tiles};
 
-/// The variable that makes the test below measure one length in a process of its own.
+/// The variable with which the test below measures one length in a separate process.
 const LENGTH: &str = "FORMWORK_TEST_LENGTH";
 
-/// Peak of this process's memory in KiB.
+/// Peak memory of this process in KiB.
 fn peak() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
@@ -15,7 +15,7 @@ fn peak() -> f64 {
     number.unwrap().parse().unwrap()
 }
 
-/// What a pass and its gradients need at a length.
+/// Memory for a pass and its gradients at this length, in KiB.
 fn measured(length: usize) -> f64 {
     let case = Case {
         batch: 1,
@@ -62,6 +62,6 @@ fn memory_grows_with_the_length() {
         longer <= 2.3 * shorter,
         "{shorter} KiB at 4096, {longer} KiB at 8192"
     );
-    // Scores of all pairs alone would be 256 MiB.
+    // The scores of all pairs alone would take 256 MiB.
     assert!(longer < 100.0 * 1024.0, "{longer} KiB at 8192");
 }

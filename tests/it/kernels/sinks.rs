@@ -1,4 +1,4 @@
-//! Attention beside sinks against its composed body, in which a sink is one more score of the softmax.
+//! Attention with sinks against its composed implementation, in which a sink is one more score of the softmax.
 
 use burn::tensor::Tensor;
 use formwork::kernel::{self, AttentionOptions, Positional, ScoreBias, Span, Visibility, composed};
@@ -11,7 +11,7 @@ fn pick(stream: &mut Stream, choices: &[usize]) -> usize {
     choices[stream.below(choices.len() as u64) as usize]
 }
 
-/// Results and all gradients, those of the sinks among them, over rules of visibility, biases and options.
+/// Outputs and all gradients, including those of the sinks, over visibilities, biases and options.
 #[test]
 fn sinks_are_scores_without_values() {
     let mut stream = Stream::new(9, Purpose::Split, (0, 0, 0));
@@ -41,7 +41,7 @@ fn sinks_are_scores_without_values() {
             offset,
             bias: match biased {
                 true => ScoreBias::ByDistance(bias.reshape([h, span.distances()])),
-                // A use, so that it has a gradient.
+                // The bias is used, so that it has a gradient.
                 false => ScoreBias::Dense(bias.narrow(3, 0, 1).expand([1, h, n_q, n_k])),
             },
             sinks: Some(sinks.reshape([h])),
@@ -64,8 +64,8 @@ fn sinks_are_scores_without_values() {
     }
 }
 
-/// A sink far below all scores leaves results as they are; one far above leaves nothing; one of 0 is one more key of score 0
-/// with a value of 0.
+/// A sink far below all scores changes nothing; one far above makes outputs zero; one of 0 acts like a further key with score 0
+/// and value 0.
 #[test]
 fn sinks_below_and_above_all_scores() {
     let dims = [2, 2, 6, 4];

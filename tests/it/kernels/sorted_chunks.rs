@@ -1,5 +1,5 @@
-//! Sorted chunks: the kernel against its composed body, both against dense attention over keys counted as often as they are
-//! met, and shared-query attention as their limit.
+//! Sorted chunks: the kernel against its composed implementation, both against dense attention that counts keys as often as
+//! they are met, and shared-query attention as the limit.
 
 use burn::tensor::{FloatDType, Tensor, TensorData, activation};
 use formwork::kernel::sorted_chunks::{
@@ -35,7 +35,7 @@ const fn sizes(
     }
 }
 
-/// Every rule that it knows, alone and together.
+/// Every supported visibility rule, alone and combined.
 fn visibilities(sizes: ChunkSizes) -> Vec<Visibility> {
     let ChunkSizes { rows, tokens, .. } = sizes;
     let lengths: Vec<usize> = (0..rows).map(|row| tokens - row * tokens / 3).collect();
@@ -105,7 +105,7 @@ fn the_kernel_is_the_composed_body() {
     }
 }
 
-/// How often each query meets each key, `[B, H, T, T]`, counted from the plan.
+/// Counts from the plan how often each query meets each key, `[B, H, T, T]`.
 fn met(settings: &SortedSettings) -> Vec<f32> {
     let sizes = settings.plan.sizes();
     let tokens = sizes.tokens;
@@ -129,7 +129,7 @@ fn met(settings: &SortedSettings) -> Vec<f32> {
     counts
 }
 
-/// Softmax attention with all scores in memory: a key that is met n times has ln n added to its score.
+/// Softmax attention with the full score matrix: a key that is met n times has ln n added to its score.
 fn dense([q, k, v]: [Tensor<4>; 3], settings: &SortedSettings) -> Tensor<4> {
     let sizes = settings.plan.sizes();
     let ChunkSizes {
@@ -162,7 +162,7 @@ fn rounds_are_one_softmax_over_the_keys_that_are_met() {
     for (sizes, width) in SIZES {
         for (i, visible) in visibilities(sizes).into_iter().enumerate() {
             let settings = settings(sizes, visible);
-            // Padding has no meaning: its queries see what they meet.
+            // Queries at padding mean nothing: they see all keys that they meet.
             same(
                 &format!("{sizes:?} {i}"),
                 inputs(sizes, width),
@@ -173,7 +173,7 @@ fn rounds_are_one_softmax_over_the_keys_that_are_met() {
     }
 }
 
-/// One chunk for all is attention with shared queries, however often it is repeated.
+/// A single chunk is attention with shared queries, however many rounds there are.
 #[test]
 fn one_chunk_sees_everything() {
     for (rounds, causal) in [(1, true), (1, false), (3, true), (3, false)] {
@@ -196,8 +196,8 @@ fn one_chunk_sees_everything() {
     }
 }
 
-/// Half precision has no number as low as the fills of hidden keys: results and gradients are numbers all the same, near those of
-/// single precision.
+/// Half precision cannot represent the fill values of hidden keys: outputs and gradients are finite nevertheless, and close to
+/// those in single precision.
 #[test]
 fn half_precision_is_near_single_precision() {
     let sizes = sizes([2, 2, 40, 2], [8, 1, 0]);

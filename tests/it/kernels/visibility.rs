@@ -5,7 +5,7 @@ use formwork::kernel::{Documents, Pattern, Query, SeenKeys, Span, Visibility, Wi
 use formwork::rng::{Purpose, Stream};
 use std::ops::Range;
 
-/// Rules of any combination for `rows` rows, `heads` heads and a span, and whether they were made for heads.
+/// Draws a random combination of rules for `rows` rows, `heads` heads and a span.
 pub fn drawn(stream: &mut Stream, [rows, heads]: [usize; 2], span: Span) -> Visibility {
     let mut below = |n: usize| stream.below(n as u64) as usize;
     let keys = span.keys;
@@ -37,7 +37,7 @@ pub fn drawn(stream: &mut Stream, [rows, heads]: [usize; 2], span: Span) -> Visi
     }
 }
 
-/// Bands for a third of the spans, by draws of their own.
+/// Draws bands for a third of the spans, from a stream of its own.
 fn bands(rows: usize, span: Span) -> Option<Pattern> {
     let sizes = (rows as u64, span.queries as u64, span.keys as u64);
     let mut stream = Stream::new(3, Purpose::Split, sizes);
@@ -50,7 +50,7 @@ fn bands(rows: usize, span: Span) -> Option<Pattern> {
     })
 }
 
-/// Bands of keys, each head's shifted by its number, and the query's own.
+/// Bands of keys, shifted in each head by its number, and the query's own key.
 #[derive(Debug)]
 struct Bands {
     every: usize,
@@ -78,14 +78,14 @@ impl SeenKeys for Bands {
     }
 }
 
-/// Whether a pattern shows a key: its ranges as the kind gives them.
+/// Whether a pattern shows a key, according to the ranges that it gives.
 fn shows(pattern: &Pattern, query: Query, keys: usize, key: usize) -> bool {
     let mut found = false;
     pattern.each_range(query, keys, &mut |range| found |= range.contains(&key));
     found
 }
 
-/// The rules for one pair; documents are given by their numbers.
+/// The rules for one pair; documents are given by number.
 fn sees(
     rules: &Visibility,
     numbers: Option<&[i32]>,
@@ -139,7 +139,7 @@ fn rules_hold_for_every_pair_and_hulls_hold_all_that_is_seen() {
             offset,
         };
         let mut rules = drawn(&mut stream, [rows, heads], span);
-        // Numbers that the test knows; one document returns.
+        // Document numbers chosen by the test; one document occurs twice.
         let numbers: Option<Vec<i32>> = rules.documents.as_ref().map(|_| {
             (0..rows * keys)
                 .map(|i| [0, 1, 0, 7, -2][i % keys * 5 / keys.max(5)])
@@ -173,7 +173,7 @@ fn rules_hold_for_every_pair_and_hulls_hold_all_that_is_seen() {
     }
 }
 
-/// Tiles of which nothing is seen are left out.
+/// Tiles in which nothing is visible are skipped.
 #[test]
 fn hulls_are_narrow() {
     let hull = |rules: &Visibility, positions| rules.enclosing_range([0, 0], positions, 1000);
@@ -204,7 +204,7 @@ fn hulls_are_narrow() {
     assert_eq!(hull(&packed, 640..704), 448..704);
 }
 
-/// Keys that a cache gave up are left out of every rule.
+/// Keys that a cache dropped are left out of every rule.
 #[test]
 fn rules_without_the_first_keys() {
     let mut stream = Stream::new(9, Purpose::Split, (0, 0, 0));

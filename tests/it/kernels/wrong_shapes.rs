@@ -1,4 +1,4 @@
-//! Shapes that do not fit are refused, and those of nothing give zeros: no kernel hands out memory that it did not write.
+//! Shapes that do not fit are refused, and empty ones give zeros: no kernel returns memory that it did not write.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,7 +12,7 @@ fn refused<const D: usize>(what: &str, made: impl FnOnce() -> Tensor<D>) {
     assert!(made.is_err(), "{what}: {:?}", made.map(|x| x.len()));
 }
 
-/// A gamma that is not as long as a row; the longest leaves no whole row.
+/// A gamma whose length is not that of a row; the input has not even one row of the longest.
 #[test]
 fn a_norm_refuses_vectors_of_another_length() {
     let (x, y) = (random([2, 3, 8], 1), random([2, 3, 8], 2));
@@ -45,10 +45,10 @@ fn a_norm_refuses_vectors_of_another_length() {
     }
 }
 
-/// All of a window lies on the border of an image without rows.
+/// An image without rows: every window lies entirely in the padding.
 #[test]
 fn a_convolution_over_nothing_is_zero() {
-    // Buffers of other numbers, which the next one of their size would begin as.
+    // Buffers with other contents, which the next buffer of their size would reuse.
     for _ in 0..8 {
         drop(random([3, 4, 2, 7], 1) + 1.0);
     }
@@ -61,7 +61,7 @@ fn a_convolution_over_nothing_is_zero() {
     assert!(values(&out).iter().all(|x| *x == 0.0));
 }
 
-/// `[k, 16 d]` is no weight in panels for rows of width d, and a weight in panels is one for its own width alone.
+/// `[k, 16 d]` is not a weight in panels for rows of width d, and a weight in panels fits only its own width.
 #[test]
 fn a_matrix_is_not_taken_for_panels() {
     for d in [1, 3, 16] {

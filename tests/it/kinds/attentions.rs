@@ -1,4 +1,4 @@
-//! Kinds of attention whose cost grows with the length, or nearly so: the configurations that contracts run over.
+//! Kinds of attention whose cost grows linearly with the length, or nearly so: their configurations in the contract tests.
 
 use super::position;
 use formwork::model::{DecoderConfig, EncoderConfig};
@@ -7,7 +7,7 @@ use formwork::nn::position::{ActsOn, PositionConfig};
 use formwork::stack::StackConfig;
 use serde_json::{Value, json};
 
-/// The keys of each kind in a model of width 16 with 4 heads and inputs of up to 16 tokens.
+/// The keys of each kind, in a model of width 16 with 4 heads and inputs of up to 16 tokens.
 pub fn kinds() -> Vec<Value> {
     let mut all = vec![
         json!({ "kind": "sliding_window", "n_heads": 4, "window": 5 }),
@@ -33,7 +33,7 @@ pub fn kinds() -> Vec<Value> {
         json!({ "kind": "sliding_window", "n_heads": 4, "window": 4, "global": "shared", "dilation": [1, 2, 1, 1] }),
         json!({ "kind": "sliding_window", "n_heads": 4, "n_kv_heads": 2, "window": 3, "global": "own" }),
         json!({ "kind": "latent", "n_heads": 4, "d_nope": 4, "d_rope": 4, "d_value": 4, "kv_rank": 6 }),
-        // Values that are wider than keys, and queries that are made of a narrow vector.
+        // Values that are wider than keys, and queries built from a low-rank latent.
         json!({
             "kind": "latent", "n_heads": 2, "d_nope": 2, "d_rope": 2, "d_value": 6, "kv_rank": 5, "q_rank": 7, "bias": true,
             "norm": { "kind": "layer" }, "scale": 0.4,
@@ -43,7 +43,7 @@ pub fn kinds() -> Vec<Value> {
             "kind": "differential", "n_heads": 2, "d_head": 6, "lambda_init": 0.4, "gate": "elementwise", "clip": 0.8,
             "norm": { "kind": "layer", "bias": false, "gain": false },
         }),
-        // One chunk holds all inputs.
+        // A single chunk holds all inputs.
         json!({ "kind": "lsh", "n_heads": 4, "rounds": 2, "chunk": 16 }),
     ];
     for sharing in ["none", "headwise", "key_value", "layerwise"] {
@@ -52,7 +52,7 @@ pub fn kinds() -> Vec<Value> {
     all
 }
 
-/// Those in which a later token may change the keys that an earlier query meets (`AttentionFacts::regroups`).
+/// Kinds in which a later token may change the keys that an earlier query sees (`AttentionFacts::regroups`).
 pub fn regrouping_kinds() -> Vec<Value> {
     vec![
         json!({ "kind": "lsh", "n_heads": 4, "rounds": 2, "chunk": 4 }),
@@ -60,7 +60,7 @@ pub fn regrouping_kinds() -> Vec<Value> {
     ]
 }
 
-/// Each kind with no positions and with those of each sort that it carries.
+/// Combines each kind with no positions, and with each position scheme that it supports.
 fn stacks(kinds: Vec<Value>) -> Vec<(String, StackConfig)> {
     let mut all = Vec::new();
     for keys in kinds {
@@ -100,14 +100,13 @@ fn reading(but: Reads) -> impl Iterator<Item = (String, StackConfig)> {
     all.filter(move |(_, stack)| stack.attention.facts().abilities().reads != but)
 }
 
-/// Decoders of the kinds that can read from left to right.
+/// Decoders of the kinds that can attend from left to right.
 pub fn decoders() -> impl Iterator<Item = (String, DecoderConfig)> {
     let all = reading(Reads::BothWays).map(decoder);
     all.chain(sinks_and_gates())
 }
 
-/// Heads that may look at nothing, heads with gates, over all keys and within windows, and clipped ones, between norms without
-/// gains.
+/// Heads with sinks, heads with gates, over all keys and in windows, and heads with clipping, between norms without gains.
 fn sinks_and_gates() -> impl Iterator<Item = (String, DecoderConfig)> {
     let all = [
         json!({ "kind": "multi_head", "n_kv_heads": 2, "sinks": "learned", "gate": "elementwise" }),
@@ -141,13 +140,13 @@ fn decoder((name, stack): (String, StackConfig)) -> (String, DecoderConfig) {
     (name, config)
 }
 
-/// Decoders in which a later token may change the keys that an earlier query meets, so that a text read in parts, or beside
-/// another one, is not quite the text.
+/// Decoders in which a later token may change the keys that an earlier query sees, so that a text read in parts, or beside
+/// another one, gives slightly other outputs.
 pub fn regrouping() -> impl Iterator<Item = (String, DecoderConfig)> {
     stacks(regrouping_kinds()).into_iter().map(decoder)
 }
 
-/// Encoders of the kinds that can only read both ways; the others follow from [`decoders`].
+/// Encoders of the kinds that can only attend in both directions; the others follow from [`decoders`].
 pub fn encoders() -> impl Iterator<Item = (String, EncoderConfig)> {
     let only = |stack: &StackConfig| stack.attention.facts().abilities().reads == Reads::BothWays;
     let both_ways = reading(Reads::LeftToRight).filter(move |(_, stack)| only(stack));

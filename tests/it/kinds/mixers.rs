@@ -1,8 +1,8 @@
-//! Layers in the place of attention.
+//! Layers in place of attention.
 
 use serde_json::json;
 
-/// Layers in the place of attention, alone, beside it, and in other stacks than their own.
+/// Layers in place of attention: alone, combined with it, and in stacks other than their usual ones.
 pub fn mixers() -> Vec<(String, serde_json::Value)> {
     let attention = json!({ "attention": { "kind": "multi_head", "n_heads": 4 } });
     let rwkv = json!({ "mixer": { "kind": "rwkv", "width": 12 }, "feed_forward": { "kind": "rwkv", "d_ff": 20 } });

@@ -1,4 +1,4 @@
-//! The same kinds in encoders and encoder-decoders, and what only these have.
+//! The same kinds in encoders and encoder-decoders, and configurations that only these have.
 
 use super::{attention, plain, position};
 use formwork::model::encoder::pooler::PoolerInput;
@@ -9,7 +9,7 @@ use formwork::nn::attention::sliding_window::SlidingWindowConfig;
 use formwork::nn::feed_forward::Activation;
 use formwork::stack::{NormPlacement, StackConfig};
 
-/// The same for encoders, and what only they have.
+/// Encoders of every kind, and configurations that only encoders have.
 pub fn encoders() -> Vec<(String, EncoderConfig)> {
     let of = |c: DecoderConfig| EncoderConfig {
         n_layers: c.n_layers,
@@ -47,7 +47,7 @@ pub fn encoders() -> Vec<(String, EncoderConfig)> {
     all
 }
 
-/// Fourier transforms in the place of attention, in all blocks and in every second one.
+/// Fourier transforms in place of attention, in all blocks and in every second one.
 fn fourier() -> [(String, EncoderConfig); 2] {
     let group = "[[layers]]\nmixer = { kind = \"fourier\" }\nfeed_forward = { kind = \"dense\" }";
     let attending = "[[layers]]\nattention = { kind = \"multi_head\", n_heads = 4 }\nfeed_forward = { kind = \"dense\" }";
@@ -69,8 +69,8 @@ fn fourier() -> [(String, EncoderConfig); 2] {
     ]
 }
 
-/// An encoder whose heads all have a dense layer without bias, a nonlinearity and a norm before them; that of whole texts
-/// reads the mean of the positions.
+/// An encoder whose heads all begin with a dense layer without bias, a nonlinearity and a norm; the head for whole texts reads
+/// the mean over positions.
 pub fn with_transforms() -> EncoderConfig {
     EncoderConfig {
         n_layers: Some(2),
@@ -92,7 +92,7 @@ pub fn with_transforms() -> EncoderConfig {
     }
 }
 
-/// Encoders whose head is told where hidden tokens stand: one and three steps, with windows and without.
+/// Encoders with a mask decoder, which knows the positions of masked tokens: one and three steps, with windows and without.
 fn mask_decoders() -> Vec<(String, EncoderConfig)> {
     let of = |steps, placement, attention| EncoderConfig {
         n_layers: Some(2),
@@ -133,7 +133,7 @@ fn mask_decoders() -> Vec<(String, EncoderConfig)> {
         .collect()
 }
 
-/// The same for encoder-decoders, and what only they have.
+/// Encoder-decoders of every kind, and configurations that only they have.
 pub fn encoder_decoders() -> Vec<(String, EncoderDecoderConfig)> {
     let of = |c: DecoderConfig| EncoderDecoderConfig {
         n_encoder_layers: c.n_layers,
@@ -146,7 +146,7 @@ pub fn encoder_decoders() -> Vec<(String, EncoderDecoderConfig)> {
         vocabulary: c.vocabulary,
         ..EncoderDecoderConfig::default()
     };
-    // A decoder with a memory has no reversible form.
+    // A decoder with cross-attention has no reversible form.
     let kinds = plain().filter(|(_, c)| c.stack.reversible.is_none());
     let mut all: Vec<_> = kinds.map(|(n, c)| (n, of(c))).collect();
     let base = all[0].1.clone();

@@ -1,10 +1,10 @@
-//! Norms and scales of results beside the usual ones, where norms stand in each place.
+//! Less common norms and residual scales, at every norm placement.
 
 use serde_json::{Value, json};
 
-/// The keys of each, over those of a decoder.
+/// Returns names and keys that are merged into those of a decoder.
 pub fn placed() -> Vec<(String, Value)> {
-    // Embeddings of 0.02 would reach nothing but the linear middle of a tanh.
+    // Embeddings with deviation 0.02 would reach only the linear middle of a tanh.
     let wide = json!({ "kind": "gpt2", "std": 0.2, "depth_scaled": false });
     let norms = [
         json!({ "norm": { "kind": "scale" } }),

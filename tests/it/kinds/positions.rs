@@ -1,8 +1,9 @@
-//! Positions that differ from their defaults; stacks whose layers have position schemes of their own, or whose first layer has no norm of its own.
+//! Positions that differ from their defaults; stacks whose layers have their own position schemes, or whose first layer has no
+//! norm.
 
 use serde_json::{Value, json};
 
-/// Positions that differ from their kind's defaults, in a model of width 16 and inputs of up to 16 tokens.
+/// Position schemes that differ from their kind's defaults, in a model of width 16 with inputs of up to 16 tokens.
 pub fn of_their_own() -> Vec<(String, Value)> {
     let v3 = json!({
         "kind": "disentangled", "max_distance": 6, "buckets": 4, "shared_projections": true,
@@ -26,7 +27,7 @@ pub fn of_their_own() -> Vec<(String, Value)> {
     all.map(|keys| (keys.to_string(), keys)).into()
 }
 
-/// The keys of each, over those of a decoder.
+/// Returns names and keys that are merged into those of a decoder.
 pub fn by_layer() -> Vec<(String, Value)> {
     let of_model = ["rotary", "none", "alibi", "shaw", "learned"];
     let first = ["pre", "sandwich"].map(|placement| {
@@ -36,7 +37,7 @@ pub fn by_layer() -> Vec<(String, Value)> {
     of_model.into_iter().map(beside).chain(first).collect()
 }
 
-/// Windows with short rotary positions and a block with other ones, beside two with the model's.
+/// A block of windows with local rotary positions and a block with another scheme, beside two blocks with the model's scheme.
 fn beside(of_model: &str) -> (String, Value) {
     let heads = json!({ "kind": "multi_head", "n_heads": 4, "n_kv_heads": 2 });
     let window = json!({ "kind": "sliding_window", "n_heads": 4, "window": 3 });

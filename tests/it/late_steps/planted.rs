@@ -1,4 +1,4 @@
-//! Examples that make a step bad, or that score nothing.
+//! Examples that make a step bad, or that have nothing to score.
 
 use formwork::data::batch::Item;
 use formwork::data::{NOT_SCORED, Source, Split};
@@ -6,16 +6,16 @@ use formwork::error::Result;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Examples of which some are others.
+/// A source in which some examples are replaced.
 pub(super) struct Planted {
     source: Arc<dyn Source>,
-    /// The times that the run takes such an example, from 0.
+    /// Range of draws, counted from 0, in which examples are changed.
     at: Range<u64>,
     change: fn(&mut Item),
 }
 
 impl Planted {
-    /// Images of which one has no numbers.
+    /// Images of which one has NaN pixels.
     pub(super) fn without_numbers(source: Arc<dyn Source>, at: u64) -> Arc<dyn Source> {
         let change = |item: &mut Item| {
             if let Item::Image(image) = item {
@@ -26,7 +26,7 @@ impl Planted {
         Arc::new(Self { source, at, change })
     }
 
-    /// Texts of which some have nothing that is scored.
+    /// Texts of which some have no targets.
     pub(super) fn without_targets(source: Arc<dyn Source>, at: Range<u64>) -> Arc<dyn Source> {
         let change = |item: &mut Item| {
             if let Item::Text(text) = item {

@@ -1,5 +1,5 @@
-//! The tasks of the Long Range Arena at the lengths of its paper: the shipped experiments train there when their lengths are
-//! set as their comments say.
+//! The tasks of the Long Range Arena at the lengths of its paper: the shipped experiments train at these lengths if their keys
+//! are set as their comments say.
 
 use crate::binary::output;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What a layer keeps while a text is read token by token: numbers of its state by the length of the text.
+//! The state that a layer keeps while a text is read token by token: its size by the length of the text.
 
 use super::every_kind;
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -28,7 +28,7 @@ fn decoder(keys: &Value) -> Decoder {
     })
 }
 
-/// Positions for which there is room, keys, or numbers of a state that has neither.
+/// Returns the number of positions a cache has room for, of compressed keys, or of values in a state without either.
 fn kept(state: &LayerState) -> usize {
     let numbers = match state {
         LayerState::Recurrent(vectors) => Some(vectors.iter().map(|x| x.dims()[1]).sum()),
@@ -46,7 +46,7 @@ fn kept(state: &LayerState) -> usize {
     found.next().expect("decoding keeps something")
 }
 
-/// What is kept of a text after so many tokens.
+/// Returns the sizes of the state after these numbers of tokens.
 fn after(model: &Decoder, lengths: [usize; 2]) -> [usize; 2] {
     let mut state = model.empty_state(StateUse::Decoding);
     let mut read = 0;
@@ -62,8 +62,8 @@ fn after(model: &Decoder, lengths: [usize; 2]) -> [usize; 2] {
     })
 }
 
-/// Windows, blocks, spans and sums take the same room however long the text is; the others what a later query may see: a
-/// key for each position, or for each block of them.
+/// Windows, blocks, spans and sums take constant room, however long the text is. The other kinds keep what a later query may
+/// see: a key for each position, or for each block of positions.
 #[test]
 fn a_state_is_as_large_as_what_later_queries_see() {
     for keys in every_kind() {
@@ -83,7 +83,7 @@ fn a_state_is_as_large_as_what_later_queries_see() {
                 let blocks = number("look_back").unwrap() + 1;
                 bounded(2 * (blocks * number("block").unwrap() - 1) + 16);
             }
-            // A sum of values for each feature, and one of the features.
+            // A sum of values for each feature, and a sum of the features.
             "linear" => bounded(4 * (4 * 4 + 4)),
             "performer" => bounded(4 * (9 * 4 + 9 + 2)),
             "memory_compressed" => {
@@ -96,12 +96,12 @@ fn a_state_is_as_large_as_what_later_queries_see() {
                 let seen = |tokens: usize| tokens / stride * summary + tokens % stride;
                 assert_eq!([short, long], [100, 300].map(seen), "{keys}");
             }
-            // The narrow vector of each position and its shared key, however many heads there are.
+            // The latent of each position and its shared key, however many heads there are.
             "latent" => {
                 let width = number("kv_rank").unwrap() + number("d_rope").unwrap();
                 assert_eq!([short, long], [100 * width, 300 * width], "{keys}");
             }
-            // A later query sees all keys, or every stride-th of them, counted from itself: each comes into view again.
+            // A later query sees all keys, or every stride-th key counted from itself, so each key can become visible again.
             "strided" | "lsh" | "differential" => assert!(short >= 100 && long >= 300, "{keys}"),
             other => panic!("{other} is in no case"),
         }

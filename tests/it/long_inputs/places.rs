@@ -1,14 +1,13 @@
-//! Where a kind can stand: each position scheme of texts, each order of reading, documents, prefixes and segments are had, or
-//! refused with one error that names the kind.
+//! Where each kind is allowed: every position scheme of texts, every direction of attention, documents, prefixes and segments
+//! either work, or are refused with one error that names the kind.
 
 use super::inline;
 use crate::binary::{failure, formwork, output};
 use formwork::nn::attention::KINDS;
 use serde_json::{Value, json};
 
-/// The ways in which positions act on heads that a kind carries, from the definitions of the kinds: rotations where vectors
-/// of queries and keys are compared, scalars by distance where single keys are, vectors by distance where the fused kernel
-/// makes scores in the order of the text.
+/// How positions may act on the heads of a kind, by its definition: rotations if query and key vectors are compared, scalars by
+/// distance if single keys are, vectors by distance if the fused kernel computes scores in the order of the text.
 const CARRIED: &[(&str, &[&str])] = &[
     (
         "multi_head",
@@ -39,7 +38,7 @@ const CARRIED: &[(&str, &[&str])] = &[
     ("differential", &["rotation", "bias"]),
 ];
 
-/// Position schemes of texts, and how they act on heads; those of embeddings stand anywhere.
+/// Position schemes of texts, and how they act on heads; those added to embeddings work with every kind.
 const SCHEMES: &[(&str, Option<&str>)] = &[
     ("none", None),
     ("sinusoidal", None),
@@ -91,7 +90,7 @@ fn a_scheme_is_carried_or_refused_by_name() {
     let listed: Vec<&str> = CARRIED.iter().map(|(kind, _)| *kind).collect();
     assert_eq!(listed, known);
     for (kind, carried) in CARRIED {
-        // An encoder for kinds that read both ways, a decoder for the others.
+        // An encoder for kinds that attend in both directions, a decoder for the others.
         let file = match *kind {
             "big_bird" | "linformer" => "text_classification/listops",
             _ => "smoke/tiny",
@@ -120,13 +119,13 @@ fn a_scheme_is_carried_or_refused_by_name() {
     }
 }
 
-/// A network of one stack or two, with what a kind cannot be: the error says so and names another way.
+/// A network of one or two stacks with a feature that the kind does not support: the error says so and names an alternative.
 #[test]
 fn a_kind_stands_where_its_definition_allows() {
     let attention = |kind: &str| format!("model.attention={}", inline(&small(kind)));
     let learned = "model.position={ kind = \"learned\" }".to_string();
     for (file, more, words) in [
-        // A decoder.
+        // In a decoder.
         ("smoke/tiny", [attention("big_bird"), learned.clone()], "reads both ways"),
         ("smoke/tiny", [attention("linformer"), learned.clone()], "reads both ways"),
         (
@@ -137,7 +136,7 @@ fn a_kind_stands_where_its_definition_allows() {
             ],
             "global reads both ways",
         ),
-        // An encoder.
+        // In an encoder.
         (
             "text_classification/listops",
             [attention("strided"), learned.clone()],
@@ -148,7 +147,7 @@ fn a_kind_stands_where_its_definition_allows() {
             [attention("fixed"), learned.clone()],
             "reads from left to right",
         ),
-        // A source that sees all of itself.
+        // With a source that sees all of itself.
         (
             "translation/dates",
             [
@@ -157,7 +156,7 @@ fn a_kind_stands_where_its_definition_allows() {
             ],
             "cannot show a source all of itself",
         ),
-        // Earlier segments.
+        // With a memory of earlier segments.
         (
             "smoke/segments",
             [
@@ -166,7 +165,7 @@ fn a_kind_stands_where_its_definition_allows() {
             ],
             "cannot look at earlier segments",
         ),
-        // Weights that are never formed.
+        // With attention weights that are never formed.
         (
             "smoke/tiny",
             [
@@ -181,7 +180,7 @@ fn a_kind_stands_where_its_definition_allows() {
     }
 }
 
-/// Nothing is written by a run whose attention cannot stand where it is.
+/// A run whose attention is refused writes nothing.
 #[test]
 fn a_refused_kind_leaves_no_folder() {
     let folder = tempfile::tempdir().unwrap();

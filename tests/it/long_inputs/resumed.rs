@@ -1,4 +1,4 @@
-//! Exact resume: a run that is killed behind a checkpoint ends with the bytes of one that was left alone.
+//! Exact resume: a run that is killed after a checkpoint ends with the bytes of an uninterrupted one.
 
 use super::{every_kind, inline};
 use crate::binary::output;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Weights, averages and the optimizer's moments of the last step, and the journal without its times.
+/// Returns weights, averages and optimizer moments of the last step, and the journal without its times.
 fn outcome(run: &Path) -> BTreeMap<&'static str, Vec<u8>> {
     let files = ["model.safetensors", "ema.safetensors", "optimizer.bpk"];
     let read = |name| {
@@ -26,8 +26,8 @@ fn outcome(run: &Path) -> BTreeMap<&'static str, Vec<u8>> {
     all
 }
 
-/// The experiment that a kind is trained in, and the keys that make it small: a decoder where it reads from left to right,
-/// else an encoder of texts.
+/// Returns the experiment in which a kind is trained, and the keys that make it small: a decoder if it attends from left to
+/// right, otherwise an encoder of texts.
 fn experiment(keys: &Value) -> (&'static str, Vec<String>) {
     let config: AttentionConfig = serde_json::from_value(keys.clone()).unwrap();
     let mut sets = vec![
@@ -59,7 +59,7 @@ fn experiment(keys: &Value) -> (&'static str, Vec<String>) {
 fn a_killed_run_of_every_kind_ends_as_one_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let mut kinds = every_kind();
-    // A stack that computes anew on its way back sorts by the orders of its first time.
+    // A reversible stack, whose recomputation reuses the sorting orders of the forward pass.
     kinds.push(json!({ "kind": "lsh", "n_heads": 4, "chunk": 4, "reversible": true }));
     for (number, mut keys) in kinds.into_iter().enumerate() {
         let reversible = keys.as_object_mut().unwrap().remove("reversible");

@@ -1,10 +1,10 @@
-//! Adapters of families whose modules `peft` takes for experts: those that it would lose are not written.
+//! Adapters in families whose modules `peft` treats as experts: adapters that `peft` would lose are not exported.
 
 use super::peft::base;
 use super::shown;
 use crate::binary::{failure, output};
 
-/// A run with adapters on the weights of `targets`, of an imported model with 37 tokens.
+/// Trains adapters on the weights of `targets`, from an imported model with 37 tokens.
 fn run(model: &str, targets: &str, work: &std::path::Path) -> String {
     let at = |part: &str| shown(&work.join(part));
     output(&["import", &shown(&base(model)), &at("base")]);
@@ -38,7 +38,7 @@ fn adapters_that_peft_loses_are_refused() {
             r"feed_forward\.shared",
             "model.layers.0.mlp.shared_expert.down_proj",
         ),
-        // Keys and values have two adapters in one module, of twice the rank: that is the usual one.
+        // Adapters of keys and values become one module of twice the rank, which is not refused; the router is.
         (
             "deepseek_v3_1",
             r"router|attention",

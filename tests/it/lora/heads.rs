@@ -1,4 +1,4 @@
-//! Adapters of heads, beside which `peft` saves the head itself (`base_layer`).
+//! Adapters of heads, for which `peft` also saves the head itself (`base_layer`).
 
 use super::peft::{adapter, base};
 use super::{floats, shown, tensors};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const HEAD: &str = "base_model.model.lm_head";
 const RANK: usize = 4;
 
-/// A folder of `peft` with an adapter of LLaMA's head, beside which the head stands as `change` has changed it; its scale is α/√r.
+/// A folder of `peft` with an adapter of LLaMA's head and the head itself after `change`; the adapter's scale is α/√r.
 fn with_head(work: &Path, change: impl Fn(&mut [f32])) -> PathBuf {
     let to = work.join("adapter");
     std::fs::create_dir(&to).unwrap();
@@ -44,7 +44,7 @@ fn with_head(work: &Path, change: impl Fn(&mut [f32])) -> PathBuf {
 fn a_head_that_is_saved_beside_its_factors_is_that_of_the_model() {
     let work = tempfile::tempdir().unwrap();
     let at = |part: &str| shown(&work.path().join(part));
-    // As bfloat16 rounds it.
+    // The head rounded to bfloat16.
     let folder = with_head(work.path(), |head| {
         for x in head {
             *x = f32::from_bits((x.to_bits() + 0x8000) & 0xffff_0000);

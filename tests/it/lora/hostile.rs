@@ -1,4 +1,4 @@
-//! Folders of adapters that are damaged, of another model or made to harm: one clear error each, and no run left.
+//! Adapter folders that are damaged, malicious or for another model: one clear error each, and no run left behind.
 
 use super::peft::{adapter, base};
 use super::shown;
@@ -9,7 +9,7 @@ use std::path::Path;
 const CONFIG: &str = "adapter_config.json";
 const WEIGHTS: &str = "adapter_model.safetensors";
 
-/// A copy of an adapter, to be damaged.
+/// Copies an adapter, so that the copy can be damaged.
 fn copy(name: &str) -> tempfile::TempDir {
     let to = tempfile::tempdir().unwrap();
     for file in [CONFIG, WEIGHTS] {

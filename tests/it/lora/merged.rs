@@ -1,11 +1,11 @@
-//! Adapters of a run that begins from a run with adapters: they belong to the merged weights.
+//! Adapters of a run that begins from a run with adapters: they apply to the merged weights.
 
 use super::peft::{adapter, base};
 use super::{floats, shown, tensors};
 use crate::binary::{formwork, output, shown as printed};
 use std::path::Path;
 
-/// What a command that must succeed tells beside its result.
+/// Returns standard error of a command that must succeed.
 fn told(arguments: &[&str]) -> String {
     let ended = formwork(arguments).output().unwrap();
     assert!(ended.status.success(), "{}", printed(&ended));
@@ -35,7 +35,8 @@ fn second_adapters_belong_to_the_folder_of_their_own_base() {
     let said = told(&["export", &at("second"), &at("adapter"), "--adapter"]);
     let wanted = format!("formwork export {} DIR --base", at("second"));
     assert!(said.contains(&wanted), "{said}");
-    // The folder that it names: the weights of the first run with its adapters, and the second run once more.
+    // The base folder that the message names has the first run's weights with its adapters merged; with it, the second run is
+    // recovered.
     output(&["export", &at("second"), &at("base"), "--base"]);
     output(&["export", &at("first"), &at("whole-first")]);
     output(&[

@@ -1,4 +1,4 @@
-//! Adapters of `peft` and back: the logits that `peft` gives, the same tensors once more.
+//! Adapters of `peft`, imported and exported: the logits of `peft`, and the same tensors.
 
 use super::{floats, shown, tensors};
 use crate::binary::{formwork, output, shipped};
@@ -14,7 +14,7 @@ pub fn adapter(name: &str) -> PathBuf {
     shipped("tests/fixtures/peft").join(name)
 }
 
-/// The logits of a run for the inputs of a reference file, and those that the file expects.
+/// Returns the logits of a run for the inputs of a reference file, and the expected ones.
 fn logits(run: &Path, reference: &Path) -> (Vec<f32>, Vec<f32>) {
     let work = tempfile::tempdir().unwrap();
     let at = |name: &str| shown(&work.path().join(name));
@@ -37,11 +37,11 @@ fn logits(run: &Path, reference: &Path) -> (Vec<f32>, Vec<f32>) {
     (ours, of(reference, "expected.logits"))
 }
 
-/// The largest difference but at padding, whose rows mean nothing: the last row of an encoder ends in it.
+/// Returns the largest difference, except at padding, whose values mean nothing and which ends the last row of an encoder.
 fn far(ours: &[f32], theirs: &[f32], name: &str) -> f32 {
     assert_eq!(ours.len(), theirs.len());
     let seen = match name {
-        // 12 positions twice, of which 8 are tokens in the second row.
+        // Two rows of 12 positions, of which the second has 8 tokens.
         "bert_1" => ours.len() * 20 / 24,
         _ => ours.len(),
     };
@@ -60,7 +60,7 @@ fn adapters_of_peft_give_its_logits_and_come_back() {
         let (ours, theirs) = logits(Path::new(&at("run")), &reference);
         let distance = far(&ours, &theirs, name);
         assert!(distance <= 1e-4, "{name}: {distance:e} from peft's");
-        // As an adapter of peft again, on the same base.
+        // Exported as an adapter again, on the same base.
         output(&["export", &at("run"), &at("adapter"), "--adapter"]);
         output(&["import", &hf, &at("again"), "--adapter", &at("adapter")]);
         let (again, _) = logits(Path::new(&at("again")), &reference);
@@ -78,7 +78,7 @@ fn adapters_of_peft_give_its_logits_and_come_back() {
             0.0,
             "{name}: a merged folder is another model"
         );
-        // Without adapters: the weights of the base, bit by bit, but for what was trained in full.
+        // Without adapters: the weights of the base, bit for bit, except for parameters that were trained in full.
         output(&["export", &at("run"), &at("base"), "--base"]);
         let exported = tensors(&Path::new(&at("base")).join("model.safetensors"));
         let original = tensors(&base(name).join("model.safetensors"));
@@ -93,7 +93,7 @@ fn adapters_of_peft_give_its_logits_and_come_back() {
     }
 }
 
-/// As every command that takes the best checkpoint, the export of adapters says where it is not the newest.
+/// Like every command that takes the best checkpoint, the export of adapters says if that is not the newest.
 #[cfg(unix)]
 #[test]
 fn an_export_of_adapters_tells_of_a_newer_checkpoint() {
@@ -110,8 +110,8 @@ fn an_export_of_adapters_tells_of_a_newer_checkpoint() {
     assert!(said.contains("the newest is at step 20"), "{said}");
 }
 
-/// The tensors of an exported adapter have the names and shapes that `peft` gives them, and its configuration the keys
-/// by which `peft` puts them in their places.
+/// The tensors of an exported adapter have the names and shapes of `peft`, and its configuration has the keys with which `peft`
+/// places them.
 #[test]
 fn exported_adapters_have_the_names_of_peft() {
     for name in NAMES {

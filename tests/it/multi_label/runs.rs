@@ -1,4 +1,4 @@
-//! A run from its experiment to its commands: trained, resumed, evaluated, asked, exported and imported.
+//! A run from its experiment to its commands: trained, resumed, evaluated, used, exported and imported.
 
 use crate::binary::{failure, formwork, output};
 use crate::in_folder::{at, written};
@@ -53,7 +53,7 @@ fn themes_are_learned_and_told() {
             .as_f64()
             .unwrap_or_else(|| panic!("{name}: {scores}"))
     };
-    // A guess by how often each theme stands has no class above one half: 0.
+    // A guess by class frequency predicts no class, since none is above one half: F1 is 0.
     assert!(of("micro_f1") > 0.8 && of("macro_f1") > 0.7, "{scores}");
     assert!(of("exact_match") > 0.4 && of("roc_auc") > 0.9, "{scores}");
 
@@ -87,7 +87,7 @@ fn themes_are_learned_and_told() {
     }
 }
 
-/// Of a table, with a threshold of its own, killed and resumed; a text that has no class is told so.
+/// A run on a table with another threshold, killed and resumed; a text without a class is shown as such.
 #[test]
 fn a_table_of_indicators_resumes_to_the_bit() {
     let folder = tempfile::tempdir().unwrap();
@@ -133,7 +133,7 @@ fn a_table_of_indicators_resumes_to_the_bit() {
     assert!(told.contains("a thing: no class"), "{told}");
     let scores = json(&["eval", &whole, "--json"]);
     assert_eq!(scores["exact_match"], 1.0, "{scores}");
-    // The file of its training as another one, and its rows in another form, with the classes of the run.
+    // The training file given as other data, and its rows in another format, under the run's classes.
     let table = at(folder.path(), "table.csv");
     let of_table = json(&["eval", &whole, "--data", &table, "--json"]);
     let lists = written(
@@ -149,7 +149,7 @@ fn a_table_of_indicators_resumes_to_the_bit() {
         status == 2 && said.contains("does not say how a file is read"),
         "{said}"
     );
-    // As a folder of Hugging Face's: the threshold has no key there, and classes may be numbers.
+    // As a Hugging Face folder: its config has no key for the threshold, and class names may be numbers.
     let exported = at(folder.path(), "hf");
     let said = formwork(&["export", &whole, &exported]).output().unwrap();
     assert!(said.status.success());
@@ -164,7 +164,7 @@ fn a_table_of_indicators_resumes_to_the_bit() {
     );
     let again = json(&["eval", &imported, "--data", &numbers, "--json"]);
     same(&again, &of_lists);
-    // Where a first line names the columns, the answers stand under their name and not in the second one.
+    // If a header names the columns, labels are read from the column of their name, not from the second one.
     let named = "label,text\n\"car,red\",red car\n,a thing\n";
     let named = written(folder.path(), "named.csv", named);
     let header = set("data.header=true");
@@ -192,7 +192,7 @@ fn a_table_of_indicators_resumes_to_the_bit() {
     same(&again, &of_table);
 }
 
-/// The same rows with the same classes, in each form.
+/// Checks that two evaluations cover the same rows with the same classes.
 fn same(ours: &Value, theirs: &Value) {
     let of = |scores: &Value, name: &str| scores[name].as_f64().unwrap();
     assert!(

@@ -1,4 +1,4 @@
-//! Attention under every rule of visibility, with biases, soft caps, dropout and shared key-value heads.
+//! Attention under every visibility rule, with biases, soft caps, dropout and shared key-value heads.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use formwork::kernel::{
 
 use super::{device, random, same};
 
-/// Rows, heads, key-value heads, queries, keys, width of a head.
+/// Rows, heads, key-value heads, queries, keys, head width.
 type Sizes = [usize; 6];
 
 fn options(dropout: f64) -> AttentionOptions {
@@ -49,7 +49,7 @@ fn check(
     });
 }
 
-/// A score of each head beside those of keys.
+/// A further score for each head beside those of keys.
 #[test]
 fn sinks() {
     let Some(device) = device() else { return };
@@ -133,7 +133,7 @@ fn rules() {
     }
 }
 
-/// Every query sees keys that are as far from the first as a multiple of 3 or a head's number more, and itself.
+/// Every query sees the keys whose index is a multiple of 3 plus the head's number, and its own key.
 #[derive(Debug)]
 struct Combs;
 
@@ -164,7 +164,7 @@ fn patterns() {
     }
 }
 
-/// Calls that are cut into blocks of queries: under causality, with a window, with padding and documents beside them.
+/// Calls that are split into blocks of queries: causal, with a window, and with padding and documents.
 #[test]
 fn blocks() {
     let long = [1, 2, 1, 1100, 1100, 4];

@@ -1,4 +1,4 @@
-//! Everything but attention and losses: dropout, activations, norms, embeddings, rotations, linear maps, convolution,
+//! All kernels except attention and losses: dropout, activations, norms, embeddings, rotations, linear maps, convolution,
 //! AdamW.
 
 use burn::tensor::{Device, Tensor};
@@ -16,7 +16,7 @@ fn key(p: f64) -> DropKey {
     }
 }
 
-/// Row numbers pass 2³² within these tensors.
+/// Element numbers exceed 2³² within these tensors.
 #[test]
 fn dropout_masks_are_flex_s_to_the_bit() {
     let Some(device) = device() else { return };
@@ -140,11 +140,11 @@ fn dynamic_tanhs() {
     }
 }
 
-/// Every id once, many times and not at all; the table adds in the order of positions, as flex does.
+/// Ids that occur once, many times, or never; gradients of the table are added in the order of positions, as on flex.
 #[test]
 fn embeddings() {
     let Some(device) = device() else { return };
-    // The last one is sorted in five runs, of which the last has few positions.
+    // The last one is sorted in five runs, the last of which has few positions.
     let sizes = [
         (1, 1, 1, 1),
         (5, 3, 2, 7),
@@ -185,7 +185,7 @@ fn rotations() {
     }
 }
 
-/// The weights' gradient of the last one is made of several parts of the rows.
+/// The weight gradient of the last one is summed from several parts of the rows.
 #[test]
 fn linear_maps() {
     let Some(device) = device() else { return };

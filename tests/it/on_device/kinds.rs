@@ -1,6 +1,6 @@
-//! Every kind of every family under tasks on texts, with dropouts on and in micro-batches: the loss and all gradients of the
-//! device are flex's. A kind meets one of its tasks, by its name alone; with `FORMWORK_TEST_KINDS=all` it meets them all,
-//! with other words there those cases are run whose names have them.
+//! Every kind of every family under text tasks, with dropout and in micro-batches: the loss and all gradients on the device
+//! equal flex's. Each kind is run with one task, chosen by its name alone. With `FORMWORK_TEST_KINDS=all`, all tasks are run;
+//! with another value, the cases whose names contain it.
 
 use super::{device, name as device_name};
 use crate::batches::{cut, in_one_step};
@@ -11,18 +11,18 @@ use burn::tensor::Device;
 use formwork::rng::part;
 use formwork::train::gradients::accumulate;
 
-/// How far off a loss and a gradient may be, of the largest value.
+/// Largest differences of a loss and of a gradient, relative to the largest value.
 const LIMITS: [f64; 2] = [1e-5, 2e-4];
 
-/// The same where products are Burn's, which take TF32 on tensor cores: operands of 11 bits.
+/// The same if products are Burn's, which use TF32 on tensor cores: operands of 11 bits.
 const TF32: [f64; 2] = [2e-3, 2e-2];
 
-/// What the loss of vectors divides cosines by, so that their rounding counts so much more. Gradients keep a part of it:
-/// 2.6e-4 was seen on lavapipe.
+/// Divisor of cosines in the loss of text embeddings, which magnifies their rounding accordingly. Gradients keep a part of
+/// that: 2.6e-4 was seen on lavapipe.
 const TEMPERATURE: f64 = 0.05;
 const OF_VECTORS: [f64; 2] = [LIMITS[0] / TEMPERATURE, 2.0 * LIMITS[1]];
 
-/// Parts of the names of such cases: products of the composed form, and of the vectors of texts.
+/// Parts of the names of cases with Burn's products: those of composed forms, and of text embeddings.
 const BY_BURN: &[&str] = &[
     "text_embedding",
     "performer",
@@ -44,7 +44,7 @@ fn limits(name: &str) -> [f64; 2] {
     }
 }
 
-/// The faults of one case: losses that differ, gradients that do.
+/// Returns the faults of one case: a loss or gradients that differ.
 fn faults(case: &Case, device: &Device) -> Vec<String> {
     let whole = case.batch();
     let parts = vec![cut(&whole, 0..1, false), cut(&whole, 1..4, false)];
@@ -71,7 +71,7 @@ fn faults(case: &Case, device: &Device) -> Vec<String> {
     faults
 }
 
-/// One case of each model, whose name says with which task: a kind that is added moves no other one to another task.
+/// Selects one case for each model; its name decides on the task, so that adding a kind changes no other kind's task.
 fn one_of_each(cases: Vec<Case>) -> Vec<Case> {
     let mut by_model: Vec<(String, Vec<Case>)> = Vec::new();
     for case in cases {

@@ -1,5 +1,5 @@
-//! The scans of Mamba and RWKV, the state space by heads and the delta rule: rows that begin anew and end within chunks and at their
-//! bounds, from a state and from none.
+//! The scans of Mamba and RWKV, the state space by heads and the delta rule: sequences that begin and end inside chunks and at
+//! their boundaries, with an initial state and without.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{Numbers, device, random, same};
 /// Batch, positions and channels.
 const SIZES: [[usize; 3]; 5] = [[1, 1, 1], [2, 16, 5], [3, 17, 33], [5, 40, 64], [2, 70, 40]];
 
-/// Rows that follow each other as they are, and rows that begin anew at some positions and are shorter than others.
+/// Rows of one sequence each, and rows in which sequences begin at some positions and which differ in length.
 fn sequences([batch, seq, _]: [usize; 3]) -> [Sequences; 2] {
     let begins: Vec<bool> = (0..batch * seq)
         .map(|i| i % 21 == 3 || i % 32 == 0)
@@ -28,7 +28,7 @@ fn sequences([batch, seq, _]: [usize; 3]) -> [Sequences; 2] {
     [Sequences::default(), broken]
 }
 
-/// The results, and behind them the states that they end with.
+/// Concatenates the outputs and the final states.
 fn together(made: (Tensor<3>, Option<Tensor<2>>)) -> Tensor<1> {
     let (y, state) = made;
     Tensor::cat(vec![y.flatten(0, 2), state.unwrap().flatten(0, 1)], 0)
@@ -40,12 +40,12 @@ fn flat<const D: usize>(x: Tensor<3>, dims: [usize; D]) -> Tensor<D> {
 
 fn states(width: usize, batch: usize) -> [Option<Numbers<2>>; 2] {
     let mut state = random([batch, width], 60);
-    // Of an average's sums the one below is above 0.
+    // The state of a weighted average has a denominator, which must be above 0.
     state.values.iter_mut().for_each(|x| *x = x.abs());
     [None, Some(state)]
 }
 
-/// More numbers than the kernel takes are scanned position by position.
+/// State sizes beyond the kernel's limit are scanned position by position.
 #[test]
 fn selective_scans() {
     let Some(device) = device() else { return };
@@ -82,7 +82,7 @@ fn selective_scans() {
     }
 }
 
-/// Exponents of which none could be raised alone, too.
+/// Also with exponents around 300, whose exponentials overflow by themselves.
 #[test]
 fn averages_of_rwkv() {
     let Some(device) = device() else { return };
@@ -120,7 +120,7 @@ fn averages_of_rwkv() {
     }
 }
 
-/// Heads, their channels, groups and rows of a state: less than a square of the kernel's, whole ones, and some beside each other.
+/// Heads, channels per head, groups and state rows: less than a tile of the kernel, whole tiles, and several side by side.
 const HEADS: [[usize; 4]; 5] = [
     [1, 1, 1, 1],
     [2, 8, 1, 16],
@@ -132,7 +132,7 @@ const HEADS: [[usize; 4]; 5] = [
 /// Batch and positions.
 const ROWS: [[usize; 2]; 5] = [[1, 1], [2, 32], [3, 33], [1, 100], [2, 70]];
 
-/// Steps that are held between limits, too, and decays by which nothing is left of a state.
+/// Includes steps clamped to limits, and decays that leave nothing of a state.
 #[test]
 fn state_spaces_by_heads() {
     let Some(device) = device() else { return };
@@ -161,7 +161,8 @@ fn state_spaces_by_heads() {
                             d_state: n,
                             limits,
                         };
-                        // Flex takes large sums from each other where next to nothing is left, and multiplies with the decay.
+                        // If almost nothing is left of a state, flex's kernel subtracts large sums, so its composed form, which
+                        // multiplies with the decay, is the oracle.
                         match factor > 1.0 && *device == Device::flex() {
                             true => {
                                 let (y, state) = ssd::composed::ssd(space, &sequences);
@@ -179,7 +180,7 @@ fn state_spaces_by_heads() {
     }
 }
 
-/// Steps up to 2, by which a state overshoots what it corrects, and decays by which nothing is left of it.
+/// Includes steps up to 2, which overshoot the correction, and decays that leave nothing of a state.
 #[test]
 fn delta_rules() {
     let Some(device) = device() else { return };

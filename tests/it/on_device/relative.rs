@@ -1,5 +1,5 @@
-//! Attention with vectors of distances: tables of queries, keys and values, shared by heads or not, with every rule of
-//! visibility, biases, shifts and shared key-value heads.
+//! Attention with relative position vectors: tables for queries, keys and values, shared by heads or not, with every visibility
+//! rule, biases, shifts and shared key-value heads.
 
 use formwork::kernel::{Span, Visibility, Window};
 use formwork::rng::{Purpose, Stream};
@@ -47,7 +47,7 @@ fn forms_of_the_papers() {
     });
 }
 
-/// Blocks of queries reach some of the rows each; rows that fall and rows that nothing reads.
+/// Each block of queries reaches only some of the table's rows; rows in descending order, and rows that nothing reads.
 #[test]
 fn blocks() {
     let window = Window {

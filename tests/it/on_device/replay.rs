@@ -1,5 +1,4 @@
-//! `[train] replay`: the weights, moments and averages of steps that are recorded and replayed are those of steps that are not,
-//! to the bit.
+//! `[train] replay`: recorded and replayed steps give the weights, moments and averages of ordinary steps, bit for bit.
 
 use super::{name, tunes_alone};
 use crate::binary::{failure, output};
@@ -51,13 +50,13 @@ fn arguments(files: &Files, device: &str, run: &str, sets: &[&str]) -> Vec<Strin
     all
 }
 
-/// A run's last checkpoint.
+/// Path of a run's last checkpoint.
 fn last(files: &Files, run: &str) -> PathBuf {
     let steps = std::fs::read_dir(files.path(run).join("steps")).unwrap();
     steps.map(|entry| entry.unwrap().path()).max().unwrap()
 }
 
-/// The files of a run's last checkpoint that hold numbers.
+/// Reads the tensor files of a run's last checkpoint.
 fn numbers(files: &Files, run: &str) -> Vec<(String, Vec<u8>)> {
     let last = last(files, run);
     let named = ["model.safetensors", "optimizer.bpk", "ema.safetensors"];
@@ -81,14 +80,14 @@ fn same(files: &Files, sets: &[&str]) {
     }
 }
 
-/// With micro-batches, dropout, a schedule, an average, evaluations and diagnosed steps between the replays.
+/// With micro-batches, dropout, a schedule, averaged weights, evaluations and diagnosed steps between replays.
 #[test]
 fn two_hundred_steps_of_a_decoder() {
     same(&Files::with(DECODER, &[]), &[]);
 }
 
-/// Rates, schedules of means and the first steps of some are numbers of each step; the gradients are clipped. One optimizer stands for
-/// all but with `FORMWORK_TEST_KINDS=all`, since each run compiles its kernels.
+/// Learning rates, schedules of moments and special first steps vary from step to step; gradients are clipped. One optimizer is
+/// tested unless `FORMWORK_TEST_KINDS=all`, since each run compiles its kernels.
 #[test]
 fn steps_of_every_optimizer_that_moves_elements_by_themselves() {
     let mut kinds = vec![
@@ -118,7 +117,7 @@ fn steps_of_every_optimizer_that_moves_elements_by_themselves() {
     }
 }
 
-/// As many tokens of every text are hidden, in other places at each step.
+/// Every text has the same number of masked tokens, at other positions in each step.
 #[test]
 fn steps_of_a_masked_language_model() {
     let encoder = DECODER
@@ -133,8 +132,8 @@ fn steps_of_a_masked_language_model() {
     same(&Files::with(&encoder, &[]), &sets);
 }
 
-/// A decoder of texts that are packed with the letter `e` between them: other documents, positions and numbers of scored
-/// tokens in each batch.
+/// A decoder of packed texts with the letter `e` between them: documents, positions and the number of scored tokens differ in
+/// each batch.
 fn packed(attention: &str) -> Files {
     let text =
         b"to be or not to be, that is the question: whether it is nobler in the mind to suffer "
@@ -150,7 +149,7 @@ fn packed(attention: &str) -> Files {
     Files::with(&packed, &[("t.txt", text)])
 }
 
-/// Every kind of [`DECODER`]'s steps, and those in which a window stands beside the documents.
+/// All kinds of layers in [`DECODER`], and some with a window in addition to documents.
 #[test]
 fn steps_of_packed_documents() {
     let sets = [
@@ -167,8 +166,7 @@ fn steps_of_packed_documents() {
     }
 }
 
-/// Steps of a decoder of one layer that uploads numbers of its own, the same at every step; the layer stands in the place of
-/// `old`.
+/// Compares steps of a decoder of one layer that uploads its own values, the same at every step; the layer replaces `old`.
 fn same_with(old: &str, layer: &str) {
     assert!(DECODER.contains(old), "{old}");
     same_in_few(
@@ -178,7 +176,7 @@ fn same_with(old: &str, layer: &str) {
     );
 }
 
-/// The same with a mixer in the place of attention.
+/// The same with a mixer in place of attention.
 fn same_mixed(kind: &str) {
     let layers = format!("[[model.layers]]\nmixer = {{ kind = \"{kind}\" }}\n[data]");
     let decoder = DECODER.replace("n_layers = 2\n", "").replace(LAYER, "");
@@ -249,7 +247,7 @@ fn steps_of_rwkv() {
     same_mixed("rwkv");
 }
 
-/// Sums over prefixes begin anew where the host says so.
+/// Prefix sums are reset where the host says so, which a recording cannot repeat.
 #[test]
 fn documents_that_the_host_reads_are_refused() {
     let Some(device) = name() else { return };
@@ -267,21 +265,21 @@ fn documents_that_the_host_reads_are_refused() {
     );
 }
 
-/// Mixed images, whose targets are numbers of each step.
+/// Mixed images, whose targets differ in each step.
 #[test]
 fn steps_of_a_vision_transformer() {
     let sets = ["train.steps=20", "train.log_every=20"];
     same(&Files::images(), &sets);
 }
 
-/// A step that is no number is seen late, and the run ends with the state before it all the same.
+/// A step with a loss that is not finite is noticed late, and the run still ends with the state before it.
 #[test]
 fn a_step_that_is_bad() {
     let Some(device) = name() else { return };
     let _alone = tunes_alone();
     let files = Files::with(DECODER, &[]);
-    // Decay that is too strong triples the weights and turns their signs at each step, on any device, until they overflow, after steps
-    // that were replayed.
+    // Excessive weight decay triples the weights and flips their signs at each step, on any device, until they overflow after
+    // some replayed steps.
     let rate = [
         "optimizer.lr=1e-3",
         "optimizer.weight_decay=4000",
@@ -309,7 +307,7 @@ fn a_step_that_is_bad() {
     assert!(states[0] == states[1]);
 }
 
-/// Pairs differ in length, so their steps are of no one shape.
+/// Pairs differ in length, so their steps have no common shape.
 #[test]
 fn steps_of_many_shapes_are_refused() {
     let Some(device) = name() else { return };

@@ -1,6 +1,6 @@
-//! Linear maps of operands in bfloat16 against the same products of rounded numbers on the CPU.
+//! Linear maps of bfloat16 operands against the same products of rounded values on the CPU.
 //!
-//! The number format is a process's, so the work has one of its own. WGSL has no bfloat16.
+//! The number format is set for a whole process, so the test runs in a separate one. WGSL has no bfloat16.
 
 use std::process::Command;
 
@@ -9,15 +9,15 @@ use formwork::kernel::{self, Activation, AttentionOptions, Operand, Positional};
 
 use super::{close, device, name, random, values};
 
-/// The variable that makes the test below the work of a process.
+/// The variable that makes the test below do its work in a separate process.
 const PART: &str = "FORMWORK_TEST_PART";
 
-/// A tensor whose elements have 8 significant bits.
+/// Rounds a tensor's elements to 8 significant bits.
 fn rounded<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     x.cast(FloatDType::BF16).cast(FloatDType::F32)
 }
 
-/// Input, weights and biases of two maps, and the gradients of their results.
+/// Input, weights and biases of two maps, and the gradients of their outputs.
 struct Case {
     x: Tensor<3>,
     weights: [Tensor<2>; 2],
@@ -38,7 +38,8 @@ impl Case {
         }
     }
 
-    /// A plain map and an activated one of one input: results, then the gradients of the input, the weights and the biases.
+    /// Runs a plain map and an activated one on one input; returns outputs, then the gradients of the input, the weights and
+    /// the biases.
     fn run(self, activation: Activation) -> Vec<Vec<f32>> {
         let x = self.x.require_grad();
         let [w, v] = self.weights.map(Tensor::require_grad);
@@ -56,7 +57,7 @@ impl Case {
         all
     }
 
-    /// The same by hand.
+    /// Computes the same from its definition.
     fn by_hand(self, activation: Activation) -> Vec<Vec<f32>> {
         let Self {
             x,
@@ -111,7 +112,7 @@ fn linear_maps_in_bfloat16() {
 fn compare(name: &str) {
     kernel::round_operands(true);
     let device = device().unwrap().autodiff();
-    // Within a tile of a product, at its edges, beyond it with sums of several steps.
+    // Sizes inside a tile of the product, at its edges, and beyond it with sums over several steps.
     let all = [
         [1, 1, 8, 16],
         [3, 5, 16, 24],
@@ -125,7 +126,7 @@ fn compare(name: &str) {
             for (number, (ours, oracle)) in ours.iter().zip(&oracle).enumerate() {
                 let what = format!("{name}: {sizes:?}, {activation:?}, {number}");
                 match number {
-                    // Slopes that differ in their last digit may be rounded to either side.
+                    // Derivatives that differ in their last digit may be rounded in either direction.
                     2 | 4 => near(&what, ours, oracle),
                     _ => close(&what, ours, oracle),
                 }
@@ -135,8 +136,8 @@ fn compare(name: &str) {
     compare_tf32(&device.inner());
 }
 
-/// Linear maps, and products of rows that have one key head, where tensor cores may round 32-bit operands to TF32; other devices round
-/// nothing.
+/// Compares linear maps, and products of rows with a single key head, where tensor cores may round 32-bit operands to TF32;
+/// other devices do not round.
 fn compare_tf32(device: &Device) {
     kernel::round_operands(false);
     kernel::allow_tf32(true);
@@ -168,7 +169,7 @@ fn compare_tf32(device: &Device) {
     }
 }
 
-/// Equal at 2e-3 of the largest value.
+/// Checks equality to 2e-3 of the largest value.
 fn near(what: &str, ours: &[f32], oracle: &[f32]) {
     assert_eq!(ours.len(), oracle.len(), "{what}: sizes");
     let largest = oracle.iter().fold(0.0f32, |m, x| m.max(x.abs()));

@@ -1,7 +1,8 @@
-//! Attention of operands in bfloat16, in tiles on tensor cores and by products, against the CPU's of rounded operands: under
-//! every rule of visibility, with soft caps, biases, dropout and shared key-value heads.
+//! Attention of bfloat16 operands, in tiles on tensor cores and by separate products, against the CPU's attention of rounded
+//! operands: under every visibility rule, with soft caps, biases, dropout and shared key-value heads.
 //!
-//! The number format and the way that attention takes are a process's, so each way has one of its own. WGSL has no bfloat16.
+//! The number format and the algorithm of attention are set for a whole process, so each algorithm runs in a separate one. WGSL
+//! has no bfloat16.
 
 use std::process::Command;
 
@@ -12,17 +13,17 @@ use formwork::kernel::{
 
 use super::{device, name, random, values};
 
-/// The variable that makes the test below the work of a process.
+/// The variable that makes the test below do its work in a separate process.
 const PART: &str = "FORMWORK_TEST_PART";
 
-/// One problem: rows, heads, key-value heads, queries, keys, width of a head.
+/// One problem: rows, heads, key-value heads, queries, keys, head width.
 struct Case {
     sizes: [usize; 6],
     visible: Visibility,
     offset: usize,
     softcap: Option<f64>,
     dropout: f64,
-    /// Whether distances add to scores, and whether that is differentiated.
+    /// Whether scores have a bias by distance, and whether that has a gradient.
     bias: Option<bool>,
 }
 
@@ -38,12 +39,12 @@ impl Case {
         }
     }
 
-    /// The result and the gradients of queries, keys, values and the bias.
+    /// Returns the output and the gradients of queries, keys, values and the bias.
     fn run(&self, device: &Device) -> Vec<Vec<f32>> {
         let [b, h, kv, q, k, d] = self.sizes;
         let device = &device.clone().autodiff();
         let leaf = |dims: [usize; 4], seed| random(dims, seed).on(device).require_grad();
-        // As a projection gives them: heads beside each other.
+        // In the layout of a projection's output: heads beside each other.
         let leaves = [
             leaf([b, q, h, d], 1),
             leaf([b, k, kv, d], 2),
@@ -156,7 +157,7 @@ fn cases() -> Vec<(&'static str, Case)> {
     ]
 }
 
-/// As one of the ways that attention takes.
+/// With each of the algorithms of attention.
 #[test]
 fn attention_in_bfloat16() {
     let Some(name) = name().filter(|name| name.starts_with("cuda")) else {
@@ -200,7 +201,7 @@ fn compare(name: &str) {
             let farthest = ours.iter().zip(&wanted).map(|(x, y)| (x - y).abs());
             let farthest = farthest.fold(0.0f32, |m, x| if x > m || x.is_nan() { x } else { m });
             eprintln!("{name}: {what}, {number}: {farthest} of {largest}");
-            // Weights are rounded to 8 bits on the device, and are not on the CPU.
+            // The device rounds weights to 8 bits, the CPU does not.
             assert!(
                 farthest <= 0.012 * largest,
                 "{what}, {number}: {farthest} of {largest}"

@@ -1,4 +1,4 @@
-//! Twenty steps of training through the binary, with dropout: the losses of the device are flex's within 1e-3.
+//! Twenty steps of training through the binary, with dropout: the losses on the device equal flex's within 1e-3.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::{name, tunes_alone};
 use crate::binary::output;
 use crate::ranks::experiments::Files;
 
-/// The losses of a run of twenty steps, with further settings.
+/// Returns the losses of a run of twenty steps with further settings.
 fn losses(files: &Files, device: &str, more: &[&str]) -> Vec<f64> {
     let run = files.path(device);
     let experiment = files.path("x.toml");
@@ -52,7 +52,7 @@ fn a_decoder() {
     same_losses(&Files::language_model(), &[]);
 }
 
-/// Blocks are computed anew in the backward pass.
+/// Blocks are recomputed in the backward pass.
 #[test]
 fn a_decoder_that_recomputes() {
     same_losses(&Files::language_model(), &["train.recompute=true"]);

@@ -1,5 +1,5 @@
-//! The work of an optimizer: AdamW and every other one that moves elements by themselves, moving averages, steps that are decided
-//! on the device, sums of squares.
+//! Kernels of optimizers: AdamW and all other element-wise ones, moving averages, steps that are decided on the device, sums of
+//! squares.
 
 use burn::tensor::{Device, Tensor};
 use formwork::kernel::{
@@ -95,7 +95,7 @@ fn adamw() {
         let [param, grad, first, second] = inputs(device);
         let (kept, before) = (param.clone(), values(&param));
         let (param, first, second) = kernel::adamw_step(param, grad, first, second, ARGS);
-        // What something else holds is not written over.
+        // A buffer that is also held elsewhere is not overwritten.
         assert_eq!(values(&kept), before);
         [param, first, second].map(|x| values(&x))
     };
@@ -105,7 +105,7 @@ fn adamw() {
     }
 }
 
-/// Bad numbers, steps behind a bad one, gradients within their limit and beyond it.
+/// Values that are not finite, steps after such a one, and gradients below and above their limit.
 #[test]
 fn decisions() {
     let Some(device) = device() else { return };
@@ -128,7 +128,7 @@ fn decisions() {
     };
     for (ours, oracle) in each(&device).iter().zip(&each(&Device::flex())) {
         assert_eq!(ours[0].to_bits(), oracle[0].to_bits());
-        // The factor of a step that is not taken is not read.
+        // The factor of a rejected step is not read.
         if oracle[0] == 1.0 {
             close("a factor", &ours[1..], &oracle[1..]);
         }
@@ -139,7 +139,7 @@ fn decision(numbers: [f32; 2], device: &Device) -> Decision {
     Decision(Tensor::from_floats(numbers, device))
 }
 
-/// A parameter and N values beside it after a step: of a gradient that nothing scales without a decision.
+/// Returns a parameter and its N further values after a step; without a decision, the gradient is not scaled.
 fn after<A: ElementwiseStep<N>, const N: usize>(
     args: A,
     decided: Option<[f32; 2]>,
@@ -162,8 +162,8 @@ fn after<A: ElementwiseStep<N>, const N: usize>(
     all.map(|x| super::values(&x)).collect()
 }
 
-/// A step with and without a decision about it is the CPU's, and one that is not taken changes no bit, even where its gradient is no
-/// number.
+/// Checks that a step with and without a decision equals the CPU's, and that a rejected step changes no bit, even if its
+/// gradient is NaN.
 fn holds<A: ElementwiseStep<N>, const N: usize>(kind: &str, args: A) {
     let Some(device) = device() else { return };
     for decided in [None, Some([1.0, 0.25])] {
@@ -204,7 +204,7 @@ fn steps_along_gradients() {
     holds("SGD that looks ahead", NESTEROV);
 }
 
-/// What something else holds is not written over, whatever is kept beside a parameter.
+/// Buffers that are also held elsewhere are not overwritten, whatever is kept beside a parameter.
 #[test]
 fn what_others_hold_stays() {
     let Some(device) = device() else { return };
@@ -231,7 +231,7 @@ fn moving_averages() {
     close("a moving average", &run(&device), &run(&Device::flex()));
 }
 
-/// Of fewer tensors than a launch reads, as many, and more; of one element and of more than all units read at once.
+/// Fewer tensors than a launch reads, as many, and more; with one element, and with more than all units read at once.
 #[test]
 fn sums_of_squares() {
     let Some(device) = device() else { return };
@@ -246,8 +246,8 @@ fn sums_of_squares() {
     }
 }
 
-/// Parameters of every size, more of them than a launch takes, move by one formula or another and are averaged together as each of
-/// them alone, to the bit.
+/// Parameters of every size, more of them than one launch takes, are updated by different formulas and averaged together as
+/// each would be alone, bit for bit.
 #[test]
 fn updates_that_share_launches() {
     let Some(device) = device() else { return };
@@ -268,7 +268,7 @@ fn updates_that_share_launches() {
                 true => kernel::mean_step_batched(mean, grad.clone(), 0.9, &decision),
                 false => kernel::mean_step_if(mean, grad.clone(), 0.9, &decision),
             };
-            // Every third parameter moves by another formula, which keeps one value.
+            // Every third parameter is updated by another formula, which keeps one value.
             if i % 3 == 2 {
                 let ([first, second], args) = (moments, ScheduledStep::always(SIGNED));
                 let (param, [first]) = match shared {

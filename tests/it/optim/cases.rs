@@ -87,7 +87,7 @@ pub fn cases() -> Vec<(&'static str, OptimizerConfig)> {
     .collect()
 }
 
-/// Those that change Adam.
+/// Variants of Adam.
 fn beside_adam() -> Vec<(&'static str, OptimizerConfig)> {
     let (lr, weight_decay) = (3e-2, 0.1);
     let ademamix = |slow_warmup| {
@@ -140,7 +140,7 @@ fn beside_adam() -> Vec<(&'static str, OptimizerConfig)> {
     ]
 }
 
-/// Those whose updates are masked.
+/// Optimizers with masked updates.
 fn cautious() -> Vec<(&'static str, OptimizerConfig)> {
     vec![
         (

@@ -1,4 +1,4 @@
-//! Exact resume: a run that is killed behind a checkpoint ends with the bytes of one that was left alone.
+//! Exact resume: a run that is killed after a checkpoint ends with the bytes of an uninterrupted one.
 
 use crate::binary::output;
 use crate::recompute::killed_and_resumed;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const FILE: &str = "experiments/smoke/tiny.toml";
 
-/// The files of the last checkpoint without those that keep the time, and the journal without its times.
+/// Returns the files of the last checkpoint except those with times, and the journal without its times.
 fn outcome(run: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(run.join("steps/00000040")).unwrap();
     let paths = files.map(|entry| entry.unwrap().path());

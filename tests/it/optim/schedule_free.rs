@@ -1,4 +1,4 @@
-//! Schedule-free AdamW: its average beside its authors' reference (goldens/make_optimizers.py), in runs, and beside other keys.
+//! Schedule-free AdamW: its average against its authors' reference (goldens/make_optimizers.py), in runs, and with other keys.
 
 use super::{Golden, NAMES, Toy, rate, values};
 use crate::binary::{failure, output};
@@ -10,7 +10,7 @@ use formwork::train::parameters;
 use serde_json::Value;
 use std::fs;
 
-/// A case of the goldens: its config, its steps of warm-up, its learning rates.
+/// A case of the goldens: its config, its warmup steps, its learning rates.
 struct Case {
     name: &'static str,
     config: OptimizerConfig,
@@ -145,7 +145,7 @@ fn tiny(command: &str, sets: &[&str]) -> Vec<String> {
     arguments
 }
 
-/// The last evaluation on the way is that of the saved average, and no weight of it is one of the model's.
+/// The last evaluation during training uses the saved average, and every weight of it differs from the model's.
 #[test]
 fn evaluations_use_the_average() {
     let folder = tempfile::tempdir().unwrap();

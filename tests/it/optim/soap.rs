@@ -1,4 +1,4 @@
-//! SOAP beside a public implementation (goldens/make_soap.py), from a saved state, what it keeps, and its keys.
+//! SOAP against a public implementation (goldens/make_soap.py): from a saved state, the state that it keeps, and its keys.
 
 use burn::module::{Module, Param};
 use burn::optim::{GradientsParams, ModuleOptimizer};
@@ -62,7 +62,7 @@ impl Golden {
         })
     }
 
-    /// The gradients of `make_soap.py` at these parameters.
+    /// Returns the gradients of `make_soap.py` at these parameters.
     fn gradients(&self, toy: &Toy, step: usize) -> GradientsParams {
         let mut gradients = GradientsParams::new();
         let device = Device::default();
@@ -138,7 +138,7 @@ fn twenty_steps_equal_the_reference() {
     }
 }
 
-/// Cut behind the first gradient, between two rounds of the bases, and behind one.
+/// Interrupted after the first gradient, between two updates of the eigenbases, and after one.
 #[test]
 fn a_saved_state_goes_on_to_the_bit() {
     let golden = Golden::read();
@@ -161,7 +161,7 @@ fn a_saved_state_goes_on_to_the_bit() {
     }
 }
 
-/// Two moments of each value, and a preconditioner with its basis for each dimension up to 5.
+/// Two moments for each value, and a preconditioner with its eigenbasis for each dimension up to 5.
 #[test]
 fn what_is_kept_is_what_is_planned() {
     let golden = Golden::read();

@@ -1,4 +1,4 @@
-//! Preferences that are refused, with their places.
+//! Refused preference experiments, with the places of their faults.
 
 use super::runs::{PREFERRED, file, with_base};
 use crate::in_folder::{refused, run, text};

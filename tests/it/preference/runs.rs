@@ -1,12 +1,12 @@
-//! Runs of preferences: from texts and from messages, resumed exactly, with the reference that they began with, used and exported
-//! without it.
+//! Preference runs: from texts and from messages, resumed exactly, with the reference that they began with, and used and
+//! exported without it.
 
 use crate::in_folder::{DECODER, experiment, good, refused, resumes_exactly, text, weights};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
-/// Further keys of the decoder, and its training.
+/// Further keys of the decoder, and the training tables.
 const TRAINING: &str = r#"dropout = 0.1
 [optimizer]
 kind = "adamw"
@@ -48,7 +48,7 @@ pub fn file(folder: &Path, name: &str, tables: &str) {
     experiment(folder, name, &[DECODER, TRAINING, tables]);
 }
 
-/// A text of letters, and pairs whose better text has a letter twice.
+/// Writes a text of letters, and pairs in which the better text has a letter twice.
 fn files(folder: &Path) {
     let letter = |n: usize| char::from(b'a' + (n % 4) as u8);
     let word = |n: usize| format!("{}{}{}", letter(n), letter(n / 4), letter(n * n + 1));
@@ -65,7 +65,7 @@ fn files(folder: &Path) {
     fs::write(folder.join("pairs.jsonl"), pairs).unwrap();
 }
 
-/// A folder with a trained base.
+/// Creates a folder with a trained base run.
 pub fn with_base() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     files(folder.path());
@@ -95,12 +95,12 @@ fn a_run_from_texts_resumes_exactly_and_is_used_as_a_language_model() {
         said.contains("reward_accuracy") && !said.contains("perplexity"),
         "{said}"
     );
-    // Runs of both tasks begin from each other.
+    // Runs of both tasks can begin from each other.
     let back = BASE.replace("[task]", "[init]\nfrom = \"checkpoints/preferred\"\n[task]");
     let back = back.replace("[tokenizer]\nkind = \"char\"\nend_of_text = \"\\n\"\n", "");
     file(at, "back", &back);
     good(at, &["train", "back.toml", "--quiet"]);
-    // Without its reference a policy writes and is exported; a comparison with it is refused.
+    // Without its reference, a policy generates and is exported; a comparison with the reference is refused.
     fs::rename(at.join("checkpoints/base"), at.join("moved")).unwrap();
     let written = [
         "generate",
@@ -119,7 +119,7 @@ fn a_run_from_texts_resumes_exactly_and_is_used_as_a_language_model() {
         said.contains("[init] from") && said.contains("lies now"),
         "{said}"
     );
-    // The same weights elsewhere are the same reference, others are another one.
+    // The same weights elsewhere are the same reference; other weights are another one.
     let further = [
         "resume",
         "checkpoints/preferred",
@@ -183,7 +183,7 @@ fn another_run_may_be_the_reference() {
     let resolved = text(at, "checkpoints/preferred/resolved.toml");
     assert!(resolved.contains("../other"), "{resolved}");
     good(at, &["eval", "checkpoints/preferred"]);
-    // Adapters beside frozen weights, with the weights that they began from as reference.
+    // Adapters on frozen weights, with the initial weights as reference.
     let tables = format!("{PREFERRED}[lora]\nrank = 2\nalpha = 4.0\n");
     file(at, "adapted", &tables);
     good(at, &["train", "adapted.toml", "--quiet"]);
@@ -230,7 +230,7 @@ fn a_run_from_messages_is_written_by_the_template_of_its_base() {
         at.join("checkpoints/preferred/chat_template.json")
             .is_file()
     );
-    // Pairs of plain texts go on with the template of their base, and their run continues texts.
+    // Pairs of plain texts keep the chat template of their base; a run on them continues texts.
     let said = good(at, &["train", "preferred.toml", "--set", "name=again"]);
     assert!(said.contains("next: formwork chat"), "{said}");
     let pair =

@@ -1,8 +1,8 @@
-//! The numbers of parameters of named models.
+//! Parameter counts of named models.
 
-/// As published, or as the reference implementation counts (tied matrices once). Falcon is counted with the
-/// product onto the vocabulary beside the embeddings, as its published files store it; PEGASUS without the fixed tables of
-/// sinusoids that its class also counts.
+/// Counts as published, or as the reference implementation gives (tied matrices once). Falcon is counted with its LM head
+/// beside the embedding table, as in its published files; PEGASUS without the fixed sinusoidal tables that its class also
+/// counts.
 pub const PUBLISHED: &[(&str, usize)] = &[
     ("openai-gpt", 116_534_784),
     ("clip-vit-b-32", 151_277_313),

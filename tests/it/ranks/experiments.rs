@@ -1,4 +1,4 @@
-//! Experiments that are over in a second, one for each way in which ranks could come apart.
+//! Experiments that take a second, one for each way in which ranks could diverge.
 
 use crate::data::images::idx;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ impl Files {
         self.0.path().join(name)
     }
 
-    /// Dropout, four micro-batches, an average of the weights, diagnostics, evaluations of a part.
+    /// Dropout, four micro-batches, averaged weights, diagnostics, evaluations on a part of the split.
     pub fn language_model() -> Self {
         Self::with(
             r#"name = "lm"
@@ -61,7 +61,7 @@ every = 3
         )
     }
 
-    /// Steps of other numbers of rows and micro-batches; texts that are written at evaluations.
+    /// Steps with varying numbers of rows and micro-batches; texts that are generated at evaluations.
     pub fn translation() -> Self {
         Self::with(
             r#"name = "translation"
@@ -140,7 +140,7 @@ log_every = 1
         )
     }
 
-    /// Rows that continue from step to step with a memory.
+    /// Rows that continue from step to step, with a memory.
     pub fn segments() -> Self {
         let text: Vec<u8> = (0..4000_u32)
             .map(|i| b'a' + (i * i / 7 % 20) as u8)

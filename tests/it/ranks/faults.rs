@@ -1,4 +1,4 @@
-//! What ranks refuse, and how the failure of one ends all.
+//! Refusals of ranks, and how a failure of one rank ends all.
 
 use super::experiments::Files;
 use super::{on_all, options, trained};
@@ -7,7 +7,7 @@ use formwork::experiment::run::{Start, train};
 use formwork::experiment::{check, load};
 use formwork::train::job::Outcome;
 
-/// The one error that is told, which all ranks end with.
+/// Returns the error that one rank reports and with which all ranks end.
 fn told(results: &[Result<Outcome>], rank: usize) -> (u8, String) {
     let error = results[rank].as_ref().unwrap_err();
     for (other, result) in results.iter().enumerate() {

@@ -1,10 +1,10 @@
-//! A run of so many processes is resumed by another number of them.
+//! A run is resumed with another number of processes.
 
 use super::experiments::Files;
 use super::{assert_same, content, resumed, trained};
 use formwork::train::checkpoint;
 
-/// Ends a run of `first` ranks as if it had been killed after the checkpoint of step 4, and resumes it with `second`.
+/// Cuts a run on `first` ranks off as if it had been killed after the checkpoint of step 4, and resumes it on `second` ranks.
 fn resumed_elsewhere(files: &Files, first: usize, second: usize) {
     let [whole, other] = ["whole", "other"].map(|name| files.path(name));
     let file = files.path("x.toml");

@@ -1,4 +1,4 @@
-//! Moments that are divided among ranks: the same bits and the same checkpoints, each rank a share of the memory.
+//! Moments that are sharded among ranks: the same bits and checkpoints, while each rank holds a share of the memory.
 
 use super::experiments::Files;
 use super::{assert_same, content, resumed, trained};
@@ -39,7 +39,7 @@ fn divided_moments_change_no_bit() {
             "train.steps=4".into(),
         ];
         if optimizer.contains("schedule_free") {
-            // It has an average of its own.
+            // It keeps its own average.
             sets.push("train.ema=0".into());
         }
         let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
@@ -84,8 +84,8 @@ fn divided_moments_are_resumed_by_another_number_of_ranks() {
     assert_same(&content(&other), &content(&whole), "4, then 2 ranks");
 }
 
-/// Two matrices are nearly all of the model. All of 4 or 8 ranks keep the same number of moments nevertheless, unless the
-/// optimizer moves a matrix as a whole.
+/// Two matrices make up nearly all of the model. Nevertheless, each of 4 or 8 ranks keeps the same number of moments, unless
+/// the optimizer updates a matrix as a whole.
 #[test]
 fn shares_are_of_one_size_and_together_all_moments() {
     for (kind, even) in [
@@ -137,7 +137,7 @@ fn shares_are_of_one_size_and_together_all_moments() {
     }
 }
 
-/// The numbers that an optimizer keeps.
+/// Returns the number of values that an optimizer keeps.
 fn values(optimizer: &ModuleOptimizer) -> usize {
     let bytes = Bytes::from_bytes_vec(moments::bytes(optimizer).unwrap());
     let tensors = Reader::from_bytes(bytes).unwrap().into_tensors();

@@ -1,4 +1,4 @@
-//! Scales of skips that are measured before the first step (Admin): every rank measures the same, once.
+//! Residual scales measured before the first step (Admin): every rank measures the same, once.
 
 use super::experiments::Files;
 use super::{content, every_count_gives_the_same_bits, resumed, trained};
@@ -21,7 +21,7 @@ fn loaded(file: &Path, sets: &[&str]) -> Loaded {
     loaded
 }
 
-/// The weights of a new run before its first step.
+/// Returns the weights of a new run before its first step.
 fn begun(file: &Path, sets: &[&str]) -> Arrays {
     let loaded = loaded(file, &[&SETS[..], sets].concat());
     let (experiment, places) = (&loaded.experiment, loaded.places());
@@ -45,7 +45,7 @@ fn ranks_measure_the_same() {
     every_count_gives_the_same_bits(&Files::images(), &[1, 2], &SETS);
 }
 
-/// Each connection has a scale of its own, the same for all channels, whatever the micro-batches and the dropout are.
+/// Each residual connection has its own scale, the same for all channels, independent of micro-batches and dropout.
 #[test]
 fn scales_go_by_the_first_examples_alone() {
     for files in [Files::language_model(), Files::translation()] {
@@ -65,7 +65,7 @@ fn scales_go_by_the_first_examples_alone() {
             })
             .collect();
         let different: BTreeSet<u32> = scales.iter().copied().collect();
-        // The first connection of each stack has 1.
+        // The first connection of each stack has scale 1.
         assert!(scales.len() >= 4 && different.len() >= scales.len() - 1);
         for other in ["train.micro_batch_size=1", "model.dropout=0.3"] {
             let other = begun(&file, &[other]);
@@ -76,7 +76,7 @@ fn scales_go_by_the_first_examples_alone() {
     }
 }
 
-/// A run that goes on has its scales from the checkpoint.
+/// A resumed run takes its scales from the checkpoint.
 #[test]
 fn a_resumed_run_measures_nothing() {
     let files = Files::language_model();

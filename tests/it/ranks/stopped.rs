@@ -1,4 +1,4 @@
-//! A request to stop any rank ends all at one step, which is saved.
+//! A stop request to any rank ends all ranks at the same step, which is saved.
 
 use super::on_all;
 use crate::carried::elman;
@@ -40,7 +40,7 @@ fn a_request_to_any_rank_saves_once_and_ends_all_at_one_step() {
                 other => panic!("{other:?}"),
             })
             .collect();
-        // Rank 0 leaves the step that it is asked in; rank 1 may have taken its part of it.
+        // Rank 0 stops before the step in which it is asked; rank 1 may have computed its part of that step.
         assert!((5..=7).contains(&steps[0]), "{steps:?}");
         assert_eq!(steps[1], 130);
         assert!(finished(&shared, 99, 12) == whole, "asked of rank {asked}");

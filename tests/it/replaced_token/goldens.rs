@@ -1,5 +1,5 @@
-//! One step and fifty against Hugging Face's `ElectraForPreTraining` and `ElectraForMaskedLM`, whose samples our draws have
-//! chosen (`tests/goldens/make_replaced_token.py` is the oracle).
+//! One step and fifty steps against Hugging Face's `ElectraForPreTraining` and `ElectraForMaskedLM`, with the samples that
+//! Formwork drew (`tests/goldens/make_replaced_token.py` is the oracle).
 
 use super::keys::cost;
 use crate::batches;
@@ -41,7 +41,7 @@ fn config() -> TaskConfig {
     serde_json::from_value(keys).unwrap()
 }
 
-/// An untrained pair of networks of the oracles' sizes.
+/// Builds an untrained pair of networks of the oracles' sizes.
 fn task(model: &ModelConfig, vocab: usize) -> Objective<ReplacedToken> {
     let device = Device::flex().autodiff();
     let inputs = ModelInputs {
@@ -73,7 +73,7 @@ fn one_step(name: &str, d_embedding: usize) {
     let task = import(task(&model, 47), &table, &weights);
     let mut against = Against::new(name, &oracle, TOLERANCE);
 
-    // The discriminator, of the oracle's own replacements.
+    // The discriminator, on the oracle's own replacements.
     let device = Device::flex();
     let matrix = |values: &[i32]| -> Tensor<2, Int> {
         let data = TensorData::new(values.to_vec(), [values.len() / cols, cols]);
@@ -91,7 +91,7 @@ fn one_step(name: &str, d_embedding: usize) {
     let logits = values(valid.scores(input(&replaced), &pass));
     against.check("logits", &at_tokens(logits, &rows, cols));
 
-    // The samples: draws of step 0 of the seed 0.
+    // The samples, drawn at step 0 with seed 0.
     let scored: Vec<i32> = (0..texts.targets.len() as i32)
         .filter(|i| texts.targets[*i as usize] >= 0)
         .collect();
@@ -110,7 +110,7 @@ fn one_step(name: &str, d_embedding: usize) {
     assert_eq!(step.item.metrics["rtd_accuracy"].weight, tokens as f64);
     against.check_gradients(&gradients_of(&task, &step.grads), &table);
 
-    // To the last FLOP, and a share of the positions guessed.
+    // To the last FLOP, with the generator's LM head on a share of the positions.
     let flops = oracle.doubles("flops");
     let planned = cost(&config(), &model, &Shape::of_text(16, 47)).flops_per_item;
     let wanted = 3.0 * (flops[0] + flops[1] + 0.15 * 16.0 * flops[2]) / 16.0;

@@ -1,4 +1,4 @@
-//! The keys of replaced-token detection: their defaults, their faults, and what a plan counts.
+//! The keys of replaced-token detection: defaults, faults, and FLOPs of plans.
 
 use super::{ALL, COLS, VOCAB, built, config, model};
 use crate::diagnostics::judged;
@@ -65,7 +65,7 @@ fn all_that_a_generator_guesses_is_masked_unless_said_otherwise() {
     assert_eq!(of(&text), of("masking = { masked = 0.85 }"));
 }
 
-/// What `check` says to keys of `[model]` and `[task]`.
+/// Returns the message of `check` about these keys of `[model]` and `[task]`.
 fn says(model: &str, task: &str) -> String {
     let text = format!(
         "name = \"x\"\ndata = {{ kind = \"grammar\", documents = 9 }}\noptimizer = {{ kind = \"adamw\", lr = 1e-3 }}\n\

@@ -1,4 +1,4 @@
-//! Runs through the command line: trained, resumed, evaluated, used, and taken from by a classifier.
+//! Runs through the command line: trained, resumed, evaluated, used, and taken as the start of a classifier.
 
 use super::{DELTA, E};
 use crate::binary::{failure, output};
@@ -56,7 +56,7 @@ fn train(folder: &Path, run: &str, sets: &[&str]) -> String {
     run
 }
 
-/// Both losses are means over the whole split, however many rows a batch has.
+/// Both losses are means over the whole split, whatever the batch size.
 #[test]
 fn the_loss_of_an_evaluation_goes_by_no_batches() {
     let folder = tempfile::tempdir().unwrap();
@@ -164,7 +164,7 @@ fn a_run_is_evaluated_and_used() {
         let share = token["replaced"].as_f64().unwrap();
         assert!(share > 0.0 && share < 1.0);
     }
-    // A special token of the text itself is one of its tokens.
+    // A special token written in the text is one of its tokens.
     let masked = json(&output(&[
         "fill",
         &run,
@@ -238,8 +238,8 @@ fn a_run_is_evaluated_and_used() {
     assert!(found.names().contains(&"hidden_states.2"));
 }
 
-/// The table of a classifier that begins from a disentangled run is E + Δ, and the generator is left behind; the other way
-/// round it is taken as it is.
+/// A classifier that begins from a disentangled run gets the table E + Δ, and the generator is left out; in the reverse case,
+/// the table is taken unchanged.
 #[test]
 fn a_classifier_begins_from_the_discriminator() {
     let folder = tempfile::tempdir().unwrap();
@@ -284,7 +284,7 @@ fn a_classifier_begins_from_the_discriminator() {
         assert_eq!(ours[DELTA].values, sum, "{embeddings}");
         let path = "model.stack.blocks.0.attention.query.weight";
         assert!(ours[path] == theirs[path]);
-        // With further tokens behind the run's the sums stand before rows that are drawn.
+        // If the tokenizer has further tokens, the sums come first and the rows of further tokens are initialised.
         let tokens = Tokenizer::load(&Path::new(&source).join("tokenizer.json")).unwrap();
         let more = ["<sea>", "<tide>"].into_iter().map(String::from);
         let longer = at.join("longer.json");
@@ -297,7 +297,7 @@ fn a_classifier_begins_from_the_discriminator() {
         assert_eq!(table.shape, [shape[0] + 2, shape[1]], "{embeddings}");
         assert_eq!(table.values[..sum.len()], sum, "{embeddings}");
     }
-    // A run that begins from one of its own sort takes both summands as they are.
+    // A run that begins from one of its own kind takes both summands unchanged.
     let from = format!("init.from={:?}", at.join("source-disentangled"));
     let sets = [
         "task.embeddings=\"disentangled\"",
@@ -312,7 +312,7 @@ fn a_classifier_begins_from_the_discriminator() {
     assert!(ours[DELTA] == theirs[DELTA] && ours[E] == theirs[E]);
 }
 
-/// Adapters and learning rates by depth leave no part of a pair of networks out.
+/// Adapters and layer-wise learning rates cover both networks.
 #[test]
 fn adapters_and_rates_by_layer_know_the_generator() {
     let folder = tempfile::tempdir().unwrap();
@@ -324,7 +324,7 @@ fn adapters_and_rates_by_layer_know_the_generator() {
         let found = found.keys().filter(adapters);
         found.filter(|path| path.starts_with(beginning)).count()
     };
-    // Queries and values of two blocks and of one, two factors each.
+    // Queries and values of two blocks and of one, with two factors each.
     assert_eq!((of("model."), of("generator.")), (8, 4));
     let from = format!("init.from={:?}", train(at, "whole", &["train.steps=3"]));
     train(

@@ -1,8 +1,8 @@
-//! The page in a real browser, headless: sorting, hovering, switching arms, themes, a phone's width; no error on the
-//! console, no request.
+//! The page in a real headless browser: sorting, hovering, switching arms, themes, a phone's width; no error on the console, no
+//! request.
 //!
-//! Needs the executable of Chromium or Chrome alone, and is passed over where there is none. A script is added to the
-//! page that does what a reader does and writes what it saw into the document, which the browser prints.
+//! Needs only an executable of Chromium or Chrome, and is skipped if there is none. A script added to the page acts as a reader
+//! would and writes its observations into the document, which the browser prints.
 
 use super::sweeps::{compared, study};
 use formwork::report::render::figure::{Look, figures};
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Runs before the page's own scripts: everything that goes wrong is kept.
+/// Runs before the page's own scripts and records every error.
 const WATCH: &str = r#"<script>
 window.wrong = [];
 window.addEventListener("error", (e) => wrong.push(String(e.message)));
@@ -21,7 +21,7 @@ document.addEventListener("securitypolicyviolation", (e) => wrong.push(`${e.viol
 for (const level of ["error", "warn"]) console[level] = (...said) => wrong.push(said.join(" "));
 </script>"#;
 
-/// What a reader does, and what is seen.
+/// The script that acts as a reader and records its observations.
 const PROBE: &str = r##"<script>
 (async () => {
   const seen = {};
@@ -119,7 +119,7 @@ const PROBE: &str = r##"<script>
 })().catch((e) => { document.body.insertAdjacentHTML("beforeend", `<pre id="seen">{"failed":${JSON.stringify(String(e))}}</pre>`); });
 </script>"##;
 
-/// A frame of a phone's width; browsers have windows no narrower than about 500 pixels.
+/// A frame of a phone's width; browser windows cannot be narrower than about 500 pixels.
 const PHONE: &str = r#"<!doctype html><html><body><iframe src="page.html" width="390" height="844"></iframe><script>
 addEventListener("message", (e) => {
   const out = document.createElement("pre");
@@ -129,7 +129,7 @@ addEventListener("message", (e) => {
 });
 </script></body></html>"#;
 
-/// The browser's executable, wherever PATH has it.
+/// Finds the browser's executable in PATH.
 fn browser() -> Option<PathBuf> {
     let names = [
         "chromium",
@@ -145,7 +145,7 @@ fn browser() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// What the script wrote into a page, once its time is over.
+/// Returns the observations that the script wrote into a page, once its time is over.
 fn seen(browser: &Path, folder: &Path, page: &str) -> Value {
     let output = Command::new(browser)
         .args([
@@ -180,7 +180,7 @@ fn seen(browser: &Path, folder: &Path, page: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The page of a sweep, one run of which has diagnostics, with the script.
+/// Writes the page of a sweep, one run of which has diagnostics, with the script.
 fn written(root: &Path) {
     let sweep = study(root);
     let lines: String = (1..=20)
@@ -228,7 +228,7 @@ fn a_reader_sorts_hovers_and_switches_without_an_error() {
     assert_eq!(seen["away"], true);
     assert!(seen["spoken"].as_str().unwrap().contains("valid"), "{say}");
     assert_eq!(seen["log"], true, "{say}");
-    // Few points are drawn as they are, fifty are smoothed.
+    // Short curves are drawn as they are; curves of fifty points are smoothed.
     assert!(seen["points"].as_u64().unwrap() < 50, "{say}");
     assert_eq!(
         (&seen["smoothing"], &seen["smoothed"]),
@@ -241,7 +241,7 @@ fn a_reader_sorts_hovers_and_switches_without_an_error() {
         serde_json::json!([]),
         "the result is in view: {say}"
     );
-    // 2 × 20 measured cells and the 40 of the scale; parts are in the order of their numbers.
+    // 2 × 20 measured cells and the 40 of the colour scale; parts are in numeric order.
     assert_eq!(seen["cells"], 2 * 20 + 40, "{say}");
     assert_eq!(seen["layer"], "blocks.1 at step 10: 0.5", "{say}");
     assert_eq!(seen["matching"].as_array().unwrap().len(), 1, "{say}");

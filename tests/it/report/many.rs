@@ -1,7 +1,6 @@
-//! A thousand runs: what is read, how large the page is, how many points it holds.
+//! A thousand runs: what is read, how large the page is, how many points it has.
 //!
-//! No clock decides here: time depends on the machine, and work and sizes do not. A generous limit catches what is
-//! quadratic.
+//! Checks work and sizes rather than time, which depends on the machine. A generous time limit catches quadratic behaviour.
 
 use super::{Fixture, compared, page};
 use formwork::cli::compare::view;

@@ -1,4 +1,5 @@
-//! Arms whose values are of another measure, or of other examples, are noted and not tested; what acts in training alone is.
+//! Arms whose values have another measure, or are over other examples, are noted and not tested; settings that only affect
+//! training are tested.
 
 use super::Fixture;
 use formwork::report::analyse::comparison::{Comparison, Options, compare};
@@ -7,7 +8,7 @@ use formwork::report::read::run;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Two arms of three seeds each, with these settings.
+/// Writes two arms of three seeds each with these settings.
 fn two_arms(root: &Path, settings: [&str; 2]) -> Vec<PathBuf> {
     let mut runs = Vec::new();
     for (arm, settings) in settings.into_iter().enumerate() {
@@ -39,7 +40,7 @@ fn compared(settings: [&str; 2], metric: &str) -> Comparison {
     compare(runs, &options).unwrap()
 }
 
-/// Whether the second arm is left untested for its measure, and the notes that say so.
+/// Returns whether the second arm is untested because of its measure, and the notes that say so.
 fn untested(settings: [&str; 2], metric: &str) -> (bool, Vec<String>) {
     let c = compared(settings, metric);
     let gap = c.results[1].last_gap.clone().unwrap();
@@ -49,7 +50,7 @@ fn untested(settings: [&str; 2], metric: &str) -> (bool, Vec<String>) {
     (other, notes.collect())
 }
 
-/// Two tables of a task with these keys.
+/// Returns two task tables with these keys.
 fn of_task(kind: &str, keys: [&str; 2]) -> [String; 2] {
     keys.map(|keys| format!("[task]\nkind = \"{kind}\"\n{keys}\n"))
 }
@@ -98,7 +99,8 @@ fn losses_of_another_measure_are_noted_and_not_tested() {
             notes[0].contains("keys that define loss (task."),
             "{notes:#?}"
         );
-        // The share of right answers is no loss, but that of right tokens depends on which are asked for.
+        // The share of right answers is comparable although the loss is not, but the share of right tokens depends on which
+        // tokens are asked for.
         let (other, notes) = untested(settings, "accuracy");
         let asked = ["span_corruption", "denoising"].contains(&kind);
         assert_eq!(other, asked, "{kind}: {keys:?}: {notes:#?}");
@@ -127,7 +129,7 @@ fn what_acts_in_training_alone_is_tested() {
         let (other, notes) = untested([&settings[0], &settings[1]], "loss");
         assert!(!other && notes.is_empty(), "{kind}: {keys:?}: {notes:#?}");
     }
-    // Evaluations of a distilled task are its own.
+    // A distilled task is evaluated like the task itself.
     let alone = "[task]\nkind = \"masked_lm\"\n[task.masking]\nshare = 0.15\n";
     let taught = "[task]\nkind = \"distillation\"\nteacher = \"../big\"\n[task.of]\nkind = \"masked_lm\"\n[task.of.masking]\n\
                   share = 0.15\n";
@@ -181,7 +183,7 @@ fn generated_examples_differ_by_the_keys_that_make_them() {
             );
         }
     }
-    // Documents of training, and what a network reads of an example.
+    // Keys of training documents, and keys that change what a network reads of an example.
     for (kind, keys) in [
         ("grammar", ["documents = 100", "documents = 2000"]),
         ("text", ["context = 32", "context = 64"]),
@@ -192,7 +194,7 @@ fn generated_examples_differ_by_the_keys_that_make_them() {
             "{kind}: {keys:?}"
         );
     }
-    // An answer that is written backwards is another loss, and right as often.
+    // An answer written backwards has another loss, but the same meaning of accuracy.
     let settings = ["reversed = false", "reversed = true"]
         .map(|key| format!("[task]\nkind = \"causal_lm\"\n{}", of("arithmetic", key)));
     for metric in ["loss", "bits_per_byte"] {
@@ -226,7 +228,7 @@ fn right_tokens_are_of_those_that_are_hidden() {
     }
 }
 
-/// A task, a kind of data with two values of a key, metrics that the key defines, and those that it does not.
+/// A task, a kind of data with two values of a key, metrics that depend on the key, and metrics that do not.
 type Case = (
     &'static str,
     &'static str,

@@ -1,4 +1,4 @@
-//! The metrics that stand in the tables: those that the parts of the program define.
+//! The metrics of tables: those that the parts of the program define.
 
 use super::{Fixture, compared};
 use formwork::cli::compare::view;
@@ -7,7 +7,7 @@ use formwork::report::analyse::comparison::Comparison;
 use formwork::report::analyse::metrics::place;
 use std::fs;
 
-/// Two runs whose evaluations have these metrics in place of the fixture's accuracy.
+/// Compares two runs whose evaluations have these metrics in place of the fixture's accuracy.
 fn with(metrics: &[&str], train: &str) -> Comparison {
     let root = tempfile::tempdir().unwrap();
     let values: Vec<String> = (1..)
@@ -16,7 +16,7 @@ fn with(metrics: &[&str], train: &str) -> Comparison {
         .collect();
     let runs = ["one", "two"].map(|name| {
         let settings = format!("note = \"{name}\"\n[train]\n{train}");
-        // The fixture's own table of training stands behind the settings.
+        // The fixture appends its own `[train]` table, so the file is rewritten.
         let run =
             Fixture::new(name, 1, &format!("note = \"{name}\""), &[(200, 1.0)]).write(root.path());
         let resolved = format!("name = \"{name}\"\nseed = 1\n{settings}\nsteps = 200\n");

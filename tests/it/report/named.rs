@@ -1,4 +1,4 @@
-//! Names of arms by what differs, whole wherever they are read; causes, and figures that say something.
+//! Names of arms by their differences, complete in every output; causes, and figures only where they are informative.
 
 use super::Fixture;
 use super::sweeps::{End, Planned, compared, write};
@@ -18,7 +18,7 @@ const POSITIONS: [&str; 4] = [
     "relative_bias_by_distance",
 ];
 
-/// A sweep of two axes, whose arms cost what `flops` says.
+/// Writes a sweep over two axes, whose arms cost as many FLOPs as `flops` says.
 fn two_axes(root: &Path, flops: fn(usize) -> f64) -> PathBuf {
     let names: Vec<(String, [String; 2])> = PLACEMENTS
         .iter()
@@ -66,7 +66,7 @@ fn shown(c: &Comparison) -> Vec<Figure> {
     figures(c, Look::default()).unwrap()
 }
 
-/// All text of a drawing, in its order.
+/// Returns all text of a drawing in order.
 fn words(svg: &str) -> String {
     let lines = svg.lines().filter(|line| !line.starts_with('<'));
     lines.collect::<Vec<_>>().join(" ")
@@ -88,7 +88,7 @@ fn arms_are_named_by_what_differs_and_never_cut() {
         names
     );
     assert_eq!(json::json(&c)["arms"][2]["name"], "pre, rotary");
-    // A plan's names stay what they are.
+    // Names from a plan are unchanged.
     assert_eq!(
         json::json(&c)["arms"][2]["label"],
         "norm_placement=pre, position=rotary"
@@ -140,7 +140,7 @@ fn words_of_a_figure_stand_apart() {
         .find(|figure| figure.name == "grid")
         .unwrap()
         .svg;
-    // The names of columns stand at one height, each in a cell that is wider than it.
+    // Column names are at the same height, each in a cell that is wide enough.
     let attribute = |tag: &str, name: &str| -> f64 {
         let from = tag.find(&format!(" {name}=\"")).unwrap() + name.len() + 3;
         tag[from..].split('"').next().unwrap().parse().unwrap()
@@ -159,7 +159,7 @@ fn words_of_a_figure_stand_apart() {
             "{places:?}"
         );
     }
-    // All runs took the same compute: a plot over it would say nothing.
+    // All runs used the same compute, so a plot over it would say nothing.
     assert!(drawn.iter().all(|figure| figure.name != "compute"));
 }
 
@@ -192,7 +192,7 @@ fn what_differs_is_the_cause() {
     );
     let page = html::page(&c, &shown(&c), None).unwrap();
     assert!(page.contains("What differs: <code>model.position.kind</code>."));
-    // The table of settings has them all.
+    // The table of settings has all of them.
     assert!(page.contains("model.position.theta"));
     let titles: Vec<String> = sheet::sheet(&c)
         .columns
@@ -203,7 +203,7 @@ fn what_differs_is_the_cause() {
         titles.contains(&"position.kind".into()) && !titles.contains(&"theta".into()),
         "{titles:?}"
     );
-    // Runs of one name are told apart by it.
+    // Runs of the same name are distinguished by that setting.
     let names: Vec<&str> = c.arms.iter().map(|arm| arm.name.as_str()).collect();
     assert_eq!(names, ["rotary", "learned"]);
 }

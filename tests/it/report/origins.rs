@@ -1,4 +1,4 @@
-//! Runs that were made from other data, initial weights or teachers: noted, and no test.
+//! Runs made from other data, initial weights or teachers are noted and not tested.
 
 use super::sweeps::{compared as swept, study};
 use super::{Fixture, compared, page};
@@ -9,32 +9,32 @@ use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A sum of 64 equal digits.
+/// A checksum of 64 equal digits.
 fn sum(digit: &str) -> String {
     digit.repeat(64)
 }
 
-/// An arm's difference is neither told nor tested, for what its runs were made from.
+/// Checks that an arm's difference is neither reported nor tested because of what its runs were made from.
 fn is_left_untested(gap: Option<&Contrast>) {
     let gap = gap.unwrap();
     assert_eq!(gap.difference, None);
     assert_eq!(gap.verdict, Verdict::NotTested(Reason::OtherContents));
 }
 
-/// The same of an arm whose values are of other examples.
+/// The same for an arm whose values are over other examples.
 fn is_of_another_measure(gap: Option<&Contrast>) {
     let gap = gap.unwrap();
     assert_eq!(gap.difference, None);
     assert_eq!(gap.verdict, Verdict::NotTested(Reason::OtherMeasure));
 }
 
-/// Writes down that `[data] path` had this content.
+/// Records that `[data] path` had content with this checksum.
 fn of_data(run: &Path, path: &str, digit: &str) {
     let files = json!([{"key": "path", "path": path, "sha256": sum(digit)}]);
     fs::write(run.join("files.json"), files.to_string()).unwrap();
 }
 
-/// Writes down that the run began from weights with this sum.
+/// Records that the run began from weights with this checksum.
 fn of_weights(run: &Path, of_seed: bool, digit: &str) {
     let begun = json!([{"key": "init.from", "run": "/runs/source", "of_seed": of_seed, "checkpoint": "best", "step": 40,
                         "sha256": sum(digit)}]);
@@ -68,7 +68,7 @@ fn arms_of_changed_data_are_noted_and_not_tested() {
     assert!(page(&c).contains("is not tested"));
 }
 
-/// `resume --other-data` leaves its trace in `files.json`.
+/// `resume --other-data` leaves a record in `files.json`.
 #[test]
 fn data_that_changed_on_the_way_is_noted_and_not_tested() {
     let root = tempfile::tempdir().unwrap();
@@ -91,7 +91,7 @@ fn data_that_changed_on_the_way_is_noted_and_not_tested() {
     assert!(c.notes.iter().any(|n| n == note), "{:#?}", c.notes);
 }
 
-/// A run for each arm and seed: name, `[init] from`, and what was written down of it.
+/// Writes a run with this name and seed, its `[init] from`, and the record of it.
 fn begun(root: &Path, name: &str, seed: u64, of_seed: bool, digit: &str) -> PathBuf {
     let settings = "[init]\nfrom = \"../source\"";
     let valid = [(100, 2.0), (200, 1.0 + 0.1 * seed as f64)];
@@ -121,7 +121,7 @@ fn runs_of_other_initial_weights_are_other_arms() {
     let note = "the content of init.from is not the same in all runs (A: aaaaaaaa, B: bbbbbbbb): the difference of B from A is \
                 not tested";
     assert!(c.notes.iter().any(|n| n == note), "{:#?}", c.notes);
-    // Each seed began from the run of its own seed.
+    // Each seed began from a run with the same seed.
     let runs = [
         begun(at, "c-1", 1, true, "a"),
         begun(at, "c-2", 2, true, "b"),
@@ -173,7 +173,7 @@ fn other_validation_examples_are_noted() {
         ]
     );
     is_of_another_measure(compared(&shares).results[1].last_gap.as_ref());
-    // A share of other texts, which values are of.
+    // A fraction of another text is held out, so validation values are over other examples.
     let texts = ["c", "d"].map(|digit| {
         let run = run(digit, "path = \"words.txt\"\nvalid_fraction = 0.1");
         of_data(&run, &format!("/data/{digit}/words.txt"), digit);
@@ -187,7 +187,7 @@ fn other_validation_examples_are_noted() {
         ]
     );
     is_left_untested(compared(&texts).results[1].last_gap.as_ref());
-    // Other texts to train on, and the same to be evaluated on: what a comparison of data is.
+    // Other training texts with the same validation texts: a comparison of data.
     let same = ["e", "f"].map(|digit| {
         let run = run(digit, "path = \"words.txt\"\nvalid_path = \"held.txt\"");
         let path = format!("/data/{digit}/words.txt");

@@ -1,4 +1,4 @@
-//! The HTML page: escaping, whole files, the same bytes.
+//! The HTML page: escaping, self-contained files, reproducible bytes.
 
 use super::{Fixture, compared, page, pre_and_post};
 use formwork::cli::compare::view;

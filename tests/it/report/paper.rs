@@ -1,4 +1,4 @@
-//! What a paper takes: tables by their text, figures by what they hold, every file the same again.
+//! Output for papers: tables by their text, figures by their content, reproducible files.
 
 use super::page;
 use super::sweeps::{End, Planned, compared, study, write};
@@ -46,7 +46,7 @@ fn tables_are_what_a_paper_prints() {
     assert!(tex.contains("\npost & post & $3$ & {\\boldmath $1.4830 \\pm 0.0062$} & $-0.030 \\;[-0.060, -0.001]$ & $0.048$ & $-1.43$ & better \\\\\n"));
     assert!(tex.contains("\ndeep\\_norm \\& co & deep & $0$ & --"));
     assert!(tex.contains("the effect is Hedges' g\\_z, in standard deviations of the differences of pairs.}\n\\label{tab:study}\n\\end{table}\n\\begin{table}"));
-    // What a page has no room for are further tables of the same arms.
+    // Columns that do not fit a page become further tables of the same arms.
     assert!(tex.contains(
         "\\begin{tabular}{lrp{0.3\\linewidth}}\n\\toprule\narm & accuracy at final & state \\\\"
     ));
@@ -80,7 +80,7 @@ fn lines_have_every_digit_and_every_cell() {
     assert_eq!(arms[4][column(&arms, "diverged")], "1");
     assert_eq!(arms[4][column(&arms, "not_begun")], "1");
     assert_eq!(arms[4][column(&arms, "stopped")], "0");
-    // A metric is that of one evaluation by its name.
+    // A metric column has the metric's name and the evaluation it belongs to.
     for metric in ["final_accuracy_mean", "best_accuracy_mean"] {
         assert_eq!(arms[1][column(&arms, metric)], "0.5");
     }
@@ -96,7 +96,7 @@ fn lines_have_every_digit_and_every_cell() {
     assert_eq!(runs[12][..4], ["deep_norm & co", "3", "", "not begun"]);
 }
 
-/// The fixtures' fields need no quotes.
+/// Splits CSV rows; the fixtures' fields need no quotes.
 fn csv_rows(text: &str) -> Vec<Vec<String>> {
     let fields = |line: &str| line.split(',').map(str::to_string).collect();
     text.lines().map(fields).collect()

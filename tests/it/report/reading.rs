@@ -1,4 +1,4 @@
-//! Run folders that are torn, short, diverged, stopped early, or none at all.
+//! Run folders that are torn, short, diverged, stopped early, or no run at all.
 
 use super::{Fixture, compared, page};
 use formwork::cli::compare::view;
@@ -74,8 +74,8 @@ fn a_diverged_run_has_no_final_value() {
     );
 }
 
-/// Two of the 70 ways to share four diverged runs of eight out are as uneven as none and all: p is 2/70, and Holm's correction takes it
-/// three times. No run of D or of A diverged.
+/// Of the 70 ways to choose four diverged runs out of eight, two are as uneven as none against all: p is 2/70, and Holm's
+/// correction multiplies it by three. No run of D or of A diverged.
 #[test]
 fn tests_of_divergence_are_corrected_for_all_arms() {
     let root = tempfile::tempdir().unwrap();
@@ -100,7 +100,7 @@ fn tests_of_divergence_are_corrected_for_all_arms() {
     }
 }
 
-/// With `on_divergence = "skip"` a loss that is not a number ends nothing, not even at the last step.
+/// With `on_divergence = "skip"`, a loss that is not finite does not end a run, not even at the last step.
 #[test]
 fn a_run_that_skipped_its_last_step_is_done() {
     let root = tempfile::tempdir().unwrap();
@@ -116,7 +116,7 @@ fn a_run_that_skipped_its_last_step_is_done() {
     assert_eq!((done.diverged(), done.state().as_str()), (None, "done"));
     let c = compared(std::slice::from_ref(&folder));
     assert_eq!(c.outcomes[0].last, Some((Some(199), 1.5)));
-    // What ends a run that skipped too much is a line without that mark.
+    // A run that skipped too many steps ends with a line without that mark.
     let ended = r#"{"step":200,"split":"train","loss":null,"diverged":true,"samples":[3]}"#;
     let lost = journal(&format!("{ended}\n"));
     assert_eq!(lost.state(), "diverged at step 200");
@@ -158,7 +158,7 @@ fn early_stopping_is_an_end_and_scores_stand_in_for_evaluations() {
     );
 }
 
-/// `eval` writes scores of a run that was interrupted, too.
+/// `eval` also writes scores for a run that was interrupted.
 #[test]
 fn a_run_that_waits_for_a_better_evaluation_has_not_stopped_early() {
     let root = tempfile::tempdir().unwrap();
@@ -181,7 +181,7 @@ fn a_run_that_waits_for_a_better_evaluation_has_not_stopped_early() {
     }
 }
 
-/// What `best_by` keeps is what a report calls best, whatever the metric is called.
+/// The checkpoint that `best_by` keeps is the one that a report calls best, whatever the metric is called.
 #[test]
 fn a_metric_has_one_direction() {
     let known = ["loss", "perplexity", "bits_per_byte", "ter", "nsp_loss"];

@@ -1,4 +1,4 @@
-//! Sweeps: arms from the plan, the baseline first, cells that did not end well, statistics by hand.
+//! Sweeps: arms from the plan, the baseline first, cells that failed, statistics computed by hand.
 
 use super::Fixture;
 use formwork::cli::compare::{headline, view};
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 
-/// How a cell of a fabricated sweep ended.
+/// How a cell of an artificial sweep ended.
 pub enum End {
     Done(Vec<(u64, f64)>),
     Diverged(Vec<(u64, f64)>),
@@ -20,7 +20,7 @@ pub enum End {
     Absent,
 }
 
-/// One arm: its name, what it sets, FLOPs of an item, a cell for each seed from 1 on.
+/// One arm: its name, its settings, FLOPs per item, and a cell for each seed from 1 on.
 pub struct Planned<'a> {
     pub name: &'a str,
     pub settings: &'a [(&'a str, &'a str)],
@@ -74,7 +74,7 @@ fn write_cell(folder: &Path, arm: &Planned, seed: u64, cell: &End) {
     run.write(&folder.join("cells").join(arm.name));
 }
 
-/// The sweep of the tests: a baseline that is not the first arm, an A/A arm, one that fails here and there.
+/// The sweep of these tests: a baseline that is not the first arm, an A/A arm, and an arm of which some cells failed.
 pub fn study(root: &Path) -> PathBuf {
     let done = |last: f64| End::Done(vec![(0, 3.0), (100, 2.0), (200, last)]);
     let losses = |losses: [f64; 3]| losses.map(done).into();
@@ -128,7 +128,7 @@ fn arms_are_those_of_the_plan_with_the_baseline_first() {
         .iter()
         .map(|a| (a.id.as_str(), a.label.as_str(), a.counted.len()))
         .collect();
-    // An A/A arm has the baseline's settings and stays an arm of its own.
+    // An A/A arm has the baseline's settings and is still a separate arm.
     assert_eq!(
         arms,
         [
@@ -189,7 +189,8 @@ fn cells_that_did_not_end_well_are_counted_and_named() {
     assert_eq!(object["arms"][1]["runs"][0]["path"], "cells/post/seed-1");
 }
 
-/// Curves 3, 2, L at steps 0, 100, 200: the mean height is (2.5 + (2 + L)/2)/2; a straight line reaches the target.
+/// Curves with the values 3, 2, L at steps 0, 100, 200: the mean height is (2.5 + (2 + L)/2)/2; the step at which a curve
+/// reaches the target is interpolated linearly.
 #[test]
 fn learning_is_measured_on_one_yardstick() {
     let root = tempfile::tempdir().unwrap();
@@ -241,7 +242,7 @@ fn arms_of_other_steps_are_not_tested() {
     }
 }
 
-/// scipy 1.17, all 27 resamples of three differences by hand: the BCa interval lies within the differences.
+/// scipy 1.17, and all 27 resamples of three differences by hand: the BCa interval lies within the differences.
 #[test]
 fn differences_have_bootstrap_intervals() {
     let root = tempfile::tempdir().unwrap();

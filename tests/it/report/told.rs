@@ -1,5 +1,5 @@
-//! What a table tells and what it does not: settings that axes set as tables, runs of one seed, parts of a split, whole
-//! intervals, names that LaTeX cannot write as they are.
+//! Table contents and omissions: settings that axes set as tables, runs of one seed, parts of a split, complete intervals,
+//! names that LaTeX cannot write as they are.
 
 use super::Fixture;
 use super::sweeps::{End, Planned, compared, study, write};
@@ -27,7 +27,7 @@ fn titles(c: &Comparison) -> Vec<String> {
     columns.map(|(title, _)| title).collect()
 }
 
-/// Two arms with three seeds each, whose final losses are close to 1.5.
+/// Writes two arms with three seeds each, whose final losses are close to 1.5, and compares them.
 fn two_arms(root: &Path, names: [&str; 2], settings: [&[(&str, &str)]; 2]) -> Comparison {
     let cells = |off: f64| {
         let last = |seed: f64| End::Done(vec![(100, 2.0), (200, 1.5 + off + 0.01 * seed)]);
@@ -90,7 +90,7 @@ fn latex_writes_quotes_and_greek_letters() {
         tex.contains("\\texttt{\\char34}$\\gamma$\\texttt{\\char34}"),
         "{tex}"
     );
-    // A number of thirty digits is one by its power of ten.
+    // A number of thirty digits is written as a power of ten.
     assert!(tex.contains("& $1\\mathrm{e}30$ &"), "{tex}");
     // Long names break into lines.
     assert!(tex.contains("\\begin{tabular}{p{0.3\\linewidth}"), "{tex}");
@@ -127,7 +127,7 @@ fn a_seed_counts_once() {
     assert!(c.notes.contains(&note), "{:?}", c.notes);
 }
 
-/// `train.eval_batches` may be more than there are, and a run that was never evaluated read no part of anything.
+/// `train.eval_batches` may exceed the number of batches, and a run that was never evaluated read no part of anything.
 #[test]
 fn a_part_is_what_the_journal_says_was_read() {
     let root = tempfile::tempdir().unwrap();
@@ -189,7 +189,7 @@ fn a_caption_says_what_open_is() {
     assert!(text.contains("open: ~") && text.contains(open), "{text}");
 }
 
-/// Nothing is tested of arms that a search left, their divergence included.
+/// No tests for arms that a search dropped, nor of their divergence.
 #[test]
 fn a_halving_has_no_p() {
     let root = tempfile::tempdir().unwrap();
@@ -211,7 +211,7 @@ fn a_halving_has_no_p() {
     assert!(table.lines().next().unwrap().contains(columns), "{table}");
 }
 
-/// Three runs of one arm, of which two were evaluated on the test split.
+/// Three runs of one arm, two of which were evaluated on the test split.
 #[test]
 fn means_of_fewer_runs_say_so() {
     let root = tempfile::tempdir().unwrap();
@@ -237,7 +237,7 @@ fn means_of_fewer_runs_say_so() {
     assert!(table.contains("| 2 | 1.600 ± 0.000 |"), "{table}");
 }
 
-/// The steps to a value are told where the value was asked for.
+/// The number of steps to a value is shown if a value was given.
 #[test]
 fn the_steps_to_a_value_have_columns() {
     let root = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! What a table points out and what it leaves to the reader: the best arm, which may be several or none, and differences that are
-//! not those between the means beside them.
+//! Highlights of a table: the best arm, of which there may be several or none, and notes if a difference is not the one between
+//! the means beside it.
 
 use super::{Fixture, compared, page};
 use formwork::report::analyse::comparison::Comparison;
@@ -7,7 +7,7 @@ use formwork::report::render::figure::Look;
 use formwork::report::render::paper::documents;
 use std::path::{Path, PathBuf};
 
-/// A run of each loss, with seeds from `first` on.
+/// Writes a run for each loss, with seeds from `first` on.
 fn arm(root: &Path, name: &str, settings: &str, (first, losses): (u64, &[f64])) -> Vec<PathBuf> {
     let run = |(seed, loss): (u64, &f64)| {
         let name = format!("{name}-s{seed}");
@@ -20,7 +20,7 @@ fn of_width(width: u32) -> String {
     format!("[model]\nd_model = {width}")
 }
 
-/// The bold cells of the LaTeX table and of the page.
+/// Returns the number of bold cells in the LaTeX table and on the page.
 fn bold(c: &Comparison) -> [usize; 2] {
     let all = documents(c, Look::default(), Path::new("report")).unwrap();
     let tex = all.iter().find(|d| d.name == "table.tex").unwrap();
@@ -35,7 +35,7 @@ fn bold(c: &Comparison) -> [usize; 2] {
 fn arms_that_are_equal_are_bold_together() {
     let root = tempfile::tempdir().unwrap();
     let mut runs = arm(root.path(), "a", &of_width(8), (1, &[0.1, 0.2]));
-    // Of another order, and so rounded otherwise.
+    // The same mean, rounded differently by another order of summation.
     runs.extend(arm(root.path(), "b", &of_width(16), (1, &[0.0, 0.3])));
     runs.extend(arm(root.path(), "c", &of_width(32), (1, &[0.2, 0.3])));
     assert_eq!(bold(&compared(&runs)), [2, 2]);
@@ -77,7 +77,7 @@ fn a_difference_over_other_seeds_than_the_means_is_told() {
             "B: the difference from A is over the one seed that both have (3), not between their means, which are over 1 and 3 runs"
         ]
     );
-    // The same seeds, and one or none in common: Welch's test is one of the means.
+    // With the same seeds, or with one or none in common: Welch's test compares the means themselves.
     assert_eq!(notes((1, losses), (1, losses)), [""; 0]);
     assert_eq!(notes((1, losses), (3, losses)), [""; 0]);
     assert_eq!(notes((1, losses), (7, losses)), [""; 0]);

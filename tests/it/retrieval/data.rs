@@ -1,4 +1,4 @@
-//! The database: its search against one by brute force, what it never gives, and the lists on disk.
+//! The database: its search against brute force, neighbours that it never returns, and the lists on disk.
 
 use formwork::data::{
     Chunking, Data, DataConfig, Places, Request, Source, Tokenizers, View, prepare,
@@ -66,7 +66,7 @@ fn written(folder: &Path) -> Vec<[Vec<String>; 2]> {
     vec![both]
 }
 
-/// Every window of a source: its tokens and its neighbours.
+/// Reads every window of a source: its tokens and its neighbours.
 fn windows(source: &Arc<dyn Source>) -> Vec<(Vec<i32>, Neighbours)> {
     let each = (0..source.len() as u64).map(|number| {
         let item = source.get(number, number).unwrap().text().unwrap();
@@ -75,11 +75,11 @@ fn windows(source: &Arc<dyn Source>) -> Vec<(Vec<i32>, Neighbours)> {
     each.collect()
 }
 
-/// The database by the words of its documentation.
+/// The database by brute force, as its documentation defines it.
 struct Brute {
-    /// Tokens of each document with the token that ends it.
+    /// Tokens of each document, with its end token.
     documents: Vec<Vec<i32>>,
-    /// The document and the first token of each chunk.
+    /// Document and first token of each chunk.
     chunks: Vec<(usize, usize)>,
 }
 
@@ -123,7 +123,7 @@ impl Brute {
         product / (length(&a) * length(&b)).max(1e-30)
     }
 
-    /// Scores of what a chunk was given, and the best scores that there are without the documents `own`.
+    /// Returns the best scores over all chunks except those of the documents `own`.
     fn best(&self, query: &[i32], own: &[usize]) -> Vec<f64> {
         let others = self
             .chunks
@@ -138,7 +138,7 @@ impl Brute {
     }
 }
 
-/// The token that ends a document, and the tokens of documents with it.
+/// Returns the end token, and the tokens of documents with it.
 fn encoded(data: &Data, documents: &[String]) -> (i32, Vec<Vec<i32>>) {
     let tokenizer = data.tokenizers.text.as_ref().unwrap();
     let end = tokenizer.end_of_text().unwrap() as i32;
@@ -149,7 +149,7 @@ fn encoded(data: &Data, documents: &[String]) -> (i32, Vec<Vec<i32>>) {
     (end, documents.iter().map(tokens).collect())
 }
 
-/// Documents of a stream of windows, each with its end.
+/// Splits a stream of windows into documents, each with its end token.
 fn cut(windows: &[(Vec<i32>, Neighbours)], end: i32) -> (Vec<i32>, Vec<Vec<i32>>) {
     let stream: Vec<i32> = windows.iter().flat_map(|(ids, _)| ids.clone()).collect();
     let documents = stream.split_inclusive(|id| *id == end).map(<[i32]>::to_vec);
@@ -178,7 +178,7 @@ fn neighbours_are_the_nearest_of_other_documents() {
                     assert!(found.lengths[chunk * K..].iter().all(|length| *length == 0));
                     continue;
                 }
-                // The documents that the chunk has a part in, of training.
+                // In training, the documents that the chunk overlaps are excluded.
                 let before = |at: usize| stream[..at].iter().filter(|id| **id == end).count();
                 let own: Vec<usize> = match is_training {
                     true => (before(at)..=before(at + M - 1)).collect(),
@@ -210,7 +210,7 @@ fn neighbours_are_the_nearest_of_other_documents() {
         assert!(!documents.is_empty());
     }
     assert!(compared > 100);
-    // What generation asks for is what a held-out text is given.
+    // Generation gets the same neighbours as a held-out text.
     let (ids, given) = windows(data.valid.as_ref().unwrap()).remove(0);
     let database = data.database.as_ref().unwrap();
     let mut asked = Neighbours::none(M, K);
@@ -277,7 +277,7 @@ fn lists_are_made_once_and_made_again_when_they_are_damaged() {
     };
     let first = read(&keys);
     let made = lists();
-    // Of the training and of the validation text.
+    // One for the training text and one for the validation text.
     assert_eq!(made.len(), 2);
     assert!(
         read(&keys) == first && lists() == made,
@@ -330,7 +330,7 @@ fn one_document_alone_is_no_database() {
         error.to_string().contains("the database is one document"),
         "{error}"
     );
-    // Without a model that reads them there are no neighbours.
+    // Without a model that reads them, there are no neighbours.
     let data = prepared(folder.path(), &format!("{KEYS}[retrieval]\n"), None).unwrap();
     let item = data.train.get(0, 0).unwrap().text().unwrap();
     assert!(item.neighbours.is_none() && data.database.is_none());

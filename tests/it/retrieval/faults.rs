@@ -1,4 +1,4 @@
-//! The faults of `[model.retrieval]` and `[data.retrieval]`, each at its line.
+//! The faults of `[model.retrieval]` and `[data.retrieval]`, each reported at its line.
 
 use super::runs::written;
 use crate::binary::{failure, output};
@@ -115,7 +115,7 @@ fn faults_name_their_keys() {
         assert!(said.contains(rule), "{rule}: {said}");
         assert!(said.contains("letters.toml:"), "{said}");
     }
-    // An encoder with positions of its own reads both ways beside a decoder whose scheme does not.
+    // An encoder with its own positions attends in both directions beside a decoder whose scheme cannot.
     let (_folder, experiment) = written(&[
         ("kind = \"rotary\"", "kind = \"fire\""),
         (

@@ -1,5 +1,5 @@
-//! Outputs, loss and gradients of tiny random models against `retro-pytorch` and against algorithm 1 of the paper, position by
-//! position (`tests/goldens/make_retro.py`).
+//! Outputs, loss and gradients of tiny random models against `retro-pytorch`, and against algorithm 1 of the paper computed
+//! position by position (`tests/goldens/make_retro.py`).
 
 use super::{built, cached, input, logits};
 use crate::goldens::TOLERANCE;
@@ -51,7 +51,7 @@ fn decoder(oracle: &Oracle, context: usize, device: &Device) -> Decoder {
     put(network, &oracle.arrays(|name| name.strip_prefix("weight.")))
 }
 
-/// The neighbours of the file, whose last tokens are followed by zeros.
+/// The neighbours in the file, padded with zeros.
 fn neighbours(oracle: &Oracle) -> Neighbours {
     let keys: Value = serde_json::from_str(&oracle.config()).unwrap();
     let (shape, ids) = oracle.integers("neighbours");

@@ -1,5 +1,5 @@
-//! What every retrieval-enhanced decoder keeps: causality to the token, nothing without neighbours, independence of the order of
-//! neighbours, the same gradients for every size of micro-batch and when blocks are computed anew.
+//! Contracts of every retrieval-enhanced decoder: causality to the token, no effect without neighbours, independence of the
+//! order of neighbours, the same gradients for every size of micro-batch and under recomputation.
 
 use super::{built, cached, input, logits, part};
 use crate::oracle::{difference, values};
@@ -23,7 +23,7 @@ const K: usize = 2;
 const SEQ: usize = 12;
 const CHUNKS: usize = SEQ / M;
 
-/// Decoders that look at neighbours, each with another way to know positions or another sort of block.
+/// Decoders with retrieval, each with another position scheme or kind of block.
 fn configs() -> Vec<(String, DecoderConfig)> {
     let each = [
         "position = { kind = \"rotary\" }",
@@ -60,7 +60,7 @@ fn tokens(rows: usize, salt: usize) -> Vec<i32> {
     each.collect()
 }
 
-/// Neighbours of every chunk, some shorter than they may be, in one chunk one alone.
+/// Neighbours of every chunk, some shorter than the maximum, one chunk with a single neighbour.
 fn found(rows: usize, salt: usize) -> Neighbours {
     let mut all = Neighbours::none(M, K);
     for place in 0..rows * CHUNKS * K {
@@ -82,7 +82,7 @@ fn read(model: &Decoder, ids: &[i32], rows: usize, neighbours: Option<Neighbours
     values(logits(model, input(ids, rows, neighbours, &Device::flex())))
 }
 
-/// The first position whose logits differ.
+/// Returns the first position whose logits differ.
 fn first_difference(a: &[f32], b: &[f32]) -> Option<usize> {
     let differs = a.iter().zip(b).position(|(a, b)| (a - b).abs() > 1e-6);
     differs.map(|at| at / VOCAB)
@@ -126,7 +126,7 @@ fn without_neighbours_the_layers_are_passed_over() {
             retrieval: None,
             ..config
         };
-        // The parts that both have are drawn alike.
+        // The parameters that both models have are initialised alike.
         let plain = read(&model(&plain), &ids, 2, None);
         let mut none = Neighbours::none(M, K);
         (0..2 * CHUNKS * K).for_each(|_| none.push(&[]));

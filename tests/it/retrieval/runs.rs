@@ -1,5 +1,5 @@
-//! Runs that retrieve: trained, resumed, evaluated with neighbours and without, and generating; and a
-//! plain decoder that is fitted with retrieval afterwards.
+//! Runs that retrieve: trained, resumed, evaluated with neighbours and without, and generating; and a plain decoder to which
+//! retrieval is added afterwards.
 
 use crate::binary::{failure, output};
 use crate::in_folder::at;
@@ -39,7 +39,7 @@ checkpoint_every = 4
 log_every = 1
 "#;
 
-/// A folder with an experiment, whose changed lines replace others.
+/// Writes a folder with an experiment, in which some lines are replaced.
 pub fn written(changes: &[(&str, &str)]) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let mut text = EXPERIMENT.to_string();
@@ -61,7 +61,7 @@ fn a_run_is_resumed_to_the_bit_and_tells_what_retrieval_brings() {
     let (folder, experiment) = written(&[]);
     let (whole, parted) = (at(folder.path(), "whole"), at(folder.path(), "parted"));
     output(&["train", &experiment, "--quiet", "--run", &whole]);
-    // The checkpoint of step 4, and nothing after it.
+    // Up to the checkpoint of step 4, and nothing after it.
     output(&[
         "train",
         &experiment,
@@ -86,7 +86,7 @@ fn a_run_is_resumed_to_the_bit_and_tells_what_retrieval_brings() {
         "{text}"
     );
     assert!((without - with).abs() > 1e-6, "neighbours change something");
-    // A constant learning rate is the same whatever the number of steps.
+    // With a constant learning rate, the number of steps does not matter.
     assert!(weights(&whole) == weights(&parted), "resumed");
     let prompt = "dear friend , mara tolven came to see me today . mara tolven was";
     let generate = |more: &[&str]| {
@@ -154,8 +154,8 @@ fn generation_needs_the_database_as_it_was() {
     );
 }
 
-/// Borgeaud et al. 2022, section 4.4: a plain decoder's run is begun from, its parameters are frozen, and those of retrieval
-/// alone learn.
+/// Borgeaud et al. 2022, section 4.4: a run begins from a plain decoder, whose parameters are frozen, and trains only those of
+/// retrieval.
 #[test]
 fn a_plain_decoder_is_fitted_with_retrieval() {
     let plain = "[model.retrieval]\nchunk = 8\nneighbours = 2\nlayers = [2]\n";
@@ -208,7 +208,7 @@ fn a_plain_decoder_is_fitted_with_retrieval() {
     );
 }
 
-/// An encoder of the same texts, with tokens of its own.
+/// An experiment on an encoder of the same texts, with its own tokenizer.
 const ENCODER: &str = r#"name = "encoder"
 [model]
 kind = "encoder"
@@ -276,7 +276,7 @@ fn chunks_are_compared_by_the_vectors_of_a_run() {
         "10",
     ];
     output(&generate);
-    // Another encoder compares otherwise.
+    // Another encoder makes another database.
     fs::remove_dir_all(&encoder).unwrap();
     output(&[
         "train",

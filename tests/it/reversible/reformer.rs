@@ -1,4 +1,4 @@
-//! Hugging Face's Reformer as an oracle of reversible layers.
+//! Hugging Face's Reformer as an oracle for reversible layers.
 
 use super::{SEQ, VOCAB, base, ids, inputs};
 use crate::batches;
@@ -16,7 +16,7 @@ use formwork::train::gradients::accumulate;
 use formwork::train::parameters::{materialised, name_parameters};
 use serde_json::json;
 
-/// Reformer's names of the parameters.
+/// Reformer's names for the parameters.
 fn names(layers: usize) -> Table {
     let mut table = Table::default();
     let ours = |path: &str| format!("model.{path}");
@@ -83,8 +83,8 @@ fn names(layers: usize) -> Table {
     table
 }
 
-/// States, logits, loss and gradients, which Reformer's own reversible backward pass made; with the feed-forward layers whole
-/// and in chunks.
+/// States, logits, loss and gradients from Reformer's own reversible backward pass, with feed-forward layers whole and in
+/// chunks.
 #[test]
 fn reformers_reversible_layers_agree() {
     let oracle = Oracle::open("reversible");

@@ -1,4 +1,4 @@
-//! Reward models as folders of Hugging Face, out and in again.
+//! Reward models as Hugging Face folders, exported and imported again.
 
 use crate::in_folder::{good, refused, text};
 use crate::preference::runs::{file, with_base};
@@ -41,7 +41,7 @@ fn a_decoder_goes_out_as_a_class_of_one_number_and_comes_in_as_a_run_of_rewards(
     let resolved = text(at, "again/resolved.toml");
     assert!(resolved.contains("kind = \"reward\""), "{resolved}");
     assert_eq!(reward(at, "checkpoints/rewards"), reward(at, "again"));
-    // Without the flag the number is one of a regression; preferences are told of the run that asked for them.
+    // Without the flag, it is imported as a regression; a run imported with the flag reports preference metrics.
     good(at, &["import", "out", "plain"]);
     assert!(text(at, "plain/resolved.toml").contains("kind = \"regression\""));
     let ours: Value = serde_json::from_str(&good(
@@ -50,11 +50,11 @@ fn a_decoder_goes_out_as_a_class_of_one_number_and_comes_in_as_a_run_of_rewards(
     ))
     .unwrap();
     assert!(ours["reward_accuracy"].is_number(), "{ours}");
-    // A run begins from it.
+    // A run can begin from it.
     let tables = TABLES.replace("checkpoints/base", "again");
     file(at, "further", &tables.replace("new = [\"^head\"]\n", ""));
     good(at, &["train", "further.toml", "--quiet"]);
-    // A language model has no reward.
+    // A language model has no reward head.
     good(at, &["export", "checkpoints/base", "base"]);
     let said = refused(at, &["import", "base", "none", "--reward"]);
     assert!(

@@ -1,4 +1,4 @@
-//! Runs of rewards: begun from a language model, with adapters, with margins, resumed exactly, on ranks, and refused.
+//! Reward runs: begun from a language model, with adapters, with margins, resumed exactly, on several ranks, and refused.
 
 use crate::in_folder::{good, refused, resumes_exactly, run, text, weights};
 use crate::preference::runs::{file, with_base};
@@ -20,7 +20,7 @@ context = 16
 kind = "reward"
 "#;
 
-/// The rewards that `classify` prints, by lines.
+/// Returns the rewards that `classify` prints line by line.
 pub(super) fn rewards(folder: &Path, arguments: &[&str]) -> Vec<f64> {
     let all = [&["classify"][..], arguments, &["--json"]].concat();
     let told = good(folder, &all);
@@ -31,7 +31,7 @@ pub(super) fn rewards(folder: &Path, arguments: &[&str]) -> Vec<f64> {
     told.lines().map(reward).collect()
 }
 
-/// Those of a split, as `eval` writes them for each example.
+/// Returns the rewards that `eval` writes for each example of a split.
 pub(super) fn predicted(folder: &Path, run: &str) -> Vec<[f64; 2]> {
     good(folder, &["eval", run, "--predictions", "predicted.jsonl"]);
     let lines = text(folder, "predicted.jsonl");
@@ -61,7 +61,7 @@ fn a_run_from_texts_resumes_exactly_and_scores_answers() {
     assert!((share - right / found.len() as f64).abs() < 1e-6);
     assert!(scores["perplexity"].is_null() && scores["reward_chosen"].is_number());
 
-    // A prompt with its answer is the text of both.
+    // A prompt with its answer is scored like their joined text.
     let [apart] = rewards(
         at,
         &["checkpoints/rewards", "--text", "abc ", "--pair", "dd"],
@@ -161,7 +161,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let wanted = "have a text of more than context = 16 tokens";
     assert!(output.status.success() && said.contains(wanted), "{said}");
-    // Texts of a pair stand in no common row, so that nothing has to hide them from each other.
+    // Texts of a pair are in separate rows, so attention needs no mask between them.
     let compressed = "model.attention={kind=\"memory_compressed\", n_heads=2}";
     let begun = [
         "check",
@@ -178,7 +178,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
     assert!(output.status.success(), "{said}");
 }
 
-/// Dropout, micro-batches, texts of different lengths, a loss with a second part.
+/// Dropout, micro-batches, texts of different lengths, a loss of two terms.
 #[test]
 fn every_count_of_ranks_gives_the_same_bits() {
     let letter = |n: usize| char::from(b'a' + (n % 7) as u8);

@@ -1,4 +1,4 @@
-//! Runs of rewards in use: of messages, and as judges of continuations.
+//! Reward runs in use: on messages, and as judges of continuations.
 
 use super::runs::{REWARDS, predicted, rewards};
 use crate::in_folder::{good, refused};
@@ -47,7 +47,7 @@ fn a_run_from_messages_scores_them_as_its_template_writes_them() {
     assert!(said.contains("give a prompt with --text"), "{said}");
 }
 
-/// The best of some draws is the one of them with the largest reward.
+/// The best of several samples is the one with the largest reward.
 #[test]
 fn the_best_of_several_continuations_has_the_largest_reward() {
     let folder = with_base();

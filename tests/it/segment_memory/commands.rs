@@ -1,5 +1,5 @@
-//! Runs with a memory, by command: stopped and resumed they are the same to the bit, evaluations in segments are one
-//! long pass, texts are generated past the context, and keys without effect are refused.
+//! Runs with a memory, through the commands: stopped and resumed they are the same bit for bit, evaluations in segments equal
+//! one long pass, texts are generated beyond the context, and keys without effect are refused.
 
 use crate::binary::{failure, output};
 use crate::lanes::{self, files, train};
@@ -94,7 +94,7 @@ fn a_text_is_generated_past_the_context() {
     assert!(text.len() > 300, "{text}");
 }
 
-/// The keys, the edits that make them wrong, and what is said.
+/// Keys, the edits that make them wrong, and the message.
 const FAULTS: &[(&str, &str, &str)] = &[
     (
         "carry_state = true",
@@ -164,7 +164,7 @@ fn keys_without_effect_are_refused() {
         let (status, text) = failure(&["check", &path]);
         assert!(status == 2 && text.contains(said), "{to}: {text}");
     }
-    // Cross-attention and stacks that read both ways.
+    // Cross-attention, and stacks that attend in both directions.
     let translation = "experiments/translation";
     let some = fs::read_dir(translation)
         .unwrap()
@@ -198,7 +198,7 @@ fn another_memory_needs_one() {
     );
 }
 
-/// A step's cost counts the earlier positions that are projected and looked at.
+/// A step's cost includes the earlier positions that are projected and attended to.
 #[test]
 fn a_plan_counts_the_memory() {
     let flops = |memory: &str| -> f64 {
@@ -208,8 +208,8 @@ fn a_plan_counts_the_memory() {
         let flops = plan["flops_per_item"].as_f64();
         flops.unwrap_or_else(|| panic!("{plan}"))
     };
-    // In both layers of width 12: a map onto keys and one onto values of 10 more positions for a window of 8 tokens, and 10
-    // more keys in two products for each token.
+    // Two layers of width 12: projections to keys and to values for 10 more positions per window of 8 tokens, and 10 more keys
+    // in two products for each token.
     let more = 6.0 * 2.0 * (2.0 * 144.0 * 10.0 / 8.0 + 2.0 * 10.0 * 12.0);
     assert!(
         (flops("memory = 10") - flops("memory = 0, memory_at_evaluation = 5") - more).abs() < 1e-3

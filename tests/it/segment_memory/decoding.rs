@@ -1,4 +1,4 @@
-//! Decoding from memory: token by token it is what segments of one token are, at a constant cost, past any context.
+//! Decoding with memory: token by token it equals segments of one token, at constant cost, beyond any context.
 
 use super::{VOCAB, at_once, built, config, in_segments, of, remembering, schemes, tokens};
 use crate::contracts::{ids, near};
@@ -10,7 +10,7 @@ use formwork::nn::attention::LayerCache;
 use formwork::nn::pass::Pass;
 use formwork::nn::state::StateUse;
 
-/// The scores of a text that is decoded in parts of these lengths, and the most room that its caches take.
+/// Returns the logits of a text that is decoded in parts of these lengths, and the maximum size of its caches.
 fn decoded(
     model: &Decoder,
     tokens: &[i32],
@@ -71,7 +71,7 @@ fn decoding_is_reading_segments_of_one_token() {
     }
 }
 
-/// Without a memory in evaluation a text is one segment, not one token at a time.
+/// Without memory in evaluation, a text is one segment, even if it is read token by token.
 #[test]
 fn a_text_without_memory_is_one_segment() {
     let keys = remembering("memory = 9, memory_at_evaluation = 0");
@@ -109,7 +109,7 @@ fn a_text_is_read_on_past_the_context() {
             "the last token",
         );
     }
-    // One layer that keeps everything is enough to stop at the context.
+    // A single layer that keeps everything limits decoding to the context.
     let keys = "[[layers]]\nattention = { kind = \"multi_head\", n_heads = 4, memory = 7 }\n[[layers]]\n\
                 attention = { kind = \"multi_head\", n_heads = 4 }";
     assert!(!built(&config(keys)).has_bounded_state());
@@ -117,7 +117,7 @@ fn a_text_is_read_on_past_the_context() {
     assert!(!built(&config(window)).has_bounded_state());
 }
 
-/// A layer without memory beside one that has one: all of its keys are in the cache, the other's are the newest.
+/// A layer without memory beside one with it: the cache has all keys of the first and the newest of the second.
 #[test]
 fn layers_keep_what_each_of_them_needs() {
     let tokens = tokens(20);

@@ -1,4 +1,4 @@
-//! Outputs and gradients of consecutive segments against an oracle in PyTorch, rebuilt from the definition
+//! Outputs and gradients of consecutive segments against an oracle in PyTorch that follows the definition
 //! (`tests/goldens/make_segment_memory.py`): empty memory at the start, documents that end inside a segment.
 
 use crate::oracle::{Oracle, values};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 const ROWS: usize = 2;
 const SEQ: usize = 5;
-/// The segment with which the second row begins another text.
+/// The segment at which the second row begins another text.
 const ANEW: usize = 2;
 
 fn decoder(oracle: &Oracle) -> Decoder {
@@ -89,7 +89,7 @@ fn agrees(case: &str) {
         let gradients = (logits * weight).sum().backward();
         let gradients = GradientsParams::from_grads(gradients, &model);
         for (path, gradient) in gradients_of(&model, &gradients) {
-            // A softmax is the same after a sum with one number: these are zero but for rounding.
+            // Adding a constant to all scores does not change a softmax, so these gradients are only rounding.
             if path.ends_with("key.bias") {
                 assert!(gradient.values.iter().all(|x| x.abs() < 1e-4), "{path}");
                 continue;
@@ -114,7 +114,7 @@ fn segments_agree_with_the_definition() {
     }
 }
 
-/// Without gradients the same is computed on the device of evaluation.
+/// Without autodiff, the evaluation device gives the same results.
 #[test]
 fn evaluation_agrees_with_training() {
     let oracle = Oracle::open("segment_memory_pre");
@@ -123,7 +123,7 @@ fn evaluation_agrees_with_training() {
     let (_, ids) = oracle.integers("ids");
     let mut state = plain.empty_state(StateUse::Segments);
     for segment in 0..3 {
-        // The first row alone.
+        // Only the first row.
         let ids = crate::contracts::ids(&part(&ids, segment)[..SEQ], 1);
         let pass = Pass::evaluation();
         let hidden = plain.forward(DecoderInput::new(ids), Some(&mut state), &pass);

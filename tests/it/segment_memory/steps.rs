@@ -1,4 +1,4 @@
-//! Steps of lanes with a memory: micro-batches, rows that begin anew, and rows beside each other.
+//! Steps of lanes with a memory: micro-batches, rows that start again, and independent rows.
 
 use super::{VOCAB, built_on, config, remembering, tokens};
 use crate::lanes::steps;
@@ -28,7 +28,7 @@ fn task(memory: usize) -> Objective<CausalLm> {
     Objective(CausalLm::new(model, &CausalLmConfig::default(), 1, false))
 }
 
-/// Windows of a text with documents; a document begins at every one of these tokens.
+/// Windows of a text in which a document begins at each of these tokens.
 fn source(windows: usize, starts: &[usize]) -> TextSource {
     let tokens = Arc::new(InMemoryIds {
         ids: tokens(windows * CONTEXT + 1),
@@ -73,12 +73,12 @@ fn micro_batches_remember_their_rows() {
 
 #[test]
 fn a_lane_that_begins_anew_remembers_nothing() {
-    // Lanes of 4 and 5 windows: after four steps the first begins anew and the second continues.
+    // Lanes of 4 and 5 windows: after four steps the first starts again and the second continues.
     let (task, source) = (task(8), source(9, &[0]));
     let all = steps(&task, &source, [2, 2], 6);
     let found: Vec<Vec<usize>> = all.iter().map(|step| open(&step.output.state)).collect();
     assert_eq!(found, [[5, 5], [8, 8], [8, 8], [8, 8], [5, 8], [8, 5]]);
-    // The first lane's step is the same again, beside whatever row.
+    // The first lane's first window has the same result again, whatever the other row is.
     let alone = |step: usize| {
         let LayerState::Segment(earlier) = &all[step].output.state.as_ref().unwrap().layers[1].own
         else {
@@ -88,7 +88,7 @@ fn a_lane_that_begins_anew_remembers_nothing() {
         let [_, kept, _] = states.dims();
         values(states.slice([0..1, kept - CONTEXT..kept]))
     };
-    // The keys that are hidden from it change how sums are rounded.
+    // The hidden keys of the earlier text change how sums are rounded.
     assert!(difference(&alone(0), &alone(4)) < 1e-6);
     assert!(difference(&alone(1), &alone(4)) > 1e-2);
 }
@@ -124,7 +124,7 @@ fn rows_and_their_order_are_independent() {
             crate::contracts::near(own, &wanted, &format!("row {row} from {from}"));
         }
     }
-    // Rows in another order, and some of them.
+    // Rows in another order, and a selection of them.
     let numbers = Tensor::<1, Int>::from_data(TensorData::new(vec![2, 1], [2]), &Device::flex());
     let mut turned = together.clone();
     turned.select(&numbers);
@@ -137,7 +137,7 @@ fn rows_and_their_order_are_independent() {
     assert_eq!(found, read(&[2, 1], &mut joined.clone(), 12));
 }
 
-/// Rows of different lengths are remembered up to their ends.
+/// The memory of shorter rows ends where they end.
 #[test]
 fn padding_is_not_remembered() {
     let model = built_on(&config(&remembering("memory = 5")), &Device::flex());

@@ -1,4 +1,4 @@
-//! What the tests of ablations promise, checked on seeded chance: error rates, coverage, power.
+//! What the tests of ablations promise, checked on seeded random data: error rates, coverage, power.
 
 use formwork::report::analyse::statistics::Direction;
 use formwork::report::analyse::statistics::bootstrap::bootstrap;
@@ -16,7 +16,7 @@ const CRITERIA: Criteria = Criteria {
 };
 const TIMES: usize = 2000;
 
-/// Runs of one arm: a part that the seed gives to every arm, and a part of their own.
+/// Draws the runs of one arm: a component shared by all arms of a seed, and a separate one.
 fn runs(random: &mut Random, shared: &[f64], effect: f64) -> Vec<(usize, f64)> {
     let seeds = shared.iter().enumerate();
     seeds
@@ -65,7 +65,7 @@ fn four_equal_arms_together_have_a_false_verdict_in_one_case_of_twenty() {
     assert!(uncorrected > 0.1, "the check has no teeth: {uncorrected}");
 }
 
-/// 1.5 standard deviations of the difference, which are √2 of the arms' own parts.
+/// The effect is 1.5 standard deviations of the difference, which is √2 of an arm's separate component.
 #[test]
 fn an_effect_of_one_and_a_half_deviations_is_found_with_ten_seeds() {
     let effect = 1.5 * 2f64.sqrt();
@@ -80,7 +80,8 @@ fn an_effect_of_one_and_a_half_deviations_is_found_with_ten_seeds() {
     }
 }
 
-/// Seeds that would settle it are always more than there are; an unsettled arm is never called the same.
+/// The number of seeds that would settle a difference always exceeds the existing number; an unsettled arm is never called
+/// equal.
 #[test]
 fn more_seeds_are_needed_than_there_are() {
     for n in [2, 3, 5, 12] {
@@ -116,7 +117,7 @@ fn t_intervals_cover_the_truth_and_bootstrap_intervals_of_many_do_nearly() {
     );
 }
 
-/// Without common seeds the same promise holds for Welch's test.
+/// Without common seeds, Welch's test keeps the same promise.
 #[test]
 fn different_seeds_are_tested_unpaired() {
     let mut random = Random(6);

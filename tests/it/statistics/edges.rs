@@ -1,5 +1,5 @@
-//! Statistics at their edges: no values, one, equal ones, infinite ones, absurd options. Nothing panics, no NaN and
-//! no infinity comes out.
+//! Statistics of edge cases: no values, one, equal ones, infinite ones, absurd options. Nothing panics, and no result is NaN or
+//! infinite.
 
 use formwork::report::analyse::statistics::bootstrap::bootstrap;
 use formwork::report::analyse::statistics::contrast::{
@@ -141,7 +141,7 @@ fn verdicts_of_every_kind() {
     );
 }
 
-/// By scipy's noncentral t: 69 pairs for an effect of 0.71 J(2) = 0.4006 at 0.05/3; d_z = 0.71 itself would ask for 24.
+/// By scipy's noncentral t: 69 pairs for an effect of 0.71 J(2) = 0.4006 at 0.05/3; d_z = 0.71 itself would need 24.
 #[test]
 fn seeds_that_settle_go_by_the_effect_that_is_shown() {
     let runs =
@@ -152,13 +152,13 @@ fn seeds_that_settle_go_by_the_effect_that_is_shown() {
         assert!((found.effect().unwrap() - 0.4006).abs() < 1e-4, "{found:?}");
         assert_eq!(found.verdict, Verdict::NotSettled { needed: Some(69) });
     }
-    // Two seeds estimate no effect, so that they say of no number of seeds that it would settle anything.
+    // Two seeds give no effect size, so no number of seeds is named that would settle the difference.
     let found = &compare_arms(&baseline[..2], &[&arm[..2]], CRITERIA)[0];
     assert_eq!((found.effect(), found.verdict), (None, Verdict::Open));
     assert_eq!(found.verdict.to_string(), "not settled");
 }
 
-/// J falls to 0 as the degrees of freedom come to 1: a large d would be shown as no effect.
+/// J approaches 0 as the degrees of freedom approach 1, so a large d would be shown as no effect.
 #[test]
 fn two_unequal_spreads_of_two_seeds_have_no_corrected_effect() {
     let found = welch_t(&[1.0, 1.01], &[3.0, 5.0], 0.95).unwrap();
@@ -232,8 +232,8 @@ fn curves_that_end_early() {
     assert_eq!(mean_height(&whole, (NAN, 5.0)), None);
 }
 
-/// No number of a result is NaN or infinite: both would be written as null, so nulls of plain numbers show them.
-/// Every None is skipped by asking only for the text of the debug view.
+/// Checks that no number of a result is NaN or infinite. Both would be serialised as null, so nulls of plain numbers reveal
+/// them; `None` is excluded by looking only at the debug text.
 fn sane<T: Serialize + std::fmt::Debug>(result: &T, input: &dyn std::fmt::Debug) {
     let text = format!("{result:?}");
     assert!(
@@ -243,7 +243,7 @@ fn sane<T: Serialize + std::fmt::Debug>(result: &T, input: &dyn std::fmt::Debug)
     assert!(serde_json::to_string(result).is_ok());
 }
 
-/// Random lists of awkward numbers, levels and counts through every function.
+/// Passes random lists of awkward numbers, levels and counts through every function.
 #[test]
 fn nothing_panics_and_nothing_leaks() {
     let pieces = [

@@ -1,5 +1,5 @@
-//! Arms that cannot be tested, since their differences from the baseline do not vary: no p value, no place among the
-//! tests that the others are corrected for.
+//! Arms that cannot be tested because their differences from the baseline do not vary: they have no p value, and do not count
+//! in the correction of the other tests.
 
 use formwork::report::analyse::statistics::Direction;
 use formwork::report::analyse::statistics::contrast::{
@@ -11,7 +11,7 @@ const CRITERIA: Criteria = Criteria {
     better: Direction::Lower,
 };
 
-/// Four runs with the seeds from `first` on.
+/// Four runs with seeds from `first` on.
 fn runs(first: usize, values: [f64; 4]) -> Vec<(usize, f64)> {
     (first..).zip(values).collect()
 }
@@ -25,7 +25,7 @@ fn untested(arm: &Contrast, reason: Reason) {
     }
 }
 
-/// Neither the corrected p of an arm nor the seeds that it needs depend on arms without a test.
+/// Neither an arm's corrected p nor the number of seeds that it needs depends on arms without a test.
 #[test]
 fn arms_without_spread_are_no_tests() {
     let baseline = runs(0, [1.0, 1.25, 1.5, 1.75]);
@@ -53,7 +53,7 @@ fn without_common_seeds_there_is_no_test_either() {
     untested(&found[1], Reason::NoSpread);
 }
 
-/// k correct of n has a last bit of its own in each value, which is no chance to test against.
+/// Differences between accuracies k/n vary in their last bit; that is rounding, not a spread to test against.
 #[test]
 fn rounding_is_no_spread() {
     let found = |baseline: &[f64], arm: &[f64]| {
@@ -61,7 +61,7 @@ fn rounding_is_no_spread() {
             |values: &[f64]| -> Vec<(usize, f64)> { values.iter().copied().enumerate().collect() };
         compare_arms(&runs(baseline), &[runs(arm).as_slice()], CRITERIA).remove(0)
     };
-    // 0.2, 0.20000000000000007 and 0.2 in floats.
+    // In floats: 0.2, 0.20000000000000007 and 0.2.
     untested(&found(&[0.0, 0.6, 0.2], &[0.2, 0.8, 0.4]), Reason::NoSpread);
     for n in [10, 30, 500] {
         let share = |k: u32| f64::from(k) / f64::from(n);
@@ -74,16 +74,16 @@ fn rounding_is_no_spread() {
             };
             let arm = found(&baseline, &counts.map(|k| share(k + shift)));
             untested(&arm, reason);
-            // One example more in one seed is a difference.
+            // One more example in one seed is a real difference.
             let mut other = counts.map(|k| share(k + shift));
             other[2] += share(1);
             assert!(found(&baseline, &other).p.is_some(), "{n} {shift}");
         }
     }
-    // Each pair has a size of its own: a large value does not hide the differences of small ones.
+    // Each pair has its own magnitude: a large value does not hide the differences of small ones.
     let arm = found(&[1e300, 1.0, 2.0], &[1e300, 1.5, 2.25]);
     assert!(arm.p.is_some(), "{arm:?}");
-    // What is 0 but for rounding is 0.
+    // A difference that is 0 except for rounding counts as 0.
     let arm = found(&[0.3, 0.6], &[0.1 + 0.2, 0.6]);
     untested(&arm, Reason::Identical);
     assert_eq!(arm.difference, Some(0.0));

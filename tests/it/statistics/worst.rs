@@ -1,15 +1,15 @@
-//! How far quantities are from the golden ones.
+//! Distances of quantities from the golden ones.
 
 use std::collections::BTreeMap;
 
 use formwork::report::analyse::statistics::Interval;
 use serde_json::Value;
 
-/// Where scipy computes in double precision too.
+/// Bound for quantities that scipy also computes in double precision.
 const BOUND: f64 = 1e-9;
 
-/// 1, or less for samples whose values agree in more than six digits: reading a number may round its last bit, which
-/// is then a visible part of the spread.
+/// Returns 1, or less for samples whose values agree in more than six digits: reading a number may round its last bit, which
+/// then is a visible part of the spread.
 fn condition(case: &Value) -> f64 {
     let Some(values) = case["values"].as_array() else {
         return 1.0;
@@ -26,13 +26,12 @@ fn condition(case: &Value) -> f64 {
     }
 }
 
-/// The worst difference of each quantity over all cases.
+/// The largest difference of each quantity over all cases.
 #[derive(Default)]
 pub struct Worst(BTreeMap<&'static str, (f64, String)>);
 
 impl Worst {
-    /// Compares a number; where one is missing both must be. Differences are relative to `scale`, or to the
-    /// expected number.
+    /// Compares a number; if one is missing, both must be. Differences are relative to `scale`, or to the expected number.
     pub fn number(
         &mut self,
         what: &'static str,

@@ -90,7 +90,7 @@ fn draws_stay_when_there_are_more_of_them_or_another_key() {
     };
     let rates = values("optimizer.lr");
     assert!(rates.iter().all(|r| (1e-4..=1e-2).contains(r)));
-    // Half of them below the geometric mean: 100 ± 4 standard deviations.
+    // Half of them are below the geometric mean: 100 ± 4 standard deviations.
     let low = rates.iter().filter(|r| **r < 1e-3).count();
     assert!((72..=128).contains(&low), "{low}");
     let depths = values("model.n_layers");
@@ -100,7 +100,7 @@ fn draws_stay_when_there_are_more_of_them_or_another_key() {
     }
 }
 
-/// A dry run's table, which is what a person decides by.
+/// Returns the table of a dry run, on which a user decides.
 fn dry_run(ablation: &str) -> String {
     let place = Place::new();
     let file = place.file("plan", ablation);
@@ -150,7 +150,7 @@ fn arms_are_matched_by_flops_items_and_parameters() {
     assert_eq!(steps.count(), 2, "{said}");
 }
 
-/// What no evaluation of training reads cannot tell arms apart.
+/// Keys that no evaluation during training reads cannot distinguish arms.
 #[test]
 fn keys_of_the_use_of_a_run_are_no_arms() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Runs that begin from the runs of an arm: each from that of its own seed.
+//! Runs that begin from the runs of an arm, each from the one with its own seed.
 
 use super::Place;
 use crate::binary::{failure, output};
@@ -45,7 +45,7 @@ fn a_run_begins_from_the_run_of_its_seed() {
         output(&train(other.display().to_string(), seed, &of_other));
         assert_ne!(weights(&of_arm), weights(&of_other), "{seed}");
     }
-    // A path that is relative in the experiment leads from the run's folder, as in its resolved.toml.
+    // The experiment's relative path is stored relative to the run's folder, as in its resolved.toml.
     output(&train("run-3".into(), 3, "after"));
     for (file, wanted) in [
         ("init.json", r#""run": "../run-3""#),
@@ -54,7 +54,7 @@ fn a_run_begins_from_the_run_of_its_seed() {
         let text = fs::read_to_string(place.path("after").join(file)).unwrap();
         assert!(text.contains(wanted), "{text}");
     }
-    // A seed that the arm was not trained with.
+    // A seed with which the arm was not trained.
     let (status, said) = failure(&train(arm.display().to_string(), 5, "none"));
     assert_eq!(status, 2, "{said}");
     assert!(said.contains("from") && said.contains("seed-5"), "{said}");

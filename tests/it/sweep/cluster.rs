@@ -49,7 +49,7 @@ fn the_job_script_is_shown_before_it_is_submitted() {
     assert!(!fine && told.contains("is no option of sbatch"), "{told}");
 }
 
-/// A controller and a node of Slurm on this machine, for one test. Daemons end with it.
+/// A Slurm controller and node on this machine, for one test. The daemons end when it is dropped.
 struct Slurm {
     conf: PathBuf,
     daemons: Vec<Child>,
@@ -66,7 +66,7 @@ impl Drop for Slurm {
 
 const DAEMONS: [&str; 2] = ["slurmctld", "slurmd"];
 
-/// Where a program is, by PATH and the folders of system programs.
+/// Finds a program in PATH and in the folders of system programs.
 fn installed(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/usr/bin"].map(PathBuf::from);
@@ -74,7 +74,7 @@ fn installed(program: &str) -> Option<PathBuf> {
     all.find_map(|folder| Some(folder.join(program)).filter(|file| file.is_file()))
 }
 
-/// A port without a listener.
+/// Finds a port without a listener.
 fn port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -130,7 +130,7 @@ impl Slurm {
     }
 }
 
-/// Waits for something that Slurm does in its own time.
+/// Waits for something that Slurm does at its own pace.
 fn wait_for(what: &str, mut seen: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !seen() {

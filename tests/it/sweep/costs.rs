@@ -1,4 +1,4 @@
-//! What a sweep plans and budgets by is what its runs count: of pairs, the tokens of both sides.
+//! The number of items by which a sweep plans and budgets is the one that its runs count: for pairs, the tokens of both sides.
 
 use crate::binary::{output, shipped};
 use formwork::experiment::{assemble, cost, load};
@@ -11,7 +11,7 @@ const SMALL: [&str; 4] = [
     "data.valid_items=2",
 ];
 
-/// Items of the one step of a run on pairs of 32 and 32 tokens: as planned, and as its journal says.
+/// Returns the items of the single step of a run on pairs of 32 and 32 tokens: as planned, and as in its journal.
 fn items(sets: &[&str]) -> (f64, f64) {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("run");
@@ -49,7 +49,7 @@ fn items_of_pairs_are_planned_as_they_are_counted() {
     for model in [&both[..], &decoder[..]] {
         assert_eq!(items(model), (192.0, 192.0), "{model:?}");
     }
-    // Batches by tokens are cut by the longer side: twice their tokens are the most that a step can have.
+    // Batches by tokens are limited by the longer side, so a step has at most twice their tokens.
     let by_tokens = [&both[..], &["train.batch_tokens=100"]].concat();
     let (planned, counted) = items(&by_tokens);
     assert_eq!(planned, 200.0);

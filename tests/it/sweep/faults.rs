@@ -1,10 +1,10 @@
-//! What is wrong with an `[ablation]`: where, what is allowed, and nothing written.
+//! Faults of an `[ablation]`: the message gives the place and the allowed values, and nothing is written.
 
 use super::Place;
 use std::fs;
 use std::io::{BufRead, BufReader};
 
-/// The refusal of a sweep, its folder's name cut off.
+/// Returns the message with which a sweep is refused, without its folder's name.
 fn refusal(ablation: &str) -> String {
     let place = Place::new();
     let file = place.file("wrong", ablation);
@@ -190,7 +190,7 @@ fn an_arm_whose_data_is_wrong_is_named() {
     assert!(!place.path("data").exists());
 }
 
-/// A folder that a file names is one plain name, and a damaged end is named before anything is trained.
+/// A folder named in a file must be a plain name, and a damaged end file is reported before anything is trained.
 #[test]
 fn damaged_files_of_a_sweep_are_named() {
     let place = Place::new();
@@ -251,7 +251,7 @@ fn a_sweep_is_not_trained_as_a_run_nor_a_run_as_a_sweep() {
     }
 }
 
-/// The error of a failed cell is not taken for a held lock because it names a folder that is called so.
+/// The error of a failed cell is not mistaken for a held lock because its folder has a lock's name.
 #[test]
 fn a_cell_that_fails_ends_whatever_its_folder_is_called() {
     let place = Place::new();
@@ -270,14 +270,14 @@ fn a_cell_that_fails_ends_whatever_its_folder_is_called() {
     );
 }
 
-/// A sweep that has nothing to compare is no success; one arm that came to its end is enough.
+/// A sweep without anything to compare fails; one arm that finished is enough for success.
 #[test]
 fn a_sweep_all_of_whose_arms_diverge_fails() {
     let place = Place::new();
     let wild = "set = { \"optimizer.lr\" = 1e30, \"train.clip_norm\" = 0.0 }\n";
     let arms = format!("seeds = 2\n[[ablation.arms]]\nname = \"wild\"\n{wild}");
     let file = place.file("wild", &arms);
-    // Once more nothing is trained, and the sweep is the same.
+    // The second time nothing is trained, and the result is the same.
     for _ in 0..2 {
         let ended = place.sweep(&file, "wild", &[]).output().unwrap();
         let said = String::from_utf8(ended.stdout).unwrap();
@@ -302,7 +302,7 @@ fn a_sweep_all_of_whose_arms_diverge_fails() {
     );
 }
 
-/// Over NFS a machine that died holds its locks for a while: the sweep says so, and begins the other cells meanwhile.
+/// Over NFS, the locks of a dead machine stay for a while: the sweep says so, and trains the other cells meanwhile.
 #[test]
 fn a_lock_that_nobody_lets_go_of_holds_up_its_own_cell_alone() {
     let place = Place::new();

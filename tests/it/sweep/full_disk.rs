@@ -1,4 +1,4 @@
-//! A disk on which no room is left, under a sweep.
+//! A sweep on a disk without space.
 
 #![cfg(target_os = "linux")]
 
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// A file system of a few megabytes, mounted where this process alone sees it; none where the system does not allow it.
+/// Runs a command on a file system of a few megabytes that only this process sees; `None` if the system does not allow that.
 fn on_small_disk(command: &Command, disk: &Path, rest: &str) -> Option<Output> {
     let program = command.get_program();
     let words = command.get_args();
@@ -24,7 +24,7 @@ fn on_small_disk(command: &Command, disk: &Path, rest: &str) -> Option<Output> {
     (!refused).then_some(output)
 }
 
-/// No cell fails by a full disk: the sweep stops, and goes on where it was once there is room.
+/// No cell fails because of a full disk: the sweep stops, and continues where it was once there is space.
 #[test]
 fn a_full_disk_stops_a_sweep_which_then_goes_on() {
     let place = Place::new();

@@ -1,4 +1,5 @@
-//! Successive halving: who goes on does not depend on time, processes or deaths, and stopped arms pass for nothing else.
+//! Successive halving: the choice of arms that continue does not depend on time, processes or crashes, and stopped arms are
+//! always marked as such.
 
 use super::processes::kill_all;
 use super::{Place, entries, untimed};
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Nine trials: to step 2, three to step 6, one to step 20.
+/// Nine trials up to step 2, three of them up to step 6, one up to step 20.
 const SEARCH: &str = "seeds = 1\nhalving = { first = 2, eta = 3 }\n\
      [ablation.random]\nsamples = 9\nseed = 5\n[ablation.random.ranges]\n\
      \"optimizer.lr\" = { kind = \"log\", min = 1e-4, max = 3e-2 }\n\
@@ -20,14 +21,14 @@ fn swept(place: &Place, file: &Path, folder: &str, more: &[&str]) -> (bool, Stri
     place.swept(file, folder, &[&SETS[..], more].concat())
 }
 
-/// The journal of a run without its times.
+/// Reads the journal of a run without its times.
 fn journal(run: &Path) -> Vec<String> {
     let text = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
     text.lines().map(untimed).collect()
 }
 
-/// All that a search found: the decisions to the byte, and the journal of each run. A process that was killed may have left
-/// a decision under the name that it had before it was put in its place.
+/// Returns all results of a search: the decisions byte for byte, and the journal of each run. A killed process may have left a
+/// decision under its temporary name, which is ignored.
 fn found(folder: &Path) -> Vec<(String, String)> {
     let decisions = entries(&folder.join("ledger")).into_iter();
     let decisions = decisions.filter(|path| {
@@ -130,7 +131,7 @@ fn survivors_and_journals_do_not_depend_on_jobs_or_deaths() {
     assert_eq!(after_kills.len(), whole.len(), "{after_kills:?}");
 }
 
-/// A trial is an ordinary run: the one that went through all rungs has the journal and the scores of one that never paused.
+/// A trial is an ordinary run: the one that went through all rungs has the journal and the scores of an uninterrupted run.
 #[test]
 fn the_winner_is_the_run_that_was_never_paused() {
     let place = Place::new();
@@ -154,7 +155,7 @@ fn the_winner_is_the_run_that_was_never_paused() {
     assert_eq!(journal(&run), journal(&alone));
     let scores = |run: &Path| fs::read_to_string(run.join("scores.json")).unwrap();
     assert_eq!(scores(&run), scores(&alone));
-    // And a stopped one is its beginning.
+    // A stopped trial has the beginning of its journal.
     let last = found["arms"].as_array().unwrap().last().unwrap();
     let stopped = folder.join(last["runs"][0]["path"].as_str().unwrap());
     assert_eq!(last["rung"]["step"], 2);
@@ -173,7 +174,7 @@ fn stopped_arms_are_in_no_mean_and_nothing_is_tested() {
         [[ablation.arms]]\nname = \"wild\"\nset = { \"optimizer.lr\" = 1e30, \"train.clip_norm\" = 0.0 }\n";
     let file = place.file("ranks", arms);
     let (fine, said, told) = swept(&place, &file, "ranks", &[]);
-    // Of equal arms the first of the file goes on.
+    // Of equal arms, the first one in the file continues.
     assert!(
         fine && said.starts_with("2 cells done, 2 diverged, 0 failed")
             && said.contains("4 stopped at rungs"),
@@ -264,7 +265,7 @@ fn its_cost_is_listed_and_a_decided_search_keeps_its_arms() {
         let (fine, _, told) = swept(&place, &file, "search", &["--set", set]);
         assert!(!fine && told.contains(what), "{set}: {told}");
     }
-    // Nothing is open.
+    // No cell is left to train.
     let (fine, _, told) = swept(&place, &file, "search", &[]);
     assert!(
         fine && !told.contains("begun") && !told.contains("gone on"),
@@ -272,7 +273,7 @@ fn its_cost_is_listed_and_a_decided_search_keeps_its_arms() {
     );
 }
 
-/// `train --pause-at` and `resume` are one run.
+/// `train --pause-at` followed by `resume` makes the same run as `train`.
 #[test]
 fn a_paused_run_goes_on_as_if_it_had_not_paused() {
     let place = Place::new();
@@ -292,7 +293,7 @@ fn a_paused_run_goes_on_as_if_it_had_not_paused() {
     let said = train(&parts, &["--pause-at", "7"]);
     assert!(said.starts_with("paused after step 7 in "), "{said}");
     assert!(!parts.join("scores.json").exists());
-    // Where it stands already, nothing is to be done.
+    // If the run is already at that step, nothing is done.
     assert!(train(&parts, &["--resume", "--pause-at", "7"]).starts_with("paused after step 7"));
     assert!(train(&parts, &["--resume", "--pause-at", "20"]).starts_with("paused after step 20"));
     assert!(

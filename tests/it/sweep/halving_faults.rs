@@ -1,4 +1,4 @@
-//! Rungs that no sweep can have.
+//! Faults of rungs.
 
 use super::Place;
 use crate::binary::formwork;

@@ -1,4 +1,4 @@
-//! Claims: one winner, nothing lost.
+//! Claims on cells: one process wins, and no result is lost.
 
 use super::{Place, begun};
 use formwork::ablation::ledger::{Ledger, Standing};
@@ -23,7 +23,7 @@ fn of_many_that_claim_a_cell_at_once_one_gets_it() {
             let mut ledger = ledger(temp.path());
             std::thread::spawn(move || {
                 start.wait();
-                // Held until all have tried: what is dropped is free again.
+                // Claims are held until all have tried, since a dropped claim is free again.
                 ledger.claim(&cell).unwrap()
             })
         });
@@ -89,7 +89,7 @@ fn a_cell_whose_run_was_deleted_is_trained_again() {
     let note = "n_layers_2.seed-3: ended, but its run folder is gone: it is trained again";
     assert!(told.contains(note), "{told}");
     assert!(folder.join("scores.json").is_file());
-    // Commands that read a run say what the folder is.
+    // Commands that read a run say what the folder is instead.
     let shown = place.path("gone").display().to_string();
     let commands = [
         &["resume", &shown][..],

@@ -1,10 +1,10 @@
-//! Arms with one seed are pairs: whatever they have in common begins with the same weights.
+//! Arms with the same seed are paired: their common parameters have the same initial weights.
 
 use crate::binary::shipped;
 use crate::transfer::{Arrays, values_of};
 use formwork::experiment::{self, assemble};
 
-/// The initial weights of the smoke test's model with some keys changed.
+/// Returns the initial weights of the smoke test's model with some keys changed.
 fn weights(sets: &[&str]) -> Arrays {
     let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
     let loaded = experiment::load(&shipped("experiments/smoke/tiny.toml"), &sets).unwrap();
@@ -13,7 +13,7 @@ fn weights(sets: &[&str]) -> Arrays {
     values_of(&assemble::objective(&loaded.experiment, &data.shape, &device).unwrap())
 }
 
-/// Of the parameters that two models have in common by name and shape: how many there are, and those that differ.
+/// Returns the number of parameters that two models share by name and shape, and those of them that differ.
 fn in_common(one: &Arrays, two: &Arrays) -> (usize, Vec<String>) {
     let common = one
         .iter()
@@ -41,12 +41,12 @@ fn what_two_arms_have_in_common_begins_alike() {
         assert!(n >= 10, "{sets:?}: {n} parameters in common");
         assert!(differ.is_empty(), "{sets:?}: {differ:?}");
     }
-    // Another depth scales the projections back into the residual stream, and no others.
+    // Another depth scales only the projections back into the residual stream.
     let (_, differ) = in_common(&base, &weights(&["model.n_layers=3"]));
     assert!(!differ.is_empty());
     let projection = |name: &String| name.contains("output") || name.contains("down");
     assert!(differ.iter().all(projection), "{differ:?}");
-    // Another seed shares no matrix.
+    // With another seed, all matrices differ.
     let (n, differ) = in_common(&base, &weights(&["seed=4"]));
     let matrices = base.values().filter(|a| a.shape.len() > 1).count();
     assert!(n >= matrices && differ.len() == matrices, "{differ:?}");

@@ -1,4 +1,4 @@
-//! Processes that train the cells of one sweep: killed, at the same time, failing.
+//! Processes that train the cells of one sweep: killed, concurrent, failing.
 
 use super::{Place, begun, entries, measured};
 use std::fs;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const NORMS: &str =
     "seeds = 5\n[ablation.axes]\n\"model.norm_placement\" = [\"pre\", \"post\", \"sandwich\"]\n";
 
-/// Ends every process whose command line names `folder`, as the system does when memory is out.
+/// Kills every process whose command line contains `folder`, as the system does if memory is exhausted.
 pub(super) fn kill_all(folder: &Path) {
     let needle = folder.display().to_string();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -17,13 +17,13 @@ pub(super) fn kill_all(folder: &Path) {
         let pid = entry.file_name().into_string().unwrap();
         let ours = pid == std::process::id().to_string();
         if !ours && String::from_utf8_lossy(&command).contains(&needle) {
-            // It may be gone by now.
+            // The process may have ended by now.
             drop(Command::new("kill").args(["-9", &pid]).status());
         }
     }
 }
 
-/// Three arms with five seeds, everything killed three times: the numbers of a sweep that was left alone.
+/// Three arms with five seeds, killed entirely three times, give the numbers of an undisturbed sweep.
 #[test]
 #[cfg(target_os = "linux")]
 fn killed_three_times_it_ends_with_the_same_numbers() {
@@ -55,7 +55,7 @@ fn killed_three_times_it_ends_with_the_same_numbers() {
             .spawn()
             .unwrap();
         let begun = Instant::now();
-        // In the middle of cells: three more have ended, and others are under way.
+        // In the middle of cells: three more have ended, and others are running.
         while (!folder.join("ledger").exists() || ended(&ends()) < before + 3)
             && begun.elapsed() < Duration::from_secs(120)
         {
@@ -89,7 +89,7 @@ fn two_sweeps_at_once_share_the_cells() {
         assert!(output.status.success(), "{told}");
         assert!(!told.contains("gone on with"), "{told}");
         let said = String::from_utf8(output.stdout).unwrap();
-        // Each of them stays until the other's last cell has ended.
+        // Each sweep waits until the other's last cell has ended.
         assert!(
             said.starts_with("15 cells done, 0 diverged, 0 failed, 0 with"),
             "{said}"
@@ -103,14 +103,14 @@ fn two_sweeps_at_once_share_the_cells() {
     assert_eq!(cells.len(), 15);
 }
 
-/// Steps that a budget of time allows are measured once: by the sweep that settles the plan.
+/// The steps that a time budget allows are measured once, by the sweep that writes the plan.
 #[test]
 fn sweeps_that_begin_together_have_one_plan() {
     let place = Place::new();
     let arms =
         "seeds = 1\nbudget = { minutes = 0.002 }\n[ablation.axes]\n\"model.n_layers\" = [1, 2]\n";
     let file = place.file("timed", arms);
-    // However few steps the time allows, the warm-up is shorter.
+    // Without warmup, the schedule fits however few steps the time allows.
     let sets = ["--set", "schedule.warmup_steps=0"];
     for round in ["timed-1", "timed-2"] {
         let start = || place.sweep(&file, round, &sets).spawn().unwrap();
@@ -183,7 +183,7 @@ fn cells_that_fail_or_diverge_do_not_stop_the_others() {
     );
     let on = " of 4); the same command with --retry trains failed cells again\n";
     assert_eq!(told.matches(on).count(), 1, "{told}");
-    // As it stands, nothing is open; with --retry the failed cell alone is trained.
+    // Without `--retry` no cell is left; with it, only the failed cell is trained.
     assert_eq!(
         begun(&place.swept(&file, "wild", &[]).2),
         Vec::<String>::new()
@@ -219,7 +219,7 @@ fn seeds_and_axes_extend_a_finished_sweep() {
         added,
         ["norm_placement_post.seed-4", "norm_placement_pre.seed-4"]
     );
-    // The arms with the depth that the base has are those that are there.
+    // Arms with the base's depth are those that already exist.
     let added = run(&axes(2, "\"model.n_layers\" = [2, 1]\n"));
     assert_eq!(
         added,
@@ -231,7 +231,7 @@ fn seeds_and_axes_extend_a_finished_sweep() {
         ]
     );
     assert_eq!(fs::read_to_string(&pre).unwrap(), before);
-    // Another learning rate is another sweep.
+    // Another learning rate makes another sweep.
     let file = place.file("grows", &axes(2, "\"model.n_layers\" = [2, 1]\n"));
     let (fine, _, told) = place.swept(&file, "grows", &["--set", "optimizer.lr=0.5"]);
     assert!(!fine);
@@ -273,7 +273,7 @@ fn cells_of_a_dead_machine_are_taken_over() {
     );
 }
 
-/// The folder of an arm that was dropped is not handed to another one of its name.
+/// The folder of a removed arm is not given to another arm of the same name.
 #[test]
 fn results_are_never_credited_to_another_arm() {
     let place = Place::new();

@@ -1,4 +1,5 @@
-//! What a sweep would pass over in silence: a `--set` that its arms override, another sweep's folder, a job without work.
+//! Cases that a sweep would otherwise ignore silently: a `--set` that its arms override, another sweep's folder, a job without
+//! work.
 
 use super::{Place, begun};
 use std::fs;
@@ -27,7 +28,7 @@ fn a_set_that_every_arm_overrides_is_refused_and_one_of_some_is_noted() {
         !fine && told.contains("the axis `model.position` gives `model.position.theta`"),
         "{told}"
     );
-    // Another list of the axis itself.
+    // Changing the axis itself is allowed.
     let file = place.file("axis", LAYERS);
     let more = [&dry[..], &["ablation.axes={ \"model.n_layers\" = [3] }"]].concat();
     let (fine, said, told) = place.swept(&file, "axis", &more);
@@ -79,19 +80,19 @@ fn a_finished_sweep_is_begun_anew_or_left_alone() {
     let swept = |more: &[&str]| place.swept(&file, "mine", &[&short[..], more].concat());
     let (fine, said, told) = swept(&[]);
     assert!(fine && begun(&told).len() == 2, "{said}{told}");
-    // All of its cells, not those that are left.
+    // All of its cells, not only those that are left.
     let (fine, said, told) = swept(&["--fresh", "--dry-run", "--no-probe"]);
     assert!(fine && said.contains("2 cells left"), "{said}{told}");
     let (fine, said, told) = swept(&["--dry-run", "--no-probe"]);
     assert!(fine && said.contains("0 cells left"), "{said}{told}");
-    // There is no sbatch here, and none is asked for.
+    // This machine has no sbatch, and it is not called.
     let (fine, said, told) = swept(&["--slurm", "4"]);
     assert!(
         fine && said.starts_with("no cell is left to train, and nothing was submitted"),
         "{said}{told}"
     );
     assert!(!place.path("mine/sweep.sbatch").exists());
-    // Another sweep has a folder of its own.
+    // Another sweep needs its own folder.
     let plan = fs::read_to_string(place.path("mine/sweep.json")).unwrap();
     let other = place.file("other", LAYERS);
     let (fine, _, told) = place.swept(&other, "mine", &short);

@@ -5,7 +5,7 @@ use crate::binary::output;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A file of words, and an experiment that trains on it with two arms of so many seeds.
+/// Writes a file of words, and an experiment that trains on it with two arms and `seeds` seeds.
 fn on_words(place: &Place, words: usize, seeds: u64) -> PathBuf {
     let text: String = (0..words)
         .map(|i| format!("{} and {}\n", i, i * i))
@@ -47,7 +47,7 @@ seeds = {seeds}
     file
 }
 
-/// The error of a sweep that is refused before it trains anything.
+/// Returns the error of a sweep that is refused before it trains anything.
 fn refused(place: &Place, file: &Path, folder: &str, more: &[&str]) -> String {
     let ended = place.sweep(file, folder, more).output().unwrap();
     let told = String::from_utf8(ended.stderr).unwrap();
@@ -65,7 +65,7 @@ fn cells_are_not_added_to_those_of_other_data() {
     let (fine, said, told) = place.swept(&file, "words", &[]);
     assert!(fine, "{said}{told}");
     let plan = fs::read_to_string(place.path("words/sweep.json")).unwrap();
-    // Other data, and no cell that is left to train on it: the table is printed, and the plan keeps the sizes of its arms.
+    // The data changed, but no cell is left to train on it: the table is printed, and the plan keeps the sizes of its arms.
     let file = on_words(&place, 401, 1);
     let text = fs::read_to_string(place.path("words.txt")).unwrap();
     fs::write(place.path("words.txt"), format!("#{text}")).unwrap();
@@ -90,7 +90,7 @@ fn cells_are_not_added_to_those_of_other_data() {
     assert!(!place.path("words/cells/n_layers_1/seed-4").exists());
     let now = fs::read_to_string(place.path("words/sweep.json")).unwrap();
     assert_eq!(now, plan);
-    // The folder itself, with a cell that is left to train; without one nothing is asked.
+    // Given the folder, with a cell left to train; without one, the data is not checked.
     let folder = place.path("words").display().to_string();
     output(&["sweep", &folder]);
     let end = place.path("words/ledger/n_layers_2.seed-3.end.json");
@@ -101,14 +101,14 @@ fn cells_are_not_added_to_those_of_other_data() {
     assert!(told.contains("cell n_layers_1.seed-3: [data]"), "{told}");
     assert!(!told.contains("--other-data"), "{told}");
     fs::write(&end, text).unwrap();
-    // The file as it was.
+    // The file is restored.
     let file = on_words(&place, 400, 2);
     let (fine, said, told) = place.swept(&file, "words", &[]);
     assert!(fine, "{said}{told}");
     assert_eq!(begun(&told), ["n_layers_1.seed-4", "n_layers_2.seed-4"]);
 }
 
-/// The file of a sweep is planned on its data; the folder is not.
+/// A sweep's file is planned on its data; its folder is not.
 #[test]
 fn a_finished_sweep_whose_data_is_gone_is_shown_by_its_folder() {
     let place = Place::new();
@@ -131,7 +131,7 @@ fn a_finished_sweep_whose_data_is_gone_is_shown_by_its_folder() {
     );
     let folder = place.path("words").display().to_string();
     assert!(output(&["sweep", &folder]).contains("done, 0 diverged"));
-    // A file that describes another sweep is not shown what this one found.
+    // If the file describes another sweep, the results of this one are not shown.
     let way = format!("is finished; its table: formwork sweep {folder}");
     for set in [
         "train.steps=5",
@@ -148,7 +148,7 @@ fn a_finished_sweep_whose_data_is_gone_is_shown_by_its_folder() {
     gone();
     let (fine, said, told) = place.swept(&file, "words", &[]);
     assert!(!fine && told.contains(&way), "{said}{told}");
-    // A sweep that is to begin anew is not finished.
+    // A sweep with `--fresh` starts again, so it is not finished.
     let (fine, said, told) = place.swept(&file, "words", &["--fresh"]);
     assert!(!fine && !told.contains(&way), "{said}{told}");
 }
@@ -206,7 +206,7 @@ fn cells_are_not_added_to_those_of_other_weights() {
     }
 }
 
-/// What `report` tells no arms apart by does not make another sweep.
+/// Keys by which `report` does not distinguish arms do not make another sweep.
 #[test]
 fn keys_of_what_is_written_down_may_change_while_a_sweep_grows() {
     let place = Place::new();

@@ -1,9 +1,9 @@
-//! The table of a sweep: no difference where there is none, one where one was put in.
+//! The table of a sweep: no difference where there is none, and a planted one is found.
 
 use super::Place;
 use serde_json::Value;
 
-/// The arms of a sweep of a few steps, as `compare --json` shows them.
+/// Returns the arms of a sweep of a few steps, as shown by `compare --json`.
 fn arms(ablation: &str) -> Vec<Value> {
     let place = Place::new();
     let file = place.file("table", ablation);
@@ -26,7 +26,7 @@ fn arms(ablation: &str) -> Vec<Value> {
     serde_json::from_value(compared["arms"].take()).unwrap()
 }
 
-/// The same arm twice, twenty seeds: pairs that are equal to the last bit.
+/// The same arm twice, with twenty seeds: pairs are equal bit for bit.
 #[test]
 fn an_arm_does_not_differ_from_itself() {
     let arms = arms(
@@ -62,7 +62,7 @@ fn a_slower_arm_is_found_to_be_worse() {
     assert!(bootstrap["low"].as_f64().unwrap() > 0.0, "{difference}");
 }
 
-/// Lines and tables of signs that any terminal has, where the locale would allow others.
+/// With `--plain`, lines and tables use only ASCII, even if the locale allows more.
 #[test]
 fn a_plain_sweep_draws_with_ascii() {
     let place = Place::new();
@@ -84,7 +84,7 @@ fn a_plain_sweep_draws_with_ascii() {
     assert!(swept(&[]).contains('±'));
 }
 
-/// Arms that are done were stopped at no rung: rungs do not come to their sweep.
+/// Finished arms were not stopped at any rung, so rungs cannot be added to their sweep.
 #[test]
 fn rungs_do_not_come_to_arms_that_are_done() {
     let place = Place::new();

@@ -1,9 +1,9 @@
-//! Groups of layers that a preset repeats to its end, of which a small system has the first ones.
+//! Groups of layers that a preset repeats to its end, of which a small system has only the first ones.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Groups of layers in a list of leaves.
+/// Number of layer groups in a list of leaves.
 fn groups(leaves: &BTreeMap<String, Value>) -> usize {
     let number = |key: &String| {
         let key = key.strip_prefix("layers.")?;
@@ -16,7 +16,7 @@ fn groups(leaves: &BTreeMap<String, Value>) -> usize {
         .map_or(0, |last| last + 1)
 }
 
-/// Whether a key of a preset is of a group that `own` has not, and says again what one of the groups says that it has.
+/// Whether a preset's key belongs to a group that `own` lacks and repeats the value of one of the groups that it has.
 pub fn is(key: &str, preset: &BTreeMap<String, Value>, own: &BTreeMap<String, Value>) -> bool {
     let kept = groups(own);
     let again = || {

@@ -2,13 +2,13 @@
 
 /// A system.
 pub struct System {
-    /// The name of its file.
+    /// Name of its file.
     pub name: &'static str,
     /// The published model that the file makes small.
     pub preset: &'static str,
-    /// The kind of its objective, and what the objective is set to, as JSON.
+    /// Kind of its objective, and the objective's keys as JSON.
     pub task: (&'static str, &'static str),
-    /// Keys of the preset that differ by more than a number.
+    /// Keys of the preset that differ in more than a number.
     pub changed: &'static [&'static str],
 }
 
@@ -29,7 +29,7 @@ const fn system(
 const NEXT: (&str, &str) = ("causal_lm", "{}");
 const MASKED: (&str, &str) = ("masked_lm", r#"{"pairs":"none"}"#);
 
-/// The systems that stand.
+/// All systems.
 pub const SYSTEMS: &[System] = &[
     system(
         "transformer",
@@ -84,7 +84,7 @@ pub const SYSTEMS: &[System] = &[
     system("olmo2", "olmo2-1b", NEXT, &[]),
     system("smollm3", "smollm3-3b", NEXT, &[]),
     system("diff_transformer", "diff-transformer-3b", NEXT, &[]),
-    // Positions of windows with a base for a shorter text.
+    // Rotary positions of windows, with a base for shorter texts.
     system("gemma3", "gemma3-270m", NEXT, &[]),
     system("mamba", "mamba-130m", NEXT, &[]),
     system("mamba2", "mamba2-130m", NEXT, &[]),
@@ -105,7 +105,7 @@ pub const SYSTEMS: &[System] = &[
         ("masked_lm", r#"{"pairs":"none","global_tokens":"special"}"#),
         &[],
     ),
-    // Groups of layers, smaller in the list of them.
+    // Groups of layers, with smaller sizes inside the list.
     system(
         "led",
         "led-base-16384",
@@ -148,12 +148,12 @@ pub const SYSTEMS: &[System] = &[
         "flamingo",
         "idefics-9b",
         ("captioning", "{}"),
-        // Its image network is that of CLIP's run.
+        // Its image network is that of the CLIP run.
         &["image.feed_forward.activation"],
     ),
     system("whisper", "whisper-tiny", ("transcription", "{}"), &[]),
     system("wav2vec2", "wav2vec2-base", ("ctc", "{}"), &[]),
-    // A stem for images of 28 pixels.
+    // With a stem for images of 28 pixels.
     system(
         "resnet",
         "resnet18",

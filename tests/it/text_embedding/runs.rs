@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Numbers in words and in digits.
+/// An experiment on numbers in words and in digits.
 pub const WORDS: &str = r#"name = "words"
 [model]
 kind = "encoder"
@@ -34,7 +34,7 @@ batch_size = 32
 checkpoint_every = 20
 "#;
 
-/// Couples of sentences in a table, with a score from 0 to 5.
+/// Pairs of sentences in a table, with a score from 0 to 5.
 pub const TABLE: &str = "a fox runs\ta fox is running\t4.5\nthe river is deep\ta fox runs\t0.2\n\
     the farmer sleeps\tthe farmer is asleep\t5\nthe mill stands\tthe river is deep\t1\n";
 
@@ -43,7 +43,7 @@ fn words_find_digits_and_encode_gives_what_infer_gives() {
     let folder = tempfile::tempdir().unwrap();
     let run = trained(folder.path(), WORDS);
     let scores = json(&output(&["eval", &run, "--json"]));
-    // By chance one of a hundred is found at once, and a tenth among ten.
+    // By chance, one of a hundred is ranked first, and a tenth in the first ten.
     let of = |name: &str| {
         scores[name]
             .as_f64()
@@ -66,7 +66,7 @@ fn words_find_digits_and_encode_gives_what_infer_gives() {
         let length: f32 = row.iter().map(|x| x * x).sum();
         assert!((length - 1.0).abs() < 1e-5, "{length}");
     }
-    // 407 in the vocabulary's frame.
+    // 407 with the special tokens of the vocabulary.
     let tokenizer =
         formwork::tokenizer::Tokenizer::load(&Path::new(&run).join("tokenizer.json")).unwrap();
     let ids: Vec<i32> = tokenizer
@@ -85,7 +85,7 @@ fn words_find_digits_and_encode_gives_what_infer_gives() {
     for (a, b) in found.values.iter().zip(rows[0]) {
         assert!((a - b).abs() < 1e-6, "{a} {b}");
     }
-    // The mean of the last states points the same way.
+    // The mean of the last hidden states has the same direction.
     let plain = at("plain.safetensors");
     output(&[
         "encode",
@@ -132,7 +132,7 @@ fn cosines_are_held_to_scores() {
     assert!(said.contains("name the second as `pair`"), "{said}");
 }
 
-/// Vectors are where classes begin from; what the weights were trained under is told where it is another thing here.
+/// Classification can begin from embeddings; differences from the settings under which the weights were trained are reported.
 #[test]
 fn classes_begin_from_vectors() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What is refused of text embeddings, in files and in data.
+//! Refused text embedding experiments and data.
 
 use super::runs::{TABLE, WORDS};
 use crate::binary::{failure, formwork, output};
@@ -102,7 +102,8 @@ fn what_cannot_be_is_told_with_its_line() {
     );
 }
 
-/// Examples that no cosine reaches are told before a step; an empty text finds nothing, and an example alone has no gradient.
+/// Scores that no cosine reaches are reported before the first step; so are an empty text, which finds nothing, and a single
+/// example, which has no gradient.
 #[test]
 fn examples_are_held_against_the_task() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Ways to read a recording, and a batch of transcripts for all of them.
+//! All kinds of audio encoder, and a batch of transcripts for them.
 
 use crate::batches;
 use crate::captioning::captions;
@@ -92,7 +92,7 @@ pub fn shape() -> Shape {
     }
 }
 
-/// Four recordings and transcripts of different lengths.
+/// Four recordings with transcripts of different lengths.
 pub fn batch() -> Batch {
     let each = SPEECH.n_mels * SPEECH.n_frames;
     let ids = (0..4 * COLS).map(|n| (3 + (7 * n + n / COLS) % (VOCAB - 3)) as i32);

@@ -1,6 +1,6 @@
-//! What network and task keep, over ways to read a recording: every parameter learns, the same seed gives the same bits, scores
-//! change with the recording of their own row, decoding from caches equals the full pass, filling changes nothing, micro-batches
-//! make one batch, dropout draws by step, one batch is learnt by heart.
+//! Contracts of network and task, over all kinds of audio encoder: every parameter learns, the same seed gives the same bits,
+//! logits change with the recording of their own row, decoding from caches equals the full pass, padding changes nothing,
+//! micro-batches make one batch, dropout draws by step, one batch is learned by heart.
 
 use super::cases::{COLS, LENGTHS, SPEECH, VOCAB, batch, cases, content};
 use crate::batches::cut;
@@ -19,7 +19,7 @@ fn ids(task: &Transcription, values: &[i32], rows: usize) -> Tensor<2, Int> {
     Tensor::from_data(data, &task.device())
 }
 
-/// Logits of all positions of some rows, with their recordings turned by so many rows.
+/// Returns the logits of all positions of a batch, with its recordings rotated by `turn` rows.
 fn logits(task: &Objective, batch: &Batch, turn: usize) -> Vec<f32> {
     let network = task.networks().transcription.unwrap();
     let mut speech = content(batch).speech.clone();
@@ -49,14 +49,14 @@ fn scores_change_with_the_recording_of_their_own_row() {
         for (row, (a, b)) in rows.enumerate() {
             assert!(difference(a, b) > 1e-5, "{}: row {row}", case.name);
         }
-        // A row alone has the scores that it has among others.
+        // A row has the same logits alone as in a batch.
         let alone = logits(&task, &cut(&batch(), 2..3, false), 0);
         let among = &own[2 * COLS * VOCAB..3 * COLS * VOCAB];
         assert!(difference(&alone, among) < 1e-5, "{}", case.name);
     }
 }
 
-/// Token by token, and in two pieces, with rows that change places on the way as in a beam.
+/// Token by token, and in two pieces; rows change places on the way, as in beam search.
 #[test]
 fn decoding_from_caches_equals_the_full_pass() {
     for case in cases() {
@@ -135,7 +135,7 @@ fn dropout_draws_by_step_and_rests_in_evaluation() {
     }
 }
 
-/// What tells the rows apart after their first token is the recording alone.
+/// After the first token, only the recording tells the rows apart.
 #[test]
 fn one_batch_is_learnt_by_heart() {
     let case = &cases()[0];
@@ -147,6 +147,6 @@ fn one_batch_is_learnt_by_heart() {
     }
     let task = task_contracts::trained(case.build(5, 0.0), &same, 5e-3, 300);
     let found = InferenceStep::step(&task.valid(), same.into());
-    // Without recordings the first target alone costs ln 4 of 18 tokens' loss: 0.3 at the least.
+    // Without recordings, the first target costs ln 4 of the loss of 18 tokens, so the mean would be at least 0.3.
     assert!(found.loss.mean() < 0.1, "{}", found.loss.mean());
 }

@@ -1,4 +1,4 @@
-//! What is refused of encoder-decoders that read recordings and of their task, with the line of the key.
+//! Faults of encoder-decoders that read recordings and of their task, each reported with the line of the key.
 
 use super::runs::DIGITS;
 use crate::binary::failure;

@@ -1,4 +1,4 @@
-//! Folders of Whisper through the commands: how a text begins, settings of sound, languages.
+//! Folders of Whisper through the commands: tokens that begin a text, audio settings, languages.
 
 use crate::binary::{failure, formwork, output, shipped, shown};
 use crate::inspect::looked::json;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A copy of the folder with the files of a model of two languages, in which one file is changed.
+/// Copies the folder, adds the files of a model with two languages, and changes one file.
 fn hub(work: &Path, file: &str, change: impl Fn(&mut Value)) -> PathBuf {
     let folder = work.join("hub");
     fs::create_dir_all(&folder).unwrap();
@@ -55,13 +55,13 @@ fn generation_settings_say_how_a_text_begins() {
         "<|endoftext|>",
     ];
     assert_eq!(opening(&at("run")), wanted);
-    // Out and in again.
+    // Exported and imported again.
     output(&["export", &at("run"), &at("exported")]);
     output(&["import", &at("exported"), &at("again")]);
     assert_eq!(opening(&at("again")), wanted);
     let exported = fs::read_to_string(work.path().join("exported/generation_config.json")).unwrap();
     assert_eq!(json(&exported)["forced_decoder_ids"][0], json!([1, null]));
-    // A language left open that no table of the file names.
+    // The language is left open, and the file has no table of language tokens.
     let bare = |config: &mut Value| {
         config.as_object_mut().unwrap().remove("lang_to_id");
     };
@@ -71,7 +71,7 @@ fn generation_settings_say_how_a_text_begins() {
     );
     assert!(said.contains("leave the language of a text open"), "{said}");
     assert_eq!(opening(&at("bare")), wanted);
-    // A file that says the language.
+    // The file sets the language.
     let german = hub(work.path(), "generation_config.json", |config| {
         let id = config["lang_to_id"]["<|de|>"].clone();
         config["forced_decoder_ids"][0][1] = id;
@@ -108,7 +108,7 @@ fn settings_of_sound_are_those_of_the_model() {
     }
 }
 
-/// A second of silence, as any other sound: the words are those of random weights, their beginnings are asked for.
+/// A second of silence serves as well as any sound: words come from random weights, and only the first tokens are tested.
 #[test]
 fn languages_are_asked_for() {
     let work = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Runs of recordings through the commands: trained, evaluated, asked for transcripts, resumed.
+//! Transcription runs through the commands: trained, evaluated, used to transcribe, resumed.
 
 use crate::binary::{failure, formwork, output};
 use crate::in_folder::{goes_on_to_the_same_bits, trained};
@@ -6,7 +6,7 @@ use crate::inspect::looked::json;
 use std::fs;
 use std::path::Path;
 
-/// One digit or two, told from their tones.
+/// An experiment on one or two digits, recognised by their tones.
 pub const DIGITS: &str = r#"name = "digits"
 [model]
 kind = "speech_encoder_decoder"
@@ -41,7 +41,7 @@ batch_size = 16
 checkpoint_every = 150
 "#;
 
-/// A WAV file of 16 bits at 16 kHz.
+/// A WAV file with 16 bits at 16 kHz.
 pub fn wav(samples: &[f32]) -> Vec<u8> {
     let size = 2 * samples.len() as u32;
     let mut bytes = b"RIFF".to_vec();
@@ -59,7 +59,7 @@ pub fn wav(samples: &[f32]) -> Vec<u8> {
     bytes
 }
 
-/// The tones of some digits, each with a pause behind it.
+/// The tones of some digits, each followed by a pause.
 pub fn dialled(digits: &str) -> Vec<f32> {
     let (rows, columns) = ([697.0, 770.0, 852.0, 941.0], [1209.0, 1336.0, 1477.0]);
     let mut samples = vec![0.0; 800];
@@ -122,7 +122,7 @@ fn a_run_writes_what_it_hears() {
     let long = long.display().to_string();
     let both = output(&["transcribe", &run, &long, "--beam", "1"]);
     assert_eq!(both.trim_end(), format!("{long}: {text} {text}"));
-    // Of several, those that can be read are.
+    // Of several files, those that can be read are transcribed.
     let missing = folder.path().join("missing.wav").display().to_string();
     let several = formwork(&["transcribe", &run, &file, &missing, &long, "--beam", "1"])
         .output()
@@ -187,7 +187,8 @@ fn a_run_goes_on_to_the_same_bits() {
         .replace("checkpoint_every = 150", "checkpoint_every = 10")
         .replace("d_model = 32", "d_model = 32\ndropout = 0.1");
     let whole = goes_on_to_the_same_bits(folder.path(), &experiment, [10, 20]);
-    // A folder of Hugging Face's and back: other numbers of mel bands than frames of whole seconds are told.
+    // Exported as a Hugging Face folder and imported again, with an unusual number of mel bands and a length that is no whole
+    // second.
     let at = |name: &str| folder.path().join(name).display().to_string();
     output(&["export", &whole, &at("exported")]);
     output(&["import", &at("exported"), &at("again")]);

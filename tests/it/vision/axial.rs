@@ -1,4 +1,4 @@
-//! Positions on a grid against timm and HF, and the published hybrid against timm (`tests/goldens/make_axial.py`).
+//! Two-dimensional positions against timm and HF, and the published hybrid against timm (`tests/goldens/make_axial.py`).
 
 use super::{collect, tensor};
 use crate::goldens::TOLERANCE;
@@ -74,7 +74,7 @@ fn biases_of_a_grid_are_beit_s_and_swin_s() {
     }
 }
 
-/// TensorFlow's formula, by hand.
+/// TensorFlow's formula, computed by hand.
 #[test]
 fn same_pads_behind() {
     assert_eq!(Padding::Same.pair(224, 7, 2), (2, 3));
@@ -85,7 +85,7 @@ fn same_pads_behind() {
     assert_eq!(Padding::Symmetric.pair(112, 3, 2), (1, 1));
 }
 
-/// Weight standardisation, group norm, SAME padding at even and odd sides, the transformer over it: hidden states, and
+/// Weight standardisation, group norm, SAME padding at even and odd sizes, and the transformer on top: hidden states, and
 /// gradients of every parameter.
 #[test]
 fn the_hybrid_is_timm_s() {

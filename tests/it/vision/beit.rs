@@ -1,5 +1,5 @@
-//! BEiT against transformers' (`tests/goldens/make_beit.py`): states, scores, the loss, and the gradients of all parameters, tables of
-//! distances among them, and of the image.
+//! BEiT against transformers' (`tests/goldens/make_beit.py`): hidden states, logits, the loss, and the gradients of all
+//! parameters, including relative position tables, and of the image.
 
 use super::held_against;
 use serde_json::{Value, json};

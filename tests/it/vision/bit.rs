@@ -1,5 +1,5 @@
-//! Residual networks with norms before their convolutions against timm's (`tests/goldens/make_bit.py`): scores, the loss and the
-//! gradients of all parameters and of the image.
+//! Pre-activation residual networks against timm's (`tests/goldens/make_bit.py`): logits, the loss, and the gradients of all
+//! parameters and of the image.
 
 use super::{classifier, collect, tensor, with_weights};
 use crate::goldens::TOLERANCE;
@@ -12,7 +12,7 @@ use formwork::task::ImageClassificationConfig;
 use formwork::train::parameters::name_parameters;
 use serde_json::{Value, json};
 
-/// The network of a case, whose arrays have this prefix.
+/// Checks the network of a case, whose arrays have this prefix.
 fn check(prefix: &str, norm: Value, standardized: bool) {
     let (oracle, device) = (Oracle::open("bit"), Device::flex().autodiff());
     let model: ModelConfig = serde_json::from_value(json!({

@@ -1,4 +1,4 @@
-//! What every network for images keeps.
+//! Contracts of every image network.
 
 use super::{classifier, collect, images, is_idle, with_weights};
 use crate::oracle::difference;
@@ -43,7 +43,7 @@ fn hybrid(norm: &Value) -> ModelConfig {
     }}))
 }
 
-/// Images of 8 by 6, patches of one pixel: windows of four that are filled up and shifted, then a map of 4 by 3.
+/// Images of 8 by 6 with patches of one pixel: windows of four that are padded and shifted, then a map of 4 by 3.
 pub fn swin(changes: Value) -> ModelConfig {
     let mut config = json!({
         "kind": "swin", "patch_size": 1, "window": 4, "stages": [2, 1], "d_model": 8, "n_heads": [2, 4],
@@ -54,7 +54,7 @@ pub fn swin(changes: Value) -> ModelConfig {
     serde_json::from_value(config).unwrap()
 }
 
-/// Whether rows depend on their batch in training.
+/// Whether the rows of a batch affect each other in training.
 type Mixes = bool;
 
 fn all() -> Vec<(String, ModelConfig, Mixes)> {
@@ -67,7 +67,7 @@ fn all() -> Vec<(String, ModelConfig, Mixes)> {
         for pooling in ["class", "mean", "attention"] {
             let mut changes = json!({ "position": { "kind": kind.kind }, "pooling": pooling });
             if kind.kind == "fire" {
-                // A limit among so few patches.
+                // A threshold that fits so few patches.
                 changes["position"]["threshold"] = json!(4);
             }
             all.push((format!("{} {pooling}", kind.kind), vision(changes), false));
@@ -114,7 +114,7 @@ pub fn task(config: &ModelConfig) -> Objective<ImageClassification> {
     )
 }
 
-/// One network of each sort, with a batch.
+/// One network of each kind, with a batch.
 pub fn examples() -> Vec<(String, Objective<ImageClassification>, Batch)> {
     let group = json!({ "kind": "group", "groups": 4 });
     let networks = [
@@ -137,7 +137,7 @@ pub fn sample(rows: usize, salt: usize) -> Batch {
     images(&pixels, IMAGE, &labels)
 }
 
-/// Some rows of a batch.
+/// Returns some rows of a batch.
 pub fn part(batch: &Batch, rows: std::ops::Range<usize>) -> Batch {
     let Content::Images(content) = &batch.content else {
         unreachable!()
@@ -206,7 +206,7 @@ fn every_parameter_gets_a_gradient_and_moves_alike_each_time() {
         let before = task(&config);
         let step = TrainStep::step(&before, sample(3, 4).into());
         drop(step);
-        // What lies behind an attention that nothing has taught yet has small gradients.
+        // Parameters behind an untrained attention have small gradients.
         let moved = || trained_at(10.0, task(&config), &[sample(3, 4)]);
         let (old, new) = (collect(&task(&config), None), collect(&moved(), None));
         for (path, value) in &old {
@@ -236,7 +236,7 @@ fn micro_batches_equal_one_batch_with_dropout_on() {
         let one = gradients::accumulate(&task, vec![whole]);
         let two = gradients::accumulate(&task, parts);
         let same = (one.norm / two.norm - 1.0).abs() < 1e-4;
-        // A batch norm sees its micro-batch alone.
+        // A batch norm sees only its micro-batch.
         assert_eq!(same, !mixes, "{name}: {} and {}", one.norm, two.norm);
     }
 }

@@ -1,5 +1,5 @@
-//! DINOv2 against transformers' (`tests/goldens/make_dinov2.py`): states, scores of the class token beside the mean of the patches, the loss,
-//! and the gradients of all parameters, gains of results and registers among them, and of the image.
+//! DINOv2 against transformers' (`tests/goldens/make_dinov2.py`): hidden states, logits from the class token and the mean over
+//! patches, the loss, and the gradients of all parameters, including residual scales and registers, and of the image.
 
 use super::held_against;
 use serde_json::{Value, json};

@@ -1,5 +1,6 @@
-//! DINOv3 against transformers' (`tests/goldens/make_dinov3.py`): states, scores of the class token beside the mean of the patches, the loss,
-//! and the gradients of all parameters, gains of results and registers among them, and of the image; and positions that training draws.
+//! DINOv3 against transformers' (`tests/goldens/make_dinov3.py`): hidden states, logits from the class token and the mean over
+//! patches, the loss, and the gradients of all parameters, including residual scales and registers, and of the image; and
+//! random positions in training.
 
 use super::{classifier, held_against, tensor};
 use crate::oracle::values;
@@ -50,7 +51,7 @@ fn images_of_another_size_are_read_as_hf_reads_them() {
     held_against("dinov3", "larger", [1, 20, 12], config(changes));
 }
 
-/// Drawn once a step, for all rows and micro-batches alike; an evaluation has the square as it is.
+/// Positions are drawn once per step, the same for all rows and micro-batches; an evaluation uses the unchanged square.
 #[test]
 fn training_draws_positions_once_a_step() {
     let pixels = Array {

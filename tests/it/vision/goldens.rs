@@ -1,5 +1,5 @@
-//! HF's ViT (`tests/goldens/make_vision.py`): hidden states, logits, loss and all gradients, at the size it was made
-//! for and at a larger one, with positions resampled.
+//! HF's ViT (`tests/goldens/make_vision.py`): hidden states, logits, loss and all gradients, at the size it was made for and at
+//! a larger one with resampled positions.
 
 use super::{classifier, collect, images, tensor, tiny_vit, vit, with_weights};
 use crate::goldens::TOLERANCE;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 const IMAGE: [usize; 3] = [3, 12, 12];
 const CLASSES: usize = 5;
 
-/// Tensors of an oracle under a prefix, by our paths and in our layout.
+/// Returns the tensors of an oracle under a prefix, in Formwork's paths and layout.
 fn ours(oracle: &Oracle, prefix: &str) -> BTreeMap<String, Array> {
     let theirs = oracle.arrays(|name| name.strip_prefix(prefix));
     theirs.into_iter().map(|(name, a)| vit(&name, a)).collect()
@@ -31,7 +31,7 @@ fn network(task: &Objective<ImageClassification>) -> &Vision {
     }
 }
 
-/// Hidden states, logits and loss against an oracle; gives the loss.
+/// Compares hidden states, logits and loss with an oracle; returns the loss.
 fn forward(name: &str, task: &Objective<ImageClassification>, oracle: &Oracle) -> Tensor<1> {
     let device = Device::flex().autodiff();
     let pixels = oracle.array("pixel_values");

@@ -1,5 +1,5 @@
-//! Masked autoencoders against HF's `ViTMAEForPreTraining` (`tests/goldens/make_vit_mae.py`): what is told of all patches, the loss
-//! and all gradients, with and without normalised pixels; its folder; and what the task keeps by itself.
+//! Masked autoencoders against HF's `ViTMAEForPreTraining` (`tests/goldens/make_vit_mae.py`): predictions for all patches, the
+//! loss and all gradients, with and without normalised pixels; its folder; and the task's own contracts.
 
 use super::images;
 use crate::goldens::TOLERANCE;
@@ -41,7 +41,7 @@ fn task(model: &ModelConfig, config: &MaskedImageConfig, image: [usize; 3]) -> M
     materialised(name_parameters(task))
 }
 
-/// An oracle's arrays under a prefix, by our paths and in the shapes of `like`.
+/// Returns an oracle's arrays under a prefix, by Formwork's paths and in the shapes of `like`.
 fn ours(oracle: &Oracle, prefix: &str, table: &Table, like: &Arrays) -> Arrays {
     let theirs = oracle.arrays(|name| name.strip_prefix(prefix));
     let named = theirs.into_iter().map(|(name, array)| {
@@ -148,7 +148,7 @@ fn sample(rows: usize) -> Batch {
     images(&pixels, IMAGE, &vec![0; rows])
 }
 
-/// Some rows of a batch.
+/// Returns some rows of a batch.
 fn part(batch: &Batch, rows: std::ops::Range<usize>) -> Batch {
     let Content::Images(content) = &batch.content else {
         unreachable!()
@@ -191,7 +191,7 @@ fn every_parameter_learns_and_micro_batches_make_one_batch() {
         let two = accumulate(&task, parts);
         let same = (one.norm / two.norm - 1.0).abs() < 1e-4;
         assert!(same, "{changes}: {} and {}", one.norm, two.norm);
-        // Each parameter has a gradient.
+        // Each parameter must have a gradient.
         crate::transfer::gradients_of(&task, &one.gradients);
         let loss = |step: u64| {
             let batch = Batch { step, ..sample(3) };

@@ -1,4 +1,4 @@
-//! Positions on a grid: the table of MAE, and PyTorch's bicubic resampling.
+//! Two-dimensional positions: MAE's table, and PyTorch's bicubic resampling.
 
 use super::tensor;
 use crate::oracle::{Oracle, difference, values};

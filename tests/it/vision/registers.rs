@@ -1,4 +1,4 @@
-//! Registers, which nothing reads behind the last block.
+//! Registers, which nothing reads after the last block.
 
 use super::{classifier, tensor};
 use crate::oracle::values;
@@ -46,7 +46,7 @@ fn no_head_and_no_other_network_reads_registers() {
         let hidden = network.forward(pixels.clone(), &pass);
         let read = task.model.memory_vectors(pixels, &pass);
         assert_eq!(read.dims(), [3, first + PATCHES, 16], "{pooling}");
-        // Other states of registers change nothing.
+        // Other final states of registers change nothing.
         let part = |from: usize, count: usize| hidden.clone().narrow(1, from, count);
         let behind = first + REGISTERS;
         let mut parts: Vec<Tensor<3>> =

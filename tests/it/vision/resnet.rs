@@ -1,5 +1,5 @@
-//! torchvision's residual networks (`tests/goldens/make_vision.py`): outputs, gradients and running averages, in
-//! training and in use.
+//! torchvision's residual networks (`tests/goldens/make_vision.py`): outputs, gradients and running averages, in training and
+//! in evaluation.
 
 use super::{classifier, collect, images, tensor, with_weights};
 use crate::goldens::TOLERANCE;
@@ -24,7 +24,7 @@ fn training() -> Pass {
     })
 }
 
-/// A tensor of torchvision by our path and in our layout.
+/// Maps a tensor of torchvision to Formwork's path and layout.
 fn ours(name: &str, array: Array, conv1: &str, prefix: &str) -> (String, Array) {
     let mut parts: Vec<&str> = name.split('.').collect();
     let kind = parts.pop().unwrap();
@@ -57,13 +57,13 @@ fn ours(name: &str, array: Array, conv1: &str, prefix: &str) -> (String, Array) 
     (format!("{path}{layer}.{kind}"), array)
 }
 
-/// A case of the oracle: its tensors by our paths.
+/// A case of the oracle, with its tensors by Formwork's paths.
 struct Case<'a> {
     name: &'a str,
     oracle: Oracle,
-    /// What torchvision's first convolution is with us.
+    /// Formwork's name for torchvision's first convolution.
     conv1: &'a str,
-    /// What comes before our paths of the network.
+    /// Prefix of Formwork's paths in the network.
     prefix: &'a str,
 }
 
@@ -87,7 +87,7 @@ impl Case<'_> {
         assert!(off < TOLERANCE, "{name}: {what} is off by {off:e}");
     }
 
-    /// Both modes of `module`; `forward` gives the output and the loss.
+    /// Checks both modes of `module`; `forward` returns the output and the loss.
     fn check<M: Module>(
         &self,
         module: M,
@@ -124,7 +124,7 @@ impl Case<'_> {
         }
     }
 
-    /// The loss of a case without labels.
+    /// Returns the output and a loss for a case without labels: the output's product with a fixed cotangent.
     fn cotangent(&self, output: Tensor<4>) -> (Vec<f32>, Tensor<1>) {
         let device = Device::flex().autodiff();
         let cotangent = tensor::<4>(&self.array("cotangent"), &device);
@@ -225,7 +225,7 @@ fn a_network_is_torchvision_s() {
         let loss = cross_entropy_sum(logits.clone(), labels_there, 0.0);
         (values(logits), loss / labels.len() as f64)
     });
-    // What the task makes of a batch is the same.
+    // The task's own number of scored rows is the same.
     let batch = images(&case.array("input").values, [3, 8, 8], &labels);
     assert_eq!(batch.scored, 4);
 }

@@ -1,5 +1,5 @@
-//! Self-distillation against the paper's formulas in torch over HF's `ViTModel` (`tests/goldens/make_self_distillation.py`): loss, all
-//! gradients, the next centre, the teacher after the average, votes of neighbours.
+//! Self-distillation against the paper's formulas in torch with HF's `ViTModel` (`tests/goldens/make_self_distillation.py`):
+//! loss, all gradients, the next centre, the teacher after averaging, k-nearest-neighbour votes.
 
 mod contracts;
 mod runs;
@@ -46,7 +46,7 @@ fn task(
     materialised(name_parameters(task))
 }
 
-/// An oracle's arrays under a prefix, by our paths and in the shapes of `like`.
+/// Returns an oracle's arrays under a prefix, by Formwork's paths and in the shapes of `like`.
 fn ours(oracle: &Oracle, prefix: &str, table: &Table, like: &Arrays) -> Arrays {
     let theirs = oracle.arrays(|name| name.strip_prefix(prefix));
     let named = theirs.into_iter().map(|(name, array)| {
@@ -66,7 +66,7 @@ fn ours(oracle: &Oracle, prefix: &str, table: &Table, like: &Arrays) -> Arrays {
     named.collect()
 }
 
-/// The folder of a classifier around the oracle's network.
+/// Writes the oracle's network as a classifier's folder.
 fn folder(oracle: &Oracle) -> tempfile::TempDir {
     let mut tensors = oracle.arrays(|name| {
         let name = name.strip_prefix("weight.")?;
@@ -165,7 +165,7 @@ fn a_step_is_the_papers() {
         let off = difference(&found[path].values, &theirs.values);
         assert!(off < 1e-5, "{path} of the teacher is off by {off:e}");
     }
-    // The centre is no mean of centres.
+    // The centre itself is not averaged with the teacher's weights.
     assert_eq!(found["centre"].values, centre);
 }
 

@@ -1,5 +1,5 @@
-//! What training does by blocks, for the blocks of a Swin Transformer, which stand in stages: activations that are computed anew, and
-//! learning rates that fall with depth.
+//! Per-block features of training for a Swin Transformer, whose blocks are in stages: recomputation of activations, and
+//! layer-wise learning rates.
 
 use super::contracts::{part, sample, swin, task};
 use crate::binary::output;
@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
-/// Maps of 7 by 7 and of 4 by 4 places, which zeros fill up for windows of three, and the first of them for merging.
+/// Maps of 7 by 7 and of 4 by 4 positions, which are padded with zeros for windows of three; the first is also padded for
+/// merging.
 const SWIN: &str = r#"
 name = "stages"
 seed = 3
@@ -49,14 +50,14 @@ checkpoint_every = 3
 log_every = 1
 "#;
 
-/// The file of the experiment.
+/// Writes the experiment's file and returns its path.
 fn written(folder: &Path) -> String {
     let file = folder.join("stages.toml");
     fs::write(&file, SWIN).unwrap();
     file.display().to_string()
 }
 
-/// Shifted windows that zeros fill up, and one window of the whole map, with what merges places; dropouts on, in micro-batches.
+/// Shifted windows padded with zeros, and one window for the whole map, with patch merging; with dropout, in micro-batches.
 #[test]
 fn gradients_of_blocks_computed_anew_are_the_same_to_the_last_bit() {
     for mut changes in [
@@ -88,7 +89,7 @@ fn gradients_of_blocks_computed_anew_are_the_same_to_the_last_bit() {
     }
 }
 
-/// Journals and last weights, with it and without, and killed and resumed.
+/// Compares journals and last weights with recomputation and without, and killed and resumed.
 #[test]
 fn runs_end_with_the_same_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -114,7 +115,7 @@ fn runs_end_with_the_same_files() {
     }
 }
 
-/// What sixteen more blocks add to a step.
+/// Memory that sixteen more blocks add to a step.
 #[test]
 fn a_block_keeps_its_input_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -160,7 +161,7 @@ fn a_plan_tells_the_memory_and_the_work() {
     assert!((1.2..1.34).contains(&more), "{more} times the work");
 }
 
-/// Over four blocks in two stages; the norm and the map that merge places are those of the last block before them.
+/// Over four blocks in two stages; the norm and the projection of patch merging belong to the last block before them.
 #[test]
 fn learning_rates_fall_over_the_blocks_of_all_stages() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The running averages of batch norms: state that is saved, averaged and passed on, and that no optimizer moves.
+//! The running averages of batch norms: state that is saved, averaged and transferred, and that no optimizer updates.
 
 use super::collect;
 use super::contracts::{resnet, sample, task, trained};
@@ -87,7 +87,7 @@ fn what_is_new_begins_anew_though_it_is_there() {
         new: vec!["^head".into()],
         ..TransferConfig::default()
     };
-    // Without a table of positions another grid is no other place.
+    // Without a position table, another grid of patches makes no difference.
     let (begun, done) = start
         .transfer(
             task(&config),
@@ -161,7 +161,7 @@ batch_size = 8
 spike_factor = 1.05
 "#;
 
-/// The statistics of the step that ended it are not in the state that it leaves.
+/// The saved state does not include the statistics of the step that ended the run.
 #[test]
 fn a_spike_leaves_the_state_before_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Swin Transformers against transformers' (`tests/goldens/make_swin.py`): the last map, scores, the loss, and the gradients of all
-//! parameters and of the image; maps that windows divide, that are smaller than a window, and that zeros fill up.
+//! Swin Transformers against transformers' (`tests/goldens/make_swin.py`): the last map, logits, the loss, and the gradients of
+//! all parameters and of the image; maps that windows divide, that are smaller than a window, and that are padded with zeros.
 
 use super::held_against;
 use burn::tensor::Device;
@@ -37,7 +37,8 @@ fn zeros_fill_windows_up_as_hf_s_do() {
     held_against("swin", "filled", [1, 10, 14], config);
 }
 
-/// Swin-T: eight windows a side become four, two and one, the last map is one window, and drop path rises over all twelve blocks.
+/// Swin-T: eight windows per side become four, two and one, the last map is one window, and drop path rises over all twelve
+/// blocks.
 #[test]
 fn the_stages_of_swin_t() {
     let config = SwinConfig {
@@ -60,7 +61,7 @@ fn the_stages_of_swin_t() {
     assert_eq!([0, 11].map(|block| config.path_at(block)), [0.0, 0.2]);
 }
 
-/// Muon orthogonalises the matrices of blocks, and no table of distances. `plan` counts by the same rule.
+/// Muon orthogonalises the matrices of blocks, but no relative position table. `plan` counts by the same rule.
 #[test]
 fn muon_leaves_tables_to_adamw() {
     let config = json!({
@@ -96,7 +97,7 @@ fn muon_leaves_tables_to_adamw() {
     assert_eq!(cost.memory_bytes["optimizer"], 4 * values as u64);
 }
 
-/// The cost of a model that this optimizer trains.
+/// Returns the cost of a model trained with this optimizer.
 fn planned(
     model: &ModelConfig,
     task: Option<&TaskConfig>,
@@ -112,7 +113,7 @@ fn planned(
     plan(&question, &Device::default()).unwrap()
 }
 
-/// Two more blocks keep as much within a model of images and texts as they do by themselves.
+/// Two more blocks store as many activations inside a model of images and texts as they do alone.
 #[test]
 fn plans_of_two_networks_have_the_blocks_of_stages() {
     let image = |blocks: usize| {

@@ -1,5 +1,5 @@
-//! Swin V2 against transformers' (`tests/goldens/make_swinv2.py`): the last map, scores, the loss, and the gradients of all parameters,
-//! those of networks of distances and of what cosines are multiplied by among them, and of the image.
+//! Swin V2 against transformers' (`tests/goldens/make_swinv2.py`): the last map, logits, the loss, and the gradients of all
+//! parameters, including the networks of relative positions and the cosine scales, and of the image.
 
 use super::held_against;
 use burn::tensor::Device;
@@ -42,7 +42,7 @@ fn networks_of_distances_that_learned_by_other_windows_are_hf_s() {
     held_against("swinv2", "trained", [1, 12, 12], config(changes));
 }
 
-/// The cost of a model with a table or a network of distances, by itself or within one of two networks.
+/// Returns the cost of a model with a table or a network for relative positions, alone or as one of two networks.
 fn planned(model: &Value, images: usize, recompute: bool) -> ModelCost {
     let model: ModelConfig = serde_json::from_value(model.clone()).unwrap();
     let shape = Shape {
@@ -57,7 +57,7 @@ fn planned(model: &Value, images: usize, recompute: bool) -> ModelCost {
     plan(&question, &Device::default()).unwrap()
 }
 
-/// Windows of 4 × 4 have 49 distances, which go through 512 units to 2 heads in two blocks and to 4 in one.
+/// Windows of 4 × 4 have 49 distances, mapped through 512 units to 2 heads in two blocks and to 4 in one.
 #[test]
 fn plans_count_the_networks_of_distances_once_a_pass() {
     let products = (49 * 512 * (2 * (2 + 2) + (2 + 4))) as f64;
@@ -77,7 +77,7 @@ fn plans_count_the_networks_of_distances_once_a_pass() {
                 ["continuous", "table"].map(|bias| planned(&model(bias), images, recompute));
             let activations = |cost: &ModelCost| cost.memory_bytes["activations"];
             assert_eq!(activations(&with) - activations(&without), 4 * kept as u64);
-            // Three passes, and the blocks once more.
+            // Three passes, and a fourth with recomputation.
             let passes = if recompute { 4.0 } else { 3.0 };
             let more = with.flops_per_item - without.flops_per_item;
             assert_eq!(more, 2.0 * passes * products / images as f64);

@@ -1,5 +1,5 @@
-//! Fifty steps of a ViT against PyTorch (`tests/goldens/make_trajectories.py`): two micro-batches a step, label
-//! smoothing, clipping, AdamW with groups, warm-up and cosine.
+//! Fifty steps of a ViT against PyTorch (`tests/goldens/make_trajectories.py`): two micro-batches per step, label smoothing,
+//! clipping, AdamW with parameter groups, warmup and cosine.
 
 use super::{classifier, collect, images, tiny_vit, vit, with_weights};
 use crate::oracle::{Oracle, difference};
@@ -18,7 +18,7 @@ fn ours(oracle: &Oracle, prefix: &str) -> BTreeMap<String, Array> {
     theirs.into_iter().map(|(name, a)| vit(&name, a)).collect()
 }
 
-/// The micro-batches of a step.
+/// Returns the micro-batches of a step.
 fn micros(pixels: &[i32], labels: &[i32], rows: usize, step: usize) -> Vec<Batch> {
     let size: usize = IMAGE.iter().product();
     let both = 2 * rows * step..2 * rows * (step + 1);
@@ -90,7 +90,7 @@ fn fifty_steps_are_pytorch_s() {
     );
     let found = collect(&model, None);
     for (path, theirs) in ours(&oracle, "end.") {
-        // Biases of keys shift all scores of a query alike: what moves them is rounding noise.
+        // Key biases shift all scores of a query alike, so their updates are rounding noise.
         if !path.ends_with("key.bias") {
             let off = difference(&found[&path].values, &theirs.values);
             assert!(off < 1e-3, "{path} ends {off:e} away");

@@ -1,4 +1,4 @@
-//! A server in a process of its own, and a client that sends what it is told to, byte for byte.
+//! A server in a separate process, and a client that sends exactly the given bytes.
 
 use crate::binary::formwork;
 use serde_json::Value;
@@ -8,14 +8,14 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long anything may take on a machine that does other work.
+/// Timeout for everything, on a machine that does other work too.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// `formwork watch` at a free port; it ends with the value.
+/// `formwork watch` at a free port; it ends when the value is dropped.
 pub struct Watch {
     pub process: Child,
     pub port: u16,
-    /// The address that was printed.
+    /// The printed address.
     pub url: String,
 }
 
@@ -59,14 +59,14 @@ impl Watch {
         serde_json::from_str(&answer.body).unwrap()
     }
 
-    /// The list, once it has so many runs and was read to its end.
+    /// Returns the list of runs, once it has `number` runs and was read to its end.
     pub fn runs(&self, number: usize) -> Value {
         self.until(|all| {
             all["runs"].as_array().unwrap().len() == number && all["read"] == all["found"]
         })
     }
 
-    /// The list, once something holds of it.
+    /// Returns the list of runs, once `holds` is true for it.
     pub fn until(&self, holds: impl Fn(&Value) -> bool) -> Value {
         let begun = Instant::now();
         loop {
@@ -87,7 +87,7 @@ impl Drop for Watch {
     }
 }
 
-/// An answer of the server.
+/// A response of the server.
 pub struct Answer {
     pub status: u16,
     head: String,
@@ -103,7 +103,7 @@ impl Answer {
     }
 }
 
-/// A request for a path, the host being the loopback address unless the headers name one.
+/// Requests a path; the host is the loopback address unless the headers name one.
 pub fn get(port: u16, path: &str, headers: &[(&str, &str)]) -> Answer {
     ask(port, "GET", path, headers)
 }
@@ -160,7 +160,7 @@ impl Events {
         Self(lines)
     }
 
-    /// The next event: its id and its data.
+    /// Returns the next event: its id and its data.
     pub fn next(&mut self) -> (String, Value) {
         let (mut id, mut data) = (String::new(), None);
         loop {
@@ -179,7 +179,7 @@ impl Events {
         }
     }
 
-    /// The first event of which something holds.
+    /// Returns the first event for which `holds` is true.
     pub fn until(&mut self, holds: impl Fn(&Value) -> bool) -> (String, Value) {
         let begun = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! Who is answered: methods, hosts, the token; that no address leads out of the folder; hostile run folders.
+//! Which requests are answered: methods, hosts, the token; no address leads out of the folder; malicious run folders.
 
 use super::client::{Watch, ask, get};
 use super::write_run;
@@ -57,7 +57,7 @@ fn a_page_from_elsewhere_whose_name_leads_here_is_refused() {
             );
         }
     }
-    // A tunnel has a port of its own.
+    // A tunnel may have another port.
     for host in ["localhost:9000", "127.0.0.1", "[::1]:1"] {
         assert_eq!(
             get(watch.port, "/api/runs", &[("Host", host)]).status,
@@ -223,7 +223,7 @@ fn hostile_names_stay_names() {
         watch.get("/").header("x-content-type-options"),
         Some("nosniff")
     );
-    // Names that a screen cannot tell apart lead to their own runs.
+    // Names that look the same on screen still lead to different runs.
     super::row(&all, "tab\u{fffd}here");
     let second = super::row(&all, "tab\u{fffd}here (2)");
     assert_eq!(second["state"], json!("stopped"));

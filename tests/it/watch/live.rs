@@ -1,4 +1,4 @@
-//! What changes reaches a reader, and nothing else does; the end of the server.
+//! Changes reach a reader, and nothing else does; the end of the server.
 
 use super::client::{Events, Watch};
 use super::{grow, write_run};
@@ -34,7 +34,7 @@ fn a_journal_that_grows_is_followed() {
     assert_eq!(changed["runs"][0]["step"], 12);
     assert_eq!(changed["runs"][0]["best_by"]["step"], 10);
 
-    // A run that appears, and one that is deleted, while half a line is written.
+    // A new run appears, and one is deleted, while half a line is written.
     write_run(folder.path(), "new", 3, 10);
     fs::write(
         run.join("metrics.jsonl"),
@@ -49,7 +49,7 @@ fn a_journal_that_grows_is_followed() {
         gone = events.next().1["gone"] == json!(["run:still"]);
     }
 
-    // A browser that comes back gets what it missed, and a script that asks.
+    // A browser that reconnects gets what it missed, and so does a script that asks.
     let mut again = Events::open(watch.port, "/api/events", &[("Last-Event-ID", &id)]);
     let (_, missed) = again.next();
     assert_eq!(
@@ -73,7 +73,7 @@ fn a_run_in_training_is_told_apart_with_its_time_left() {
     let watch = Watch::start(folder.path(), &[]);
     let all = watch.runs(1);
     assert_eq!(all["runs"][0]["state"], "training");
-    // Ten steps a second, evaluations without time.
+    // Ten steps per second, with evaluations that take no time.
     let left = all["runs"][0]["left_s"].as_f64().unwrap();
     assert!((left - 2.0).abs() < 1e-6, "{left}");
     drop(lock);

@@ -16,7 +16,8 @@
 
 use super::distribution::{critical_t, normal_cdf, normal_quantile};
 
-/// Maximum noncentrality; larger ones are clamped to it, because the sum's cost grows with δ and the power there is 1 in practice.
+/// Maximum noncentrality; larger ones are clamped to it, because the sum's cost grows with δ and the power there is 1 in
+/// practice.
 const LARGEST_DELTA: f64 = 1000.0;
 
 /// Returns the power of the paired t test with `pairs` pairs at level `alpha` if the true effect is `d_z`.

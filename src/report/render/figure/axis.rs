@@ -1,6 +1,6 @@
-//! Axes: the range that holds the values, round ticks, their labels; linear or logarithmic.
+//! Axes of figures: the range that holds the values, round ticks and their labels; linear or logarithmic.
 //!
-//! A logarithmic axis is a linear one of decimal logarithms, so that all charts are of one type and ticks are ours.
+//! A logarithmic axis is a linear axis of decimal logarithms, so that all charts have one type and ticks are chosen here.
 
 use std::ops::Range;
 
@@ -8,38 +8,38 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 
 use crate::report::render::terminal::{count, number};
 
-/// Values beyond this have no place: their differences would be beyond a float.
+/// Maximum magnitude of a drawn value; differences of larger values might overflow.
 const LARGEST: f64 = 1e150;
-/// Ranges below this are one value.
+/// Ranges narrower than this count as a single value.
 const SMALLEST: f64 = 1e-150;
 
-/// Whether there are no two different values, so that an axis of them says nothing.
+/// Whether no two finite values differ, so that an axis of them would show nothing.
 pub fn one_value(values: impl IntoIterator<Item = f64>) -> bool {
     let mut values = values.into_iter().filter(|v| v.is_finite());
     let first = values.next();
     values.all(|v| Some(v) == first)
 }
 
-/// An axis.
+/// An axis with its range, ticks and labels. Positions on a logarithmic axis are decimal logarithms.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// Its label.
+    /// Label of the axis.
     pub title: String,
-    /// Lower end, as it is drawn.
+    /// Lower end, as a position on the axis.
     pub low: f64,
-    /// Upper end, as it is drawn.
+    /// Upper end, as a position on the axis.
     pub high: f64,
-    /// Where ticks are, as they are drawn.
+    /// Ticks, as positions on the axis.
     pub ticks: Vec<f64>,
-    /// Names of rows, which have no grid: the ticks are 0, 1, 2 …
+    /// Whether the axis shows named rows, with ticks 0, 1, 2 … and no grid.
     pub rows: bool,
     log: bool,
     names: Vec<String>,
 }
 
 impl Axis {
-    /// An axis that holds all finite values, with about `n` ticks. Logarithmic only when all values are positive;
-    /// with a margin at both ends when `margins`.
+    /// Builds an axis that holds all finite values, with about `n` ticks. It is logarithmic only if `log` is set and all values
+    /// are positive. `margins` adds room at both ends.
     pub fn fit(
         title: impl Into<String>,
         values: impl IntoIterator<Item = f64>,
@@ -92,7 +92,7 @@ impl Axis {
         axis
     }
 
-    /// An axis of named rows, the first one on top.
+    /// Builds an axis of named rows, the first one on top.
     pub fn of_rows(names: Vec<String>) -> Self {
         let n = names.len() as f64;
         Self {
@@ -106,7 +106,7 @@ impl Axis {
         }
     }
 
-    /// Where a value is drawn; none for what has no place on a logarithmic axis.
+    /// Returns the position of a value on the axis; `None` for values that a logarithmic axis cannot show.
     pub fn at(&self, value: f64) -> Option<f64> {
         let at = if self.log { value.log10() } else { value };
         at.is_finite().then_some(at)
@@ -116,7 +116,7 @@ impl Axis {
         if self.log { 10f64.powf(at) } else { at }
     }
 
-    /// The label of a tick.
+    /// Returns the label of a tick.
     pub fn label(&self, tick: f64) -> String {
         let nearest = self.ticks.iter().position(|t| *t == tick);
         nearest
@@ -125,7 +125,7 @@ impl Axis {
             .unwrap_or_default()
     }
 
-    /// Round values in the range: 1, 2 or 5 times a power of ten; of several decades the powers themselves.
+    /// Returns round positions in the range: 1, 2 or 5 times a power of ten. Over several decades, only the powers themselves.
     fn round(&self, n: usize) -> Vec<f64> {
         let (low, high) = (self.value(self.low), self.value(self.high));
         if self.log && high / low >= 10.0 {
@@ -153,7 +153,7 @@ impl Axis {
             .collect()
     }
 
-    /// Decimals that tell the ticks apart.
+    /// Returns the number of decimals needed to tell the ticks apart.
     fn decimals(&self) -> usize {
         let values: Vec<f64> = self.ticks.iter().map(|t| self.value(*t)).collect();
         let apart = values.windows(2).map(|w| (w[1] - w[0]).abs());
@@ -188,7 +188,7 @@ impl Ranged for Axis {
     type ValueType = f64;
 
     fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
-        // Far outside the frame is far enough.
+        // Clamped, because positions far outside the frame need not be exact.
         let share = ((value - self.low) / (self.high - self.low)).clamp(-1.0, 2.0);
         from + (share * f64::from(to - from)).round() as i32
     }

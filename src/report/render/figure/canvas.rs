@@ -1,4 +1,4 @@
-//! The common parts of all figures: a white sheet in fine units, text in the embedded font, colours, frames, legends.
+//! Common parts of all figures: a white canvas in fine units, text in the embedded font, colours, frames, legends.
 
 use std::fmt::Display;
 
@@ -12,22 +12,22 @@ use super::axis::Axis;
 use crate::error::{Error, Result};
 use crate::report::render::terminal::plain;
 
-/// Letters of Latin, Greek and Cyrillic; its licence lies beside it.
+/// Embedded font with Latin, Greek and Cyrillic letters; its licence is the file next to it.
 pub const FONT: &[u8] = include_bytes!("sans.ttf");
-/// The name in the font file.
+/// Family name in the font file.
 pub const FONT_NAME: &str = "Formwork Sans";
-/// Fonts of the same widths, for programs that show the SVG.
+/// Font families with the same letter widths, for programs that show the SVG.
 const FAMILY: &str = "Liberation Sans, Arial, Helvetica, sans-serif";
-/// Units of a drawing in a pixel: plotters draws at whole units only.
+/// Drawing units per pixel; plotters draws at whole units only.
 const FINE: u32 = 16;
-/// Plotters takes a line's height for the size of a font; an em is this much less.
+/// Ratio of line height to em: plotters takes the line height as the font size.
 const LINE: f64 = 1.24;
-/// Text, axes and the grid.
+/// Colour of text and main lines.
 pub const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
-/// The colour of secondary lines and text.
+/// Colour of secondary lines and text.
 pub const QUIET: RGBColor = RGBColor(0x8a, 0x8a, 0x8a);
 const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
-/// The palette of Okabe and Ito, its yellow (too light on white) replaced by a grey.
+/// Palette of Okabe and Ito, with its yellow (too light on white) replaced by a grey.
 pub const COLORS: [RGBColor; 8] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
@@ -39,12 +39,12 @@ pub const COLORS: [RGBColor; 8] = [
     RGBColor(0x00, 0x00, 0x00),
 ];
 
-/// A drawing or a part of it, in fine units.
+/// A drawing area or a part of it, in fine units.
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// A frame with axes.
+/// A chart: a frame with axes.
 pub type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 
-/// A figure of `size` pixels.
+/// Draws a figure of the given size in pixels and returns its SVG.
 pub fn svg(
     title: &str,
     (width, height): (u32, u32),
@@ -69,17 +69,17 @@ pub fn svg(
     Ok(format!("{}{head}{}", &text[..body], &text[body..]))
 }
 
-/// An error of drawing.
+/// Converts an error of the drawing libraries.
 pub fn failed(error: impl Display) -> Error {
     Error::run(format!("a figure cannot be drawn: {error}"))
 }
 
-/// Pixels as fine units.
+/// Converts pixels to fine units.
 pub fn px(pixels: f64) -> i32 {
     (pixels * f64::from(FINE)).round() as i32
 }
 
-/// Text of a size in pixels.
+/// Returns the style of text with a font size in pixels.
 pub fn text<'a>(size: f64, color: RGBColor) -> TextStyle<'a> {
     let font = FontDesc::new(
         FontFamily::Name(FAMILY),
@@ -89,7 +89,7 @@ pub fn text<'a>(size: f64, color: RGBColor) -> TextStyle<'a> {
     font.color(&color)
 }
 
-/// A line of a width in pixels.
+/// Returns the style of a line with a width in pixels.
 pub fn line(color: impl Into<RGBAColor>, width: f64) -> ShapeStyle {
     ShapeStyle {
         color: color.into(),
@@ -98,7 +98,7 @@ pub fn line(color: impl Into<RGBAColor>, width: f64) -> ShapeStyle {
     }
 }
 
-/// The width of a text in pixels.
+/// Returns the width of a text in pixels.
 pub fn width(area: &Area, label: &str, size: f64) -> Result<f64> {
     let (wide, _) = area
         .estimate_text_size(label, &text(size, INK))
@@ -106,7 +106,7 @@ pub fn width(area: &Area, label: &str, size: f64) -> Result<f64> {
     Ok(f64::from(wide) / f64::from(FINE))
 }
 
-/// A frame with its axes, ticks and grid. `left` is the room for the labels of the vertical axis, in pixels.
+/// Draws a frame with axes, ticks and grid. `left` is the room for the labels of the vertical axis, in pixels.
 pub fn frame<'a, 'b>(area: &'a Area<'b>, x: &Axis, y: &Axis, left: f64) -> Result<Chart<'a, 'b>> {
     let mut chart = ChartBuilder::on(area)
         .margin(px(10.0))
@@ -131,7 +131,7 @@ pub fn frame<'a, 'b>(area: &'a Area<'b>, x: &Axis, y: &Axis, left: f64) -> Resul
     Ok(chart)
 }
 
-/// The marks of a legend's entries.
+/// The kind of mark beside a legend's entries.
 #[derive(Clone, Copy, Debug)]
 pub enum Mark {
     Line,
@@ -139,7 +139,7 @@ pub enum Mark {
     Bar,
 }
 
-/// A legend: a mark and a text for each entry, from the top of `area` down.
+/// Draws a legend: a mark and a text for each entry, from the top of `area` down.
 pub fn legend(area: &Area, entries: &[(RGBColor, String)], mark: Mark) -> Result<()> {
     let style = text(12.0, INK).pos(Pos::new(HPos::Left, VPos::Center));
     let room = f64::from(area.dim_in_pixel().0) / f64::from(FINE) - 33.0;
@@ -169,10 +169,10 @@ pub fn legend(area: &Area, entries: &[(RGBColor, String)], mark: Mark) -> Result
     Ok(())
 }
 
-/// Letters of a name in a figure, at most.
+/// Maximum number of characters of a name in a figure.
 const NAME: usize = 80;
 
-/// A name, at its end cut to what a figure has room for: never in its middle, where names may differ.
+/// Shortens a name to what a figure has room for. It cuts the end, never the middle, where names may differ.
 pub fn ending(name: &str) -> String {
     match name.char_indices().nth(NAME) {
         Some((end, _)) => format!("{}…", &name[..end]),
@@ -180,8 +180,8 @@ pub fn ending(name: &str) -> String {
     }
 }
 
-/// A text in lines that fit into `room` pixels, broken at blanks; a longer word has a line of its own, broken where it
-/// must be.
+/// Breaks a text at blanks into lines that fit into `room` pixels. A longer word gets a line of its own and is broken if
+/// it must be.
 fn lines(area: &Area, label: &str, room: f64) -> Result<Vec<String>> {
     let mut lines: Vec<String> = Vec::new();
     let fits = |text: &str| Ok::<bool, Error>(width(area, text, 12.0)? <= room);

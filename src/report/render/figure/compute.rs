@@ -1,6 +1,6 @@
-//! The final value of every run against the compute it took: FLOPs of a training step for each item, times the items.
+//! Figure of the final value of every run by its training compute: FLOPs of a training step per item, times the items.
 //!
-//! Only a sweep's plan knows the FLOPs of an item; runs by themselves have no such figure.
+//! Only a sweep's plan knows the FLOPs per item, so runs without a sweep have no such figure.
 
 use plotters::prelude::*;
 
@@ -12,18 +12,18 @@ use crate::report::analyse::comparison::Comparison;
 
 const WIDTH: u32 = 720;
 const HEIGHT: u32 = 380;
-/// Where the legend begins, in pixels.
+/// Left edge of the legend, in pixels.
 const LEGEND: f64 = 520.0;
-/// Compute is on a logarithmic axis where it spans more than this factor.
+/// Factor between the largest and smallest compute above which its axis is logarithmic.
 const SPAN: f64 = 5.0;
 
-/// FLOPs that a run took so far; none when its arm's plan or its journal does not say.
+/// Returns the FLOPs that a run has taken so far; `None` if its arm's plan or its journal does not tell.
 pub fn flops(c: &Comparison, arm: usize, run: usize) -> Option<f64> {
     let items = c.runs[run].items()?;
     Some(c.arms[arm].cost?.flops_per_item * items).filter(|flops| *flops > 0.0)
 }
 
-/// The figure; none when compute is unknown or the same for all runs.
+/// Draws the figure; `None` if compute is unknown or the same for all runs, or if all final values are equal.
 pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
     let (arms, note) = drawn(c, ARMS);
     let of_arm = |i: usize| -> Vec<(f64, f64)> {
@@ -34,7 +34,7 @@ pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
     };
     let points: Vec<(usize, Vec<(f64, f64)>)> = arms.iter().map(|&i| (i, of_arm(i))).collect();
     let all = || points.iter().flat_map(|(_, p)| p);
-    // Runs of one compute, or of one value, are no relation between the two.
+    // If all runs have the same compute or the same value, there is no relation to show.
     if one_value(all().map(|p| p.0)) || one_value(all().map(|p| p.1)) {
         return Ok(None);
     }

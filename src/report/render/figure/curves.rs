@@ -1,6 +1,6 @@
-//! Curves of the compared metric: the mean over seeds of each arm, with a band of one standard deviation.
+//! Figure of the compared metric's curves: the mean over seeds of each arm, with a band of one standard deviation.
 //!
-//! The frame holds every value from a tenth of the steps on; what lies above (a fresh model's loss) is cut off.
+//! The frame holds every value after the first tenth of the steps; higher values (a fresh model's loss) are cut off.
 
 use plotters::prelude::*;
 
@@ -11,11 +11,11 @@ use crate::error::Result;
 use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::curves::{Band, curve};
 
-/// Points of a curve: more than the frame has pixels cannot be seen.
+/// Maximum number of points of a curve; about as many as the frame has pixels.
 const POINTS: usize = 400;
 const WIDTH: u32 = 720;
 const HEIGHT: u32 = 380;
-/// Where the legend begins, in pixels.
+/// Left edge of the legend, in pixels.
 const LEGEND: f64 = 520.0;
 
 /// The curve of an arm.
@@ -25,11 +25,11 @@ struct Trace {
     points: Vec<Band>,
 }
 
-/// The figure; none when no arm has a curve.
+/// Draws the figure; `None` if no arm has a curve.
 pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
     let (arms, note) = drawn(c, ARMS);
     let of_arm = |i: usize| curve(&c.drawn(i), c.split, &c.metric, POINTS);
-    // An arm has one colour in all figures, also beside one without a curve.
+    // Colours are assigned before arms without a curve are dropped, so that an arm has the same colour in all figures.
     let curves: Vec<Trace> = arms
         .into_iter()
         .zip(COLORS)
@@ -86,7 +86,7 @@ pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
 
 fn axes(c: &Comparison, curves: &[Trace], look: Look) -> (Axis, Axis) {
     let steps = || curves.iter().flat_map(|t| &t.points).map(|p| p.step as f64);
-    // Only positive steps have a place on a logarithmic axis.
+    // A logarithmic axis can show only positive steps.
     let shown = steps().filter(|s| !look.log_x || *s > 0.0);
     let x = Axis::fit("optimizer steps", shown, look.log_x, 5, false);
     let start = 0.1 * steps().fold(0.0, f64::max);
@@ -100,10 +100,10 @@ fn axes(c: &Comparison, curves: &[Trace], look: Look) -> (Axis, Axis) {
     (x, y)
 }
 
-/// The outline of mean ± sd, cut to the frame.
+/// Returns the outline of mean ± sd, clipped to the frame.
 fn band(points: &[Band], x: &Axis, y: &Axis) -> Vec<(f64, f64)> {
     let edge = |p: &Band, value: f64| {
-        // Below zero there is no logarithm: the band ends at the frame.
+        // A value without a logarithm is placed at the lower edge of the frame.
         let value = y.at(value).unwrap_or(y.low);
         Some((x.at(p.step as f64)?, value))
     };
@@ -114,7 +114,7 @@ fn band(points: &[Band], x: &Axis, y: &Axis) -> Vec<(f64, f64)> {
     cut(below, y.low, |v| v >= y.low)
 }
 
-/// The part of a polygon whose heights are `inside`, which ends at `bound` (Sutherland and Hodgman, "Reentrant polygon
+/// Clips a polygon to the heights that are `inside`, with the edge at `bound` (Sutherland and Hodgman, "Reentrant polygon
 /// clipping", CACM 17, 1974).
 fn cut(outline: Vec<(f64, f64)>, bound: f64, inside: impl Fn(f64) -> bool) -> Vec<(f64, f64)> {
     let mut kept = Vec::with_capacity(outline.len());
@@ -130,12 +130,12 @@ fn cut(outline: Vec<(f64, f64)>, bound: f64, inside: impl Fn(f64) -> bool) -> Ve
     kept
 }
 
-/// The pieces of a line that lie between `low` and `high`, cut where it crosses them.
+/// Returns the pieces of a line between `low` and `high`, cut where the line crosses them.
 fn clipped(points: Vec<(f64, f64)>, low: f64, high: f64) -> Vec<Vec<(f64, f64)>> {
     let mut pieces: Vec<Vec<(f64, f64)>> = vec![Vec::new()];
     for pair in points.windows(2) {
         let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
-        // The part of the way from one point to the next that is inside.
+        // The fraction of the segment between the two points that is inside, from `from` to `to`.
         let cross = |bound: f64| (bound - y0) / (y1 - y0);
         let (mut from, mut to) = (0.0f64, 1.0f64);
         if y0 != y1 {

@@ -14,21 +14,21 @@ use crate::report::analyse::metrics::more_is_better;
 use crate::report::read::sweep::PlannedArm;
 use crate::report::render::terminal::{number, plain};
 
-/// Cells on a side, at most.
+/// Maximum number of rows and of columns.
 const SIDE: usize = 24;
-/// Pixels of a cell; columns are wider where their names are.
+/// Width and height of a cell in pixels; columns are wider if their names are.
 const CELL: (f64, f64) = (64.0, 34.0);
-/// Pixels of a letter, about; names are measured when they are drawn.
+/// Approximate width of a letter in pixels.
 const LETTER: f64 = 7.0;
-/// Two axes and the value of each combination.
+/// The values of each combination of two axes.
 struct Grid {
     rows: (String, Vec<String>),
     columns: (String, Vec<String>),
-    /// By row and column; none where there is no arm or no value.
+    /// Values by row and column; `None` if there is no arm or no value.
     values: Vec<Vec<Option<f64>>>,
 }
 
-/// The figure; none unless the sweep has two axes whose combinations are its arms.
+/// Draws the figure; `None` unless the sweep has two axes whose combinations are its arms.
 pub fn figure(c: &Comparison) -> Result<Option<Figure>> {
     let Some(grid) = grid(c) else {
         return Ok(None);
@@ -53,22 +53,22 @@ pub fn figure(c: &Comparison) -> Result<Option<Figure>> {
 /// A heat map of a table of numbers.
 #[derive(Clone, Debug)]
 pub struct HeatMap {
-    /// Its file's name, without the ending.
+    /// File name without extension.
     pub name: Cow<'static, str>,
-    /// Its title; the caption is a sentence of it.
+    /// Title, from which the caption is made.
     pub title: String,
-    /// What rows are, and the name of each.
+    /// Name of the vertical axis, and the name of each row.
     pub rows: (String, Vec<String>),
-    /// What columns are, and the name of each.
+    /// Name of the horizontal axis, and the name of each column.
     pub columns: (String, Vec<String>),
-    /// By row and column.
+    /// Values by row and column; `None` leaves a cell empty.
     pub values: Vec<Vec<Option<f64>>>,
 }
 
-/// The figure of a heat map.
+/// Draws a heat map.
 ///
 /// # Errors
-/// It cannot be drawn.
+/// If the figure cannot be drawn.
 pub fn heat_map(map: HeatMap) -> Result<Figure> {
     let grid = Grid {
         rows: map.rows,
@@ -82,10 +82,10 @@ pub fn heat_map(map: HeatMap) -> Result<Figure> {
     })
 }
 
-/// A grid as SVG.
+/// Draws a grid as SVG.
 fn drawn(title: &str, grid: &Grid) -> Result<String> {
     let (wide, high) = (grid.columns.1.len() as f64, grid.rows.1.len() as f64);
-    // Names of rows: about 7 pixels a letter, measured when drawn.
+    // Room for the names of rows, by their approximate width.
     let longest = |names: &[String]| names.iter().map(|n| n.chars().count()).max().unwrap_or(0);
     let left = 44.0 + LETTER * longest(&grid.rows.1) as f64;
     let cell = CELL.0.max(12.0 + LETTER * longest(&grid.columns.1) as f64);
@@ -105,7 +105,7 @@ fn drawn(title: &str, grid: &Grid) -> Result<String> {
     })
 }
 
-/// The arms as a grid; none when there are not two axes, an arm has no place, or two arms have one.
+/// Arranges the arms as a grid. Returns `None` if there are not two axes, an arm has no cell, or two arms share one.
 fn grid(c: &Comparison) -> Option<Grid> {
     let plan = c.sweep.as_ref()?;
     let [first, second] = plan.axes.as_slice() else {
@@ -156,7 +156,7 @@ fn grid(c: &Comparison) -> Option<Grid> {
     })
 }
 
-/// The value of an arm on an axis: the plan's, else that of its resolved run.
+/// Returns the value of an arm on an axis: the plan's, or else that of its resolved run.
 fn setting(c: &Comparison, i: usize, arm: &PlannedArm, axis: &str) -> Option<String> {
     let planned = arm
         .settings
@@ -171,7 +171,7 @@ fn setting(c: &Comparison, i: usize, arm: &PlannedArm, axis: &str) -> Option<Str
     planned.or_else(resolved).map(|v| plain(&v))
 }
 
-/// Values as they are shown: a table by its kind, where that tells it from the others.
+/// Returns the values as shown: a table by its kind, if no other value has the same kind.
 fn told(values: Vec<String>) -> Vec<String> {
     let kind = |value: &String| -> Option<String> {
         let table: toml::Table = toml::from_str(&format!("value = {value}")).ok()?;
@@ -189,7 +189,7 @@ fn told(values: Vec<String>) -> Vec<String> {
     shown.map(|value| ending(&value)).collect()
 }
 
-/// `norm_placement` of `model.norm_placement`.
+/// Returns the last part of a dotted key: `norm_placement` of `model.norm_placement`.
 fn last_part(key: &str) -> String {
     key.rsplit('.').next().unwrap_or(key).to_string()
 }

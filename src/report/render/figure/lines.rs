@@ -1,4 +1,4 @@
-//! Lines over one axis, for any series of numbers: a line and a dot for each point.
+//! Line plots of any series of numbers, with a dot for each point.
 
 use std::borrow::Cow;
 
@@ -11,37 +11,37 @@ use crate::error::Result;
 
 const WIDTH: u32 = 720;
 const HEIGHT: u32 = 380;
-/// Where the legend begins, in pixels.
+/// Left edge of the legend, in pixels.
 const LEGEND: f64 = 520.0;
 
-/// A line and its name.
+/// A named line of a plot.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Its name in the legend.
+    /// Name in the legend.
     pub name: String,
-    /// Its points from left to right; those that are no numbers are left out.
+    /// Points from left to right; those that are not finite are left out.
     pub points: Vec<(f64, f64)>,
 }
 
-/// A plot of lines.
+/// A line plot.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// Its file's name, without the ending.
+    /// File name without extension.
     pub name: Cow<'static, str>,
-    /// Its title; the caption is a sentence of it.
+    /// Title, from which the caption is made.
     pub title: String,
-    /// The horizontal axis, and whether it is logarithmic.
+    /// Label of the horizontal axis, and whether the axis is logarithmic.
     pub x: (&'static str, bool),
-    /// The vertical axis.
+    /// Label of the vertical axis.
     pub y: &'static str,
-    /// The lines; those beyond the colours are left out.
+    /// Lines to draw; lines beyond the number of colours (8) are left out.
     pub lines: Vec<Line>,
 }
 
-/// The figure of a plot.
+/// Draws a line plot.
 ///
 /// # Errors
-/// It cannot be drawn.
+/// If the figure cannot be drawn.
 pub fn plot(plot: &Plot) -> Result<Figure> {
     let all = || plot.lines.iter().flat_map(|line| &line.points);
     let (title, log) = plot.x;

@@ -1,8 +1,8 @@
-//! Figures of a comparison, for papers: SVG, and the same as PNG.
+//! Figures of a comparison for papers, as SVG and PNG.
 //!
-//! Every figure is drawn once, with `plotters`; the PNG is its SVG rendered by `resvg`, with the font beside this file, so
-//! that no system font changes a pixel. Colours are those of Okabe and Ito ("Color universal design", 2008), which
-//! people with any common form of colour blindness tell apart; heat maps use viridis.
+//! Every figure is drawn once, with `plotters`. The PNG is its SVG rendered by `resvg` with the font next to this file, so
+//! that the result does not depend on system fonts. Colours are those of Okabe and Ito ("Color universal design", 2008),
+//! which people with any common form of colour blindness can tell apart; heat maps use viridis.
 
 use std::borrow::Cow;
 
@@ -22,35 +22,35 @@ pub mod panels;
 mod rows;
 mod shades;
 
-/// Arms that are drawn in one plot of curves or points; more cannot be told apart.
+/// Maximum number of arms in one plot of curves or points; more cannot be told apart.
 const ARMS: usize = 8;
-/// Pixels of a PNG for each of an SVG: sharp in print at the width of a page.
+/// PNG pixels per SVG pixel: sharp in print at the width of a page.
 const SCALE: f32 = 2.0;
 
 /// How figures are drawn.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Look {
-    /// Steps on a logarithmic axis.
+    /// Whether steps are on a logarithmic axis.
     pub log_x: bool,
-    /// Values on a logarithmic axis.
+    /// Whether values are on a logarithmic axis.
     pub log_y: bool,
 }
 
-/// A figure.
+/// A drawn figure.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// Its file's name, without the ending.
+    /// File name without extension.
     pub name: Cow<'static, str>,
-    /// Its caption, a sentence or two.
+    /// Caption of one or two sentences.
     pub caption: String,
-    /// The figure itself.
+    /// SVG text of the figure.
     pub svg: String,
 }
 
-/// All figures that the runs have data for, in the order a reader wants them.
+/// Draws all figures that the runs have data for, in reading order.
 ///
 /// # Errors
-/// A figure that cannot be drawn.
+/// If a figure cannot be drawn.
 pub fn figures(c: &Comparison, look: Look) -> Result<Vec<Figure>> {
     let drawn = [
         curves::figure(c, look)?,
@@ -62,10 +62,10 @@ pub fn figures(c: &Comparison, look: Look) -> Result<Vec<Figure>> {
     Ok(drawn.into_iter().flatten().collect())
 }
 
-/// A figure's SVG as PNG, on white.
+/// Renders a figure's SVG as PNG.
 ///
 /// # Errors
-/// An SVG that is none, or too large a picture.
+/// If the SVG is invalid, or the picture is too large.
 pub fn png(svg: &str) -> Result<Vec<u8>> {
     let mut fonts = fontdb::Database::new();
     fonts.load_font_data(canvas::FONT.to_vec());
@@ -89,12 +89,12 @@ pub fn png(svg: &str) -> Result<Vec<u8>> {
     pixels.encode_png().map_err(canvas::failed)
 }
 
-/// `valid loss`.
+/// Returns the split and metric in readable form: `valid loss`.
 fn metric(c: &Comparison) -> String {
     format!("{} {}", c.split, c.metric.replace('_', " "))
 }
 
-/// The arms of a plot, in the table's order, and what to say when they are not all.
+/// Returns the arms of a plot in the table's order, at most `most`, and a note for the caption if some are left out.
 fn drawn(c: &Comparison, most: usize) -> (Vec<usize>, String) {
     let all = c.arms.len();
     if all <= most {

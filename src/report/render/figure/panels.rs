@@ -1,4 +1,4 @@
-//! Small pictures side by side, row by row: maps of attention, filters, similarities. Each is a bitmap inside the SVG.
+//! Grids of small pictures: attention maps, filters, similarities. Each picture is a bitmap inside the SVG.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -15,26 +15,26 @@ use super::canvas::{Area, INK, ending, failed, px, svg, text};
 use super::shades::{scale, shade, share};
 use crate::error::Result;
 
-/// Pixels between pictures.
+/// Gap between pictures in pixels.
 const GAP: f64 = 6.0;
-/// Pixels of a letter, about.
+/// Approximate width of a letter in pixels.
 const LETTER: f64 = 7.0;
-/// Pixels of a name beside a picture's own rows and columns.
+/// Height in pixels of the names beside a picture's own rows and columns; the font is one pixel smaller.
 const TICK: f64 = 12.0;
 
-/// A picture of some pixels.
+/// A small bitmap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// Pixels from left to right.
+    /// Width in pixels.
     pub width: usize,
-    /// Pixels from top to bottom.
+    /// Height in pixels.
     pub height: usize,
-    /// Red, green and blue of each, row by row.
+    /// Red, green and blue of each pixel, row by row; `width · height · 3` bytes.
     pub rgb: Vec<u8>,
 }
 
 impl Picture {
-    /// Numbers, row by row, as colours of their place in a range.
+    /// Builds a picture of numbers, given row by row, coloured by their position in `range`.
     pub fn of_values(values: &[f64], width: usize, range: (f64, f64)) -> Self {
         let color = |value: &f64| {
             let color = shade(share(*value, range)).0;
@@ -47,7 +47,7 @@ impl Picture {
         }
     }
 
-    /// The picture as a PNG in an address.
+    /// Returns the picture as a `data:` URL of a PNG.
     fn address(&self) -> Result<String> {
         let (width, height) = (self.width as u32, self.height as u32);
         let pixels = RgbImage::from_raw(width, height, self.rgb.clone());
@@ -64,25 +64,25 @@ impl Picture {
 /// Pictures in rows and columns.
 #[derive(Clone, Debug)]
 pub struct Panels {
-    /// The file's name, without the ending.
+    /// File name without extension.
     pub name: Cow<'static, str>,
-    /// The title; the caption is a sentence of it.
+    /// Title, from which the caption is made.
     pub title: String,
-    /// A name for each row; none has no room.
+    /// Name of each row of pictures; empty for no names and no room.
     pub rows: Vec<String>,
-    /// A name for each column; none has no room.
+    /// Name of each column of pictures; empty for no names and no room.
     pub columns: Vec<String>,
-    /// By row and column; a row may be shorter.
+    /// Pictures by row and column; a row may be shorter than others.
     pub pictures: Vec<Vec<Picture>>,
-    /// Names of each picture's own rows and columns; none where there is no room.
+    /// Names of the rows and columns within each picture; `None` if there is no room for them.
     pub ticks: Option<[Vec<String>; 2]>,
-    /// The numbers of the darkest and the brightest colour, where colours are numbers.
+    /// Numbers of the darkest and the brightest colour, if colours stand for numbers.
     pub range: Option<(f64, f64)>,
-    /// Width of a picture in pixels of the figure.
+    /// Width of a picture in the figure, in pixels.
     pub side: f64,
 }
 
-/// Where the pictures lie.
+/// The layout of the pictures, in pixels.
 struct Frame {
     left: f64,
     top: f64,
@@ -112,7 +112,7 @@ impl Frame {
         }
     }
 
-    /// Where some rows and columns of pictures end.
+    /// Returns the bottom right corner of so many rows and columns of pictures, as (x, y).
     fn end(&self, rows: usize, columns: usize) -> (f64, f64) {
         let last = |count: usize| count.saturating_sub(1);
         let (x, y) = self.place(last(rows), last(columns));
@@ -127,10 +127,10 @@ impl Frame {
     }
 }
 
-/// The figure of some pictures.
+/// Draws a grid of pictures.
 ///
 /// # Errors
-/// It cannot be drawn.
+/// If the figure cannot be drawn.
 pub fn panels(panels: &Panels) -> Result<Figure> {
     let frame = Frame::of(panels);
     let columns = panels.pictures.iter().map(Vec::len).max().unwrap_or(0);
@@ -179,7 +179,7 @@ pub fn panels(panels: &Panels) -> Result<Figure> {
     })
 }
 
-/// The names of rows, of columns, and of the pictures' own rows and columns.
+/// Draws the names of rows and columns, and of the rows and columns within pictures.
 fn names(root: &Area, panels: &Panels, frame: &Frame) -> Result<()> {
     let put = |label: &str, (x, y): (f64, f64), pos: HPos, size: f64, turned: bool| {
         let style = text(size, INK).pos(Pos::new(pos, VPos::Center));

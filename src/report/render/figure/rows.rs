@@ -1,7 +1,7 @@
 //! Figures with a row for each arm: final values with their intervals and every seed, and differences from the
 //! first arm as bars.
 //!
-//! Values are dots and not bars, since bars that do not begin at zero mislead; differences do begin there.
+//! Values are dots and not bars, because bars that do not begin at zero mislead; differences do begin at zero.
 
 use plotters::prelude::*;
 
@@ -15,15 +15,15 @@ use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::statistics::contrast::{Contrast, Verdict};
 use crate::report::render::terminal::plain;
 
-/// Rows at most: a page's height.
+/// Maximum number of rows, which fill a page's height.
 const ROWS: usize = 40;
 const WIDTH: u32 = 720;
-/// Room for a legend above, in pixels.
+/// Height of the legend above the chart, in pixels.
 const HEAD: f64 = 34.0;
 /// Room for the names of rows in a figure of `WIDTH`, in pixels; longer ones make it wider.
 const NAMES: f64 = 260.0;
 
-/// Final values: the mean with its 95 % interval, and every run; none when there are not two.
+/// Draws the final values: the mean with its 95 % interval, and every run; `None` unless two values differ.
 pub fn results(c: &Comparison) -> Result<Option<Figure>> {
     let (arms, note) = drawn(c, ROWS);
     let finals = |i: usize| -> Vec<f64> {
@@ -38,7 +38,7 @@ pub fn results(c: &Comparison) -> Result<Option<Figure>> {
         finals(i).into_iter().chain(ends)
     });
     let values: Vec<f64> = values.collect();
-    // A single value needs no figure, nor do several that are one.
+    // A single value needs no figure, nor do several equal ones.
     if one_value(values.iter().copied()) {
         return Ok(None);
     }
@@ -50,7 +50,7 @@ pub fn results(c: &Comparison) -> Result<Option<Figure>> {
         for (row, &i) in arms.iter().enumerate() {
             let (y, color) = (row as f64, COLORS[row % COLORS.len()]);
             for value in finals(i) {
-                // Below the interval, where it hides none of them.
+                // Drawn below the interval, which would otherwise hide dots.
                 let dot = Circle::new((value, y + 0.27), px(3.0), color.mix(0.6).filled());
                 area.draw(&dot).map_err(failed)?;
             }
@@ -75,7 +75,7 @@ pub fn results(c: &Comparison) -> Result<Option<Figure>> {
     }))
 }
 
-/// Differences from the first arm with their 95 % intervals; none without a second arm that has one.
+/// Draws the differences from the first arm with their 95 % intervals; `None` if no other arm has a difference.
 pub fn differences(c: &Comparison) -> Result<Option<Figure>> {
     let (arms, note) = drawn(c, ROWS + 1);
     let gap = |i: usize| {
@@ -130,7 +130,7 @@ pub fn differences(c: &Comparison) -> Result<Option<Figure>> {
     }))
 }
 
-/// What a difference means: better, worse, open, or nothing that a test could say.
+/// Colours and names of verdicts: better, worse, not settled, not tested.
 const MEANINGS: [(RGBColor, &str); 4] = [
     (COLORS[0], "better"),
     (COLORS[1], "worse"),
@@ -151,7 +151,7 @@ fn color(gap: &Contrast) -> RGBColor {
     MEANINGS[meaning(gap)].0
 }
 
-/// The meanings that occur, side by side.
+/// Draws the legend of the verdicts that occur, side by side.
 fn legend_row(area: &Area, c: &Comparison, arms: &[usize]) -> Result<()> {
     let gaps = || arms.iter().filter_map(|&i| c.results[i].last_gap.as_ref());
     let found = (0..MEANINGS.len()).filter(|&m| gaps().any(|gap| meaning(gap) == m));
@@ -164,7 +164,7 @@ fn legend_row(area: &Area, c: &Comparison, arms: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// The width of a figure whose rows have these names: about 7 pixels a letter.
+/// Returns the width of a figure in pixels, widened for long row names at about 7 pixels per letter.
 fn wide(c: &Comparison, arms: &[usize]) -> u32 {
     let names = arms.iter().map(|i| ending(&plain(&c.arms[*i].name)));
     let longest = names.map(|name| name.chars().count()).max().unwrap_or(0);
@@ -175,7 +175,7 @@ fn height(rows: usize) -> u32 {
     70 + 30 * rows as u32
 }
 
-/// A frame with a row for each arm, its names at the left.
+/// Draws a frame with a row for each arm and their names at the left.
 fn framed<'a, 'b>(
     area: &'a Area<'b>,
     c: &Comparison,
@@ -193,7 +193,7 @@ fn framed<'a, 'b>(
     frame(area, x, &Axis::of_rows(names), left)
 }
 
-/// An interval: a line with a small stroke at either end.
+/// Draws an interval as a line with a small stroke at either end.
 fn whisker(chart: &Chart, (low, high): (f64, f64), y: f64, thick: f64) -> Result<()> {
     let area = chart.plotting_area();
     let strokes = [

@@ -1,4 +1,4 @@
-//! Colours of numbers: viridis, and the bar that says which is which.
+//! Colours for numbers: the viridis colour map and its colour bar.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -16,7 +16,7 @@ const VIRIDIS: [(f64, f64, f64); 5] = [
     (253.0, 231.0, 37.0),
 ];
 
-/// A colour for a share of the range, and the ink that is read on it.
+/// Returns the colour for a position in the range from 0 to 1, and a text colour that is legible on it.
 pub fn shade(share: f64) -> (RGBColor, RGBColor) {
     let place = share.clamp(0.0, 1.0) * (VIRIDIS.len() - 1) as f64;
     let i = (place.floor() as usize).min(VIRIDIS.len() - 2);
@@ -27,7 +27,7 @@ pub fn shade(share: f64) -> (RGBColor, RGBColor) {
     (color, ink)
 }
 
-/// The place of a value in a range, from 0 to 1.
+/// Returns the position of a value in a range, from 0 to 1; 0.5 if the range is empty.
 pub fn share(value: f64, (low, high): (f64, f64)) -> f64 {
     if high > low {
         (value - low) / (high - low)
@@ -36,13 +36,13 @@ pub fn share(value: f64, (low, high): (f64, f64)) -> f64 {
     }
 }
 
-/// The colours by value: a bar from `(x, y)` down, as `tall` as a figure's cells.
+/// Draws the colour bar from `(x, y)` down, `tall` pixels high, with the ends of the range as labels.
 pub fn scale(root: &Area, range: (f64, f64), (x, y): (f64, f64), tall: f64) -> Result<()> {
     const STEPS: usize = 48;
     for i in (0..STEPS).rev() {
         let share = i as f64 / (STEPS - 1) as f64;
         let from = y + tall * (1.0 - (i + 1) as f64 / STEPS as f64);
-        // Each reaches to the bottom and is covered by the next, so that no seam shows.
+        // Each rectangle reaches to the bottom and is covered by the next, so that no seam shows.
         let corners = [(px(x), px(from)), (px(x + 14.0), px(y + tall))];
         root.draw(&Rectangle::new(corners, shade(share).0.filled()))
             .map_err(failed)?;

@@ -17,7 +17,7 @@ const number = (x) => {
   if (size !== 0 && (size >= 1e9 || size < 1e-3)) return x.toExponential(2);
   return size >= 1000 ? Math.round(x).toLocaleString("en-US") : String(Number(x.toPrecision(4)));
 };
-/** The unit that times of this size are told in: seconds of it and its name. */
+/** Returns the unit for a duration of `s` seconds: its length in seconds and its name. */
 const unitOf = (s) => (s < 120 ? [1, " s"] : s < 7200 ? [60, " min"] : s < 172800 ? [3600, " h"] : [86400, " d"]);
 const duration = (s) => number(s / unitOf(s)[0]) + unitOf(s)[1];
 

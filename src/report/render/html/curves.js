@@ -8,7 +8,7 @@
   let view = null; // scales of the last drawing
   for (const name of names) $("metric").append(new Option(name, name));
 
-  /** Seconds at a step, between the arm's clock readings. */
+  /** Returns the wall time of a step in seconds, interpolated between the arm's clock readings. */
   const seconds = (arm, step) => {
     const clock = data.arms[arm].clock;
     const after = clock.findIndex(([s]) => s >= step);
@@ -17,9 +17,9 @@
     return t0 + ((t1 - t0) * (step - s0)) / (s1 - s0);
   };
 
-  /** Points from which on a curve is smoothed: fewer are read one by one. */
+  /** Minimum number of points for smoothing; shorter curves are shown as they are. */
   const SMOOTHED = 50;
-  /** The lines to draw now: one per arm and split. */
+  /** Returns the lines to draw: one per arm and split. */
   const lines = () => {
     const splits = data.series[$("metric").value];
     const made = [];
@@ -153,7 +153,7 @@
     node("line", { x1: 0, x2: 26, y1: 6, y2: 6, stroke: colorOf(i), "stroke-width": 4, "stroke-dasharray": dashOf(i) }, swatch);
     button.append(swatch, `${arm.id} ${arm.label}`);
     button.addEventListener("click", (event) => {
-      const alone = event.shiftKey || event.altKey; // with Shift: this arm only
+      const alone = event.shiftKey || event.altKey; // with Shift or Alt: only this arm
       if (alone) { on.clear(); on.add(i); } else if (!on.delete(i)) on.add(i);
       refresh();
     });

@@ -1,4 +1,4 @@
-//! The page's data: mean curves of each arm, thinned out so that any number of runs opens at once.
+//! The page's data: mean curves of each arm, thinned so that the page opens at once for any number of runs.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -8,14 +8,14 @@ use crate::report::analyse::curves::{Band, curve};
 use crate::report::analyse::metrics::more_is_better;
 use crate::report::render::terminal::plain;
 
-/// Training metrics that have a curve although no evaluation has them.
+/// Metrics shown as curves although only training lines have them.
 const TRAINING: [&str; 3] = ["grad_norm", "lr", "items_per_s"];
-/// Arms that are drawn when the page opens.
+/// Number of arms shown when the page opens.
 const ON: usize = 8;
-/// Points of all curves together, about 20 bytes each.
+/// Maximum number of points of all curves together, at about 20 bytes each.
 const POINTS: usize = 250_000;
 
-/// The data that the page's script draws.
+/// Returns the data that the page's script draws.
 pub fn data(c: &Comparison, layers: &Value) -> Value {
     let arm = |i: usize| {
         let clock = curve(&c.drawn(i), "train", "elapsed_s", 200);
@@ -29,8 +29,8 @@ pub fn data(c: &Comparison, layers: &Value) -> Value {
     json!({"arms": arms, "series": series(c), "layers": layers, "more": more_is_better(&c.metric), "on": c.leading(ON)})
 }
 
-/// `{metric: {split: [points of each arm]}}`, a point `[step, mean, sd, n]`; splits with points at one step or
-/// none are left out.
+/// Returns `{metric: {split: [points of each arm]}}`, with points `[step, mean, sd, n]`. Splits with points at fewer than
+/// two steps are left out.
 pub fn series(c: &Comparison) -> Map<String, Value> {
     let metrics: Vec<&str> = std::iter::once(c.metric.as_str())
         .chain(c.metrics.iter().map(String::as_str))
@@ -46,7 +46,7 @@ pub fn series(c: &Comparison) -> Map<String, Value> {
             let arms: Vec<Vec<Value>> = (0..c.arms.len())
                 .map(|i| of_arm(i).iter().map(point).collect())
                 .collect();
-            // At one step alone there is no curve: the tables have its values.
+            // A single step makes no curve; the tables show its values.
             let steps: BTreeSet<u64> = arms
                 .iter()
                 .flatten()
@@ -63,7 +63,7 @@ pub fn series(c: &Comparison) -> Map<String, Value> {
     series
 }
 
-/// Six significant digits: more than a screen shows, and half the bytes.
+/// Rounds to six significant digits: more than a screen shows, in half the bytes.
 pub fn rounded(x: f64) -> f64 {
     format!("{x:.5e}").parse().unwrap_or(x)
 }

@@ -1,7 +1,7 @@
-// ---- a heat map of parts by steps: colours on a logarithmic scale, values under the pointer and by arrow keys ---------
-/** Draws into `chart`, an svg; `tip` shows the value under the pointer, `spoken` tells it. */
+// ---- heat map of parts by steps: logarithmic colour scale, values under the pointer or by arrow keys ------------------
+/** Returns a function that draws into the svg `chart`; `tip` shows the value under the pointer, `spoken` announces it. */
 const heatMap = (chart, tip, spoken) => {
-  // Viridis, which every eye reads in the same order.
+  // Viridis, whose order is visible to people with colour blindness, too.
   const STOPS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
   const shade = (share) => {
     const place = Math.min(Math.max(share, 0), 1) * (STOPS.length - 1);
@@ -53,7 +53,7 @@ const heatMap = (chart, tip, spoken) => {
     point();
   };
 
-  /** The colours by value, below the map. */
+  /** Draws the colour bar below the map. */
   const scale = (box, low, high) => {
     const [from, y, wide] = [box.left, box.bottom + 46, 160];
     for (let i = 0; i < 40; i++) node("rect", { x: from + (i * wide) / 40, y, width: wide / 40 + 0.5, height: 10, fill: shade(i / 39) }, chart);
@@ -100,7 +100,7 @@ const heatMap = (chart, tip, spoken) => {
     const width = chart.parentNode.clientWidth;
     if (width !== drawnAt && view !== null) { drawnAt = width; draw(); }
   }).observe(chart.parentNode);
-  /** Shows `{parts, steps, values}` under a name. */
+  /** Shows a quantity `{parts, steps, values}` under a name. */
   return (quantity, name) => { shown = { quantity, name }; draw(); };
 };
 

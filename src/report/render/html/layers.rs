@@ -1,7 +1,7 @@
-//! What training looked like inside, part by part: the page's heat map of gradient norms and what else a run's
-//! diagnostics hold.
+//! The page's heat map of quantities inside the network, by part and step: gradient norms and the other quantities in a
+//! run's diagnostics.
 //!
-//! One run stands for each of the leading arms: the first that counts and has diagnostics.
+//! Each of the leading arms is represented by one run: the first of its drawn runs that has diagnostics.
 
 use serde_json::{Map, Value, json};
 
@@ -11,17 +11,17 @@ use crate::report::analyse::comparison::Comparison;
 use crate::report::read::diagnostics::{self, Quantity};
 use crate::report::render::terminal::plain;
 
-/// Arms whose diagnostics are on the page, at most.
+/// Maximum number of arms whose diagnostics are on the page.
 const ARMS: usize = 8;
-/// Steps of a run on the page, at most.
+/// Maximum number of steps of a run on the page.
 const STEPS: usize = 80;
-/// Parts of a network on the page, at most: the first ones of the file.
+/// Maximum number of parts of a network on the page; the first ones of the file are kept.
 const PARTS: usize = 128;
 
-/// `[{"arm","run","quantities":{name:{"parts","steps","values"}}}]`; empty when no run has diagnostics.
+/// Returns `[{"arm","run","quantities":{name:{"parts","steps","values"}}}]`; empty if no run has diagnostics.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// If a file cannot be read.
 pub fn data(c: &Comparison) -> Result<Value> {
     let mut runs = Vec::new();
     for arm in c.leading(ARMS) {
@@ -52,7 +52,7 @@ fn values(quantity: &Quantity) -> Value {
     })
 }
 
-/// The section of the page; empty without diagnostics.
+/// Returns the section of the page; empty without diagnostics.
 pub fn section(data: &Value) -> String {
     if data.as_array().is_none_or(Vec::is_empty) {
         return String::new();

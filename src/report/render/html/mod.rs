@@ -1,7 +1,7 @@
-//! A comparison as one HTML page that needs nothing else: no request leaves it (a content policy forbids them),
-//! it works from a file, on a phone, by keyboard and in dark mode. The tables stand without scripts.
+//! Renders a comparison as one self-contained HTML page. The page makes no request (a content policy forbids it) and works
+//! from a file, on a phone, by keyboard and in dark mode. The tables work without scripts.
 //!
-//! The bytes depend on the run folders and the names they were given by, on nothing else.
+//! The bytes depend only on the run folders and on the paths they were given by.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub use data::rounded;
 use tables::{results, runs, samples, settings};
 
 const STYLE: &str = include_str!("page.css");
-/// The script: data, helpers, tables and theme first, then what draws.
+/// Parts of the script in order: data, helpers, tables and theme first, then the drawing code.
 const SCRIPTS: [&str; 8] = [
     include_str!("data.js"),
     include_str!("base.js"),
@@ -35,10 +35,10 @@ const SCRIPTS: [&str; 8] = [
     include_str!("layers.js"),
 ];
 
-/// Writes the page, which a reader never sees half of.
+/// Writes the page. A regular file is replaced atomically, so that a reader never sees half of it.
 ///
 /// # Errors
-/// A path that names no file, a figure that cannot be drawn, or the disk's.
+/// If the path does not name a file, if a figure cannot be drawn, or if the file cannot be written.
 pub fn write(c: &Comparison, path: &Path) -> Result<()> {
     if path.file_name().is_none() {
         let shown = path.display();
@@ -56,10 +56,10 @@ pub fn write(c: &Comparison, path: &Path) -> Result<()> {
     files::write_result(path, text.as_bytes())
 }
 
-/// The page's text, with links to the runs as they are seen from `folder`.
+/// Returns the page's text, with links to the runs relative to `folder`.
 ///
 /// # Errors
-/// Diagnostics of a run that cannot be read.
+/// If the diagnostics of a run cannot be read.
 pub fn page(c: &Comparison, figures: &[Figure], folder: Option<&Path>) -> Result<String> {
     let title = title(c);
     let layers = layers::data(c)?;
@@ -93,7 +93,7 @@ pub fn page(c: &Comparison, figures: &[Figure], folder: Option<&Path>) -> Result
     ))
 }
 
-/// Text that is safe as an element's content and in a quoted attribute.
+/// Escapes text for an element's content or a quoted attribute.
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in plain(text).chars() {
@@ -202,7 +202,7 @@ fn curves(c: &Comparison) -> String {
     text
 }
 
-/// The figures that the curves above do not show already.
+/// Returns the section of figures, without the curves, which the page shows interactively.
 fn drawn(figures: &[Figure]) -> String {
     let mut text = String::new();
     for figure in figures.iter().filter(|figure| figure.name != "curves") {

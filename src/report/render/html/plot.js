@@ -1,5 +1,5 @@
-// ---- what drawings of curves are made of ---------------------------------------------------------------------
-/** Exponential mean, started without a bias towards zero. */
+// ---- helpers for drawing curves --------------------------------------------------------------------------------
+/** Returns the exponential moving average, with bias correction at the start. */
 const smooth = (points, weight) => {
   let [sum, norm] = [0, 0];
   return points.map((p) => {
@@ -29,7 +29,7 @@ const scale = ([low, high], [from, to], log) => {
   return at;
 };
 
-/** Round values inside a range, about `n` of them. */
+/** Returns about `n` round values inside a range. */
 const ticks = ([low, high], n, log) => {
   if (log && high / low >= 10) {
     const found = [];

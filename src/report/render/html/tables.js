@@ -1,4 +1,4 @@
-// ---- tables: a header's button sorts, again the other way; ties keep their order -------------------------
+// ---- sortable tables: a header's button sorts, and reverses on the next click; ties keep their order -----
 for (const button of document.querySelectorAll("th button")) {
   button.addEventListener("click", () => {
     const header = button.closest("th");
@@ -9,7 +9,7 @@ for (const button of document.querySelectorAll("th button")) {
     const key = (row) => row.cells[header.cellIndex].dataset.value;
     const order = (a, b) => {
       const [x, y] = [key(a), key(b)];
-      if (x === "" || y === "") return (x === "") - (y === ""); // what is missing stays last
+      if (x === "" || y === "") return (x === "") - (y === ""); // missing values stay last
       const [m, n] = [Number(x), Number(y)];
       const by = Number.isNaN(m) || Number.isNaN(n) ? x.localeCompare(y, "en", { numeric: true }) : m - n;
       return rising ? by : -by;
@@ -18,7 +18,7 @@ for (const button of document.querySelectorAll("th button")) {
   });
 }
 
-// ---- long tables: rows with all the words that are typed ----------------------------------------------------------
+// ---- filter for long tables: shows rows that contain all typed words ----------------------------------------------
 for (const table of document.querySelectorAll("table")) {
   const rows = [...table.tBodies[0].rows];
   if (rows.length <= 8) continue;

@@ -1,4 +1,4 @@
-//! The page's tables and samples: plain markup that sorts by script and stands without.
+//! The page's tables and samples: plain markup that a script makes sortable and that works without it.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::report::render::links::relative;
 use crate::report::render::sheet::{Cell, Sheet, marked, tops, without_settings};
 use crate::report::render::terminal::{count, duration, number};
 
-/// The results of each arm.
+/// Returns the section with the results of each arm.
 pub fn results(c: &Comparison) -> String {
     let sheet = without_settings(c);
     let best = sheet
@@ -41,12 +41,12 @@ pub fn results(c: &Comparison) -> String {
     )
 }
 
-/// A sortable table in a frame that scrolls; `top` marks some cells, `marks` colours the first column as the curves are.
+/// Returns a sortable table in a scrolling frame. `top` highlights cells; `marks` colours the first column like the curves.
 fn table(sheet: &Sheet, label: &str, top: &[(usize, usize)], marks: bool) -> String {
     linked(sheet, label, top, marks, &[])
 }
 
-/// The same, the first cell of a row leading to the row's link.
+/// Returns such a table in which the first cell of each row is a link, if the row has one.
 fn linked(
     sheet: &Sheet,
     label: &str,
@@ -93,7 +93,7 @@ fn linked(
     text
 }
 
-/// A cell; one that heads its row has `Some` link or none.
+/// Returns a cell. `heads` is `Some` for the first cell of a row and holds the row's link, if there is one.
 fn table_cell(
     cell: &Cell,
     class: &str,
@@ -127,7 +127,7 @@ fn table_cell(
     format!("<{open}{class}{style} data-value=\"{value}\">{shown}</{close}>")
 }
 
-/// Keys by arms, full names; only when something differs.
+/// Returns the table of differing settings, keys by arms; empty if no setting differs.
 pub fn settings(c: &Comparison) -> String {
     if c.differing.is_empty() {
         return String::new();
@@ -165,7 +165,7 @@ pub fn settings(c: &Comparison) -> String {
     )
 }
 
-/// Every run by itself and every cell without one, with links as they are seen from `folder`.
+/// Returns the table of all runs and all cells without a run, with links relative to `folder`.
 pub fn runs(c: &Comparison, folder: Option<&Path>) -> String {
     let titles = [
         "run", "arm", "seed", "state", "best", "at step", "final", "items/s", "time",
@@ -234,7 +234,7 @@ fn run(c: &Comparison, arm: &Arm, m: usize) -> Vec<Cell> {
     ]
 }
 
-/// The newest samples of the first run of each arm that has any.
+/// Returns the newest samples of each arm, from its first run that has any.
 pub fn samples(c: &Comparison) -> String {
     let sampled = |members: &[usize]| {
         members

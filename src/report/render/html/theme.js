@@ -1,10 +1,10 @@
-// ---- theme: the reader's system decides until the button does; kept where the browser keeps things -------------
+// ---- theme: follows the system until the button is used; the choice is kept in local storage -------------------
 (() => {
   const root = document.documentElement;
   const button = $("theme");
   const system = matchMedia("(prefers-color-scheme: dark)");
   const kept = () => { try { return localStorage.getItem("formwork-theme"); } catch { return null; } };
-  const keep = (theme) => { try { localStorage.setItem("formwork-theme", theme); } catch { /* a page from a file may not */ } };
+  const keep = (theme) => { try { localStorage.setItem("formwork-theme", theme); } catch { /* a page opened from a file may have no storage */ } };
   const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
   const show = () => {
     button.textContent = dark() ? "light" : "dark";

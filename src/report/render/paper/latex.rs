@@ -1,5 +1,6 @@
-//! The table as LaTeX: `table` environments with the rules of `booktabs` that `graphicx` makes no wider than the page, which are
-//! all that their preamble needs. Columns beyond the width of a page stand in further tables of the same arms.
+//! Renders the table as LaTeX: `table` environments with the rules of `booktabs`, which `graphicx` shrinks to the width of the
+//! page if necessary. The preamble needs only these two packages. Columns beyond the width of a page go into further tables of
+//! the same arms.
 
 use super::caption;
 use crate::report::analyse::comparison::Comparison;
@@ -10,16 +11,16 @@ mod escape;
 
 use escape::{escape, number};
 
-/// Characters of a table as wide as a page, in type that can still be read: 345 pt at 10 pt hold 70, so this is type of 7 pt.
+/// Maximum width of a table in characters that stays legible on a page: 345 pt hold 70 characters at 10 pt, so this is 7 pt type.
 const PAGE: usize = 100;
 
-/// A text that is longer breaks into lines.
+/// Width in characters above which a text is broken into lines.
 const LONG: usize = 32;
 
-/// The column of p values, which stays beside its difference.
+/// Title of the column of p values, which stays in the same table as its difference.
 const P: &str = "p";
 
-/// The tables; the best mean is bold, all that are equal to it, and none where values do not compare.
+/// Returns the tables. The best mean is bold, and so are all equal to it; none is bold if values are not comparable.
 pub fn table(c: &Comparison) -> String {
     let sheet = for_paper(c);
     let column = sheet
@@ -46,7 +47,7 @@ pub fn table(c: &Comparison) -> String {
     text
 }
 
-/// Some columns of the table.
+/// Returns a `tabular` of some of the columns.
 fn tabular(sheet: &Sheet, columns: &[usize], best: Option<&(Vec<usize>, usize)>) -> String {
     let is_best = |row, column| best.is_some_and(|(rows, at)| *at == column && rows.contains(&row));
     let kinds: String = columns
@@ -67,9 +68,9 @@ fn tabular(sheet: &Sheet, columns: &[usize], best: Option<&(Vec<usize>, usize)>)
     );
     for (r, row) in sheet.rows.iter().enumerate() {
         let cell = |&i: &usize| match (is_best(r, i), is_long(sheet, i)) {
-            // \textbf leaves formulas as they are.
+            // \textbf would not make formulas bold.
             (true, _) => format!("{{\\boldmath {}}}", shown(&row[i])),
-            // \raggedright takes \\ for the end of a line of the cell.
+            // \raggedright redefines \\ to break lines within the cell; this restores it to end the row.
             (false, true) => format!("\\raggedright\\let\\\\\\tabularnewline {}", shown(&row[i])),
             (false, false) => shown(&row[i]),
         };
@@ -79,7 +80,7 @@ fn tabular(sheet: &Sheet, columns: &[usize], best: Option<&(Vec<usize>, usize)>)
     text + "\\bottomrule\n\\end{tabular}"
 }
 
-/// The columns of each table: as many as fit a page, the first one in all.
+/// Returns the columns of each table: as many as fit a page, with the first column repeated in each.
 fn parts(sheet: &Sheet) -> Vec<Vec<usize>> {
     let width = |i: usize| {
         let cells = sheet.rows.iter().map(|row| row[i].text.width());
@@ -105,13 +106,13 @@ fn parts(sheet: &Sheet) -> Vec<Vec<usize>> {
     parts
 }
 
-/// Whether a column has a text, and no number, that is longer than a line of it.
+/// Whether a column holds a text (not a number) that is longer than [`LONG`].
 fn is_long(sheet: &Sheet, column: usize) -> bool {
     let mut cells = sheet.rows.iter().map(|row| &row[column]);
     cells.any(|cell| cell.value.is_none() && cell.text.width() > LONG)
 }
 
-/// The rows with the best mean, of several that have one.
+/// Returns the rows with the best mean; empty unless several rows have one.
 fn best_rows(sheet: &Sheet, column: usize, c: &Comparison) -> Vec<usize> {
     let valued = sheet.rows.iter().filter(|row| row[column].value.is_some());
     match valued.count() {
@@ -120,7 +121,7 @@ fn best_rows(sheet: &Sheet, column: usize, c: &Comparison) -> Vec<usize> {
     }
 }
 
-/// A name that a reference may have.
+/// Returns a label that is valid in a LaTeX reference.
 fn label(c: &Comparison) -> String {
     let name = c.sweep.as_ref().map_or("comparison", |plan| &plan.name);
     let letter = |ch: char| if ch.is_ascii_alphanumeric() { ch } else { '-' };

@@ -1,8 +1,8 @@
-//! `table.csv`, a line for each arm, and `runs.csv`, a line for each run: every number as it was computed, for scripts.
+//! Writes `table.csv`, with a line per arm, and `runs.csv`, with a line per run: every number as it was computed, for scripts.
 //!
-//! A metric stands twice, at the last and at the best evaluation of the compared one: `final_accuracy`, `best_accuracy`.
-//! An unknown number, or one that is not finite, is an empty field. A text that a spreadsheet would take for a formula
-//! stands behind an apostrophe, as spreadsheets show it; numbers are numbers.
+//! A metric appears twice, at the last and at the best evaluation of the compared metric: `final_accuracy`, `best_accuracy`.
+//! An unknown or non-finite number is an empty field. A text that a spreadsheet would take for a formula gets a leading
+//! apostrophe, the spreadsheet convention; numbers stay as they are.
 
 use crate::error::{Error, Result};
 use crate::report::analyse::arms::{Absent, Arm};
@@ -15,21 +15,21 @@ use crate::report::analyse::statistics::{Interval, LEVEL};
 use crate::report::render::figure::compute::flops;
 use std::borrow::Cow;
 
-/// A line: (column, field). All lines of a file name the same columns.
+/// A line as (column, field) pairs. All lines of a file name the same columns.
 type Line = Vec<(String, String)>;
 
-/// A line for each arm.
+/// Returns `table.csv`, with a line per arm.
 ///
 /// # Errors
-/// Never in practice; the writer's.
+/// If the CSV writer fails, which does not happen in practice.
 pub fn arms(c: &Comparison) -> Result<String> {
     write((0..c.arms.len()).map(|i| arm(c, i)).collect())
 }
 
-/// A line for each run and for each cell without one, arm by arm.
+/// Returns `runs.csv`, with a line per run and per cell without a run, arm by arm.
 ///
 /// # Errors
-/// Never in practice; the writer's.
+/// If the CSV writer fails, which does not happen in practice.
 pub fn runs(c: &Comparison) -> Result<String> {
     let mut lines = Vec::new();
     for (i, arm) in c.arms.iter().enumerate() {
@@ -56,7 +56,7 @@ fn write(lines: Vec<Line>) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A field that no program runs: names of arms and runs, keys and values are whatever their author wrote.
+/// Returns a field that no spreadsheet evaluates. Names, keys and values may contain anything that their author wrote.
 fn inert(field: &str) -> Cow<'_, str> {
     let begins =
         field.trim_start().starts_with(['=', '+', '-', '@']) || field.starts_with(['\t', '\r']);
@@ -66,7 +66,7 @@ fn inert(field: &str) -> Cow<'_, str> {
     }
 }
 
-/// Fields of a line, in order.
+/// Builder for the fields of a line, in order.
 struct Fields(Line);
 
 impl Fields {
@@ -174,7 +174,7 @@ fn arm(c: &Comparison, i: usize) -> Line {
     fields.0
 }
 
-/// The line of a run, or of a cell without one.
+/// Returns the line of a run (`Ok`, its index) or of a cell without a run (`Err`).
 fn run(c: &Comparison, i: usize, which: std::result::Result<usize, &Absent>) -> Line {
     let arm: &Arm = &c.arms[i];
     let m = which.ok();

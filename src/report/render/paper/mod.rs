@@ -1,7 +1,7 @@
-//! Everything that a paper takes from a comparison, as files: tables in Markdown, LaTeX and CSV, one line for each run,
-//! the whole as JSON, figures as SVG and PNG, and the page.
+//! Writes a comparison as the files of a report, for a paper: tables in Markdown, LaTeX and CSV, a line for each run, the
+//! whole comparison as JSON, figures as SVG and PNG, and the HTML page.
 //!
-//! The bytes depend on the run folders, their names and the program's version: no time, no order of a hash map.
+//! The bytes depend only on the run folders, their names and the program's version, and not on time or hash map order.
 
 use std::path::Path;
 
@@ -16,22 +16,22 @@ use crate::report::analyse::statistics::contrast::{Contrast, POWER, Verdict};
 mod latex;
 mod lines;
 
-/// Files of figures that an earlier report may have left and this one may not have.
+/// Names of all figures; an earlier report in the same folder may have left some that the current one lacks.
 const FIGURES: [&str; 5] = ["curves", "results", "differences", "compute", "grid"];
 
 /// A file of a report.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// Its name in the report's folder.
+    /// File name in the report's folder.
     pub name: String,
-    /// Its content.
+    /// Content of the file.
     pub bytes: Vec<u8>,
 }
 
-/// All files of a report that will lie in `folder`.
+/// Renders all files of a report that will be stored in `folder`.
 ///
 /// # Errors
-/// A figure that cannot be drawn; diagnostics of a run that cannot be read.
+/// If a figure cannot be drawn, or the diagnostics of a run cannot be read.
 pub fn documents(c: &Comparison, look: Look, folder: &Path) -> Result<Vec<Document>> {
     let figures = figure::figures(c, look)?;
     let page = html::page(c, &figures, Some(folder))?;
@@ -57,7 +57,7 @@ pub fn documents(c: &Comparison, look: Look, folder: &Path) -> Result<Vec<Docume
     Ok(documents)
 }
 
-/// Names of files that an earlier report in the same folder may have written and this one does not.
+/// Returns the names of figure files that an earlier report in the same folder may have written and this one does not.
 pub fn superseded(documents: &[Document]) -> Vec<String> {
     let kinds = FIGURES
         .iter()
@@ -74,7 +74,7 @@ fn document(name: &str, text: String) -> Document {
     }
 }
 
-/// The table of a paper, with what its numbers are and what to know before trusting them.
+/// Returns the paper's table in Markdown, with its caption and the notes of the comparison.
 fn markdown(c: &Comparison) -> String {
     let mut text = terminal::markdown(&sheet::for_paper(c).text(false));
     text.push_str(&format!("\n{}\n", terminal::markdown_text(&caption(c))));
@@ -87,7 +87,7 @@ fn markdown(c: &Comparison) -> String {
     text
 }
 
-/// The caption of a table: the kind of its numbers.
+/// Returns the caption of the table, which explains its numbers.
 fn caption(c: &Comparison) -> String {
     let what = format!("{} {}", c.split, c.metric.replace('_', " "));
     let several = c.results.iter().any(|r| r.last.is_some_and(|s| s.n > 1));
@@ -125,7 +125,7 @@ fn caption(c: &Comparison) -> String {
     text
 }
 
-/// The level of the strictest of so many tests (Holm 1979): `0.05/3`.
+/// Returns the level of the strictest of `tests` tests (Holm 1979): `0.05/3`.
 fn level(tests: usize) -> String {
     match tests {
         0 | 1 => "0.05".into(),

@@ -1,4 +1,4 @@
-//! The cells of a comparison's table: numbers as a reader takes them in, and what they sort by.
+//! Formats the cells of a comparison's table: readable text, and the number to sort by.
 
 use super::Cell;
 use crate::report::analyse::arms::Arm;
@@ -10,8 +10,8 @@ use crate::report::analyse::statistics::{Interval, LEVEL, p_value};
 use crate::report::read::run::Run;
 use crate::report::render::terminal::{count, duration, mean_sd, number, signed};
 
-/// A setting's value, which may be a number. A float of many digits is shown by its power of ten, with all that differ from
-/// 0: `1e30`.
+/// Returns the cell of a setting's value, which may be a number. A float with many digits is shown in scientific notation with
+/// all its significant digits, if that is shorter: `1e30`.
 pub fn setting(value: Option<&str>) -> Cell {
     let text = value.unwrap_or_default();
     let value: Option<f64> = text.parse().ok();
@@ -25,10 +25,10 @@ pub fn setting(value: Option<&str>) -> Cell {
     }
 }
 
-/// The longest float that is shown as it is written.
+/// Maximum length of a float that is shown as it is written.
 const DIGITS: usize = 12;
 
-/// `3 (1, 2, 3)`: the number of runs and their seeds, or `8 (1 … 8)`.
+/// Returns the number of runs and their seeds: `3 (1, 2, 3)`, or `8 (1 … 8)` for more than five.
 pub fn seeds(runs: &[&Run]) -> Cell {
     let n = runs.len();
     let seeds: Vec<&str> = runs.iter().filter_map(|r| r.seed.as_deref()).collect();
@@ -43,7 +43,7 @@ pub fn seeds(runs: &[&Run]) -> Cell {
     }
 }
 
-/// Steps done, `100–200` where runs differ.
+/// Returns the steps done, `100–200` if runs differ.
 pub fn steps(runs: &[&Run]) -> Cell {
     let done = || runs.iter().map(|r| r.journal.last_step);
     let (least, most) = (done().min().unwrap_or(0), done().max().unwrap_or(0));
@@ -58,7 +58,7 @@ pub fn steps(runs: &[&Run]) -> Cell {
     }
 }
 
-/// The state of a single run, or how the runs of an arm stand.
+/// Returns the state of a single run, or the counts of an arm's runs by state.
 pub fn state(arm: &Arm, runs: &[Run]) -> Cell {
     let states = arm.members.iter().map(|&m| runs[m].state());
     let open: Vec<String> = states.filter(|s| s != "done").collect();
@@ -70,7 +70,7 @@ pub fn state(arm: &Arm, runs: &[Run]) -> Cell {
     Cell { text, value: None }
 }
 
-/// `mean ± sd`.
+/// Returns `mean ± sd`.
 pub fn summary(s: Option<&Summary>) -> Cell {
     s.map_or_else(Cell::default, |s| Cell {
         text: mean_sd(s.mean, s.sd),
@@ -78,7 +78,7 @@ pub fn summary(s: Option<&Summary>) -> Cell {
     })
 }
 
-/// A value with what it says beside its size: `1.234 at 40`.
+/// Appends marks to a value: `1.234 at 40`.
 pub fn marked(mut cell: Cell, marks: &[String]) -> Cell {
     if !cell.text.is_empty() && !marks.is_empty() {
         cell.text = format!("{} {}", cell.text, marks.join(", "));
@@ -86,7 +86,7 @@ pub fn marked(mut cell: Cell, marks: &[String]) -> Cell {
     cell
 }
 
-/// A mean by itself.
+/// Returns a mean without its deviation.
 pub fn rate(s: Option<&Summary>) -> Cell {
     s.map_or_else(Cell::default, |s| Cell {
         text: number(s.mean),
@@ -94,7 +94,7 @@ pub fn rate(s: Option<&Summary>) -> Cell {
     })
 }
 
-/// A mean time.
+/// Returns a mean duration.
 pub fn time(s: Option<&Summary>) -> Cell {
     s.map_or_else(Cell::default, |s| Cell {
         text: duration(s.mean),
@@ -102,7 +102,7 @@ pub fn time(s: Option<&Summary>) -> Cell {
     })
 }
 
-/// `-0.051 [-0.169, +0.067]`: the difference and its t interval.
+/// Returns the difference and its t interval: `-0.051 [-0.169, +0.067]`.
 pub fn difference(gap: Option<&Contrast>) -> Cell {
     let Some((gap, mean)) = gap.and_then(|g| Some((g, g.difference?))) else {
         return Cell::default();
@@ -116,7 +116,7 @@ pub fn difference(gap: Option<&Contrast>) -> Cell {
     }
 }
 
-/// `[-0.169, +0.067]`: the BCa interval of the difference.
+/// Returns the BCa interval of the difference: `[-0.169, +0.067]`.
 pub fn bootstrapped(gap: Option<&Contrast>) -> Cell {
     let interval = gap.and_then(|g| Some(g.bootstrap.as_ref()?.bca));
     interval.map_or_else(Cell::default, |i| Cell {
@@ -125,7 +125,7 @@ pub fn bootstrapped(gap: Option<&Contrast>) -> Cell {
     })
 }
 
-/// Middle and ends in the decimals that two digits of the interval ask for; none for an interval without a width.
+/// Formats middle and ends with enough decimals for two digits of the half width; `None` for an interval of width 0.
 fn around(middle: f64, interval: Interval) -> Option<String> {
     let half = (interval.high - interval.low) / 2.0;
     let places = places(half);
@@ -136,7 +136,7 @@ fn bounds(Interval { low, high }: Interval, places: usize) -> String {
     format!("[{low:+.places$}, {high:+.places$}]")
 }
 
-/// `3 of 5`, sorted by the share.
+/// Returns `3 of 5`, sorted by the share.
 pub fn share(rate: Rate) -> Cell {
     rate.value().map_or_else(Cell::default, |share| Cell {
         text: format!("{} of {}", rate.events, rate.n),
@@ -144,7 +144,7 @@ pub fn share(rate: Rate) -> Cell {
     })
 }
 
-/// `1 of 5 [4, 62 %]`: a rate with Wilson's interval.
+/// Returns a rate with Wilson's interval: `1 of 5 [4, 62 %]`.
 pub fn share_with_interval(rate: Rate) -> Cell {
     let percent = |x: f64| (100.0 * x).round();
     let mut cell = share(rate);
@@ -155,7 +155,7 @@ pub fn share_with_interval(rate: Rate) -> Cell {
     cell
 }
 
-/// An effect size with its sign.
+/// Returns an effect size with its sign.
 pub fn effect(g: f64) -> Cell {
     Cell {
         text: format!("{g:+.2}"),
@@ -163,7 +163,7 @@ pub fn effect(g: f64) -> Cell {
     }
 }
 
-/// The verdict of a test; empty where values are missing.
+/// Returns the verdict of a test; empty if there were too few values or they overflowed.
 pub fn verdict(gap: &Contrast) -> Cell {
     let text = match gap.verdict {
         Verdict::Better => "better".into(),
@@ -182,7 +182,7 @@ pub fn verdict(gap: &Contrast) -> Cell {
     Cell { text, value: None }
 }
 
-/// Decimals that show two significant digits of a positive number, 3 to 8; of 0, whose logarithm is no number of digits, 3.
+/// Returns the number of decimals (3 to 8) that show two significant digits of a positive number; 3 for 0.
 fn places(size: f64) -> usize {
     match size > 0.0 {
         true => (1 - size.log10().floor() as i64).clamp(3, 8) as usize,
@@ -190,7 +190,7 @@ fn places(size: f64) -> usize {
     }
 }
 
-/// A corrected p value.
+/// Returns the corrected p value.
 pub fn p_cell(gap: Option<&Contrast>) -> Cell {
     let p = gap.and_then(|g| g.p_holm);
     p.map_or_else(Cell::default, |p| Cell {

@@ -1,15 +1,15 @@
-//! Fewer columns for a narrow terminal.
+//! Drops columns of a table for a narrow terminal.
 
 use super::{Rank, Sheet};
 use crate::report::render::terminal::plain;
 use unicode_width::UnicodeWidthStr;
 
-/// Columns between two columns of a table.
+/// Blanks between two columns of a table.
 const GAP: usize = 2;
 
 impl Sheet {
-    /// The rows of this table's text, header included, without the columns that a width of `limit` has no room for; the
-    /// titles of these. Names and results stay whatever the width.
+    /// Returns the rows of this table's text, header included, without the columns that do not fit into `limit` characters, and
+    /// the titles of the dropped columns. Names and results are always kept.
     pub fn fitted(&self, rows: &[Vec<String>], limit: usize) -> (Vec<Vec<String>>, Vec<String>) {
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column));

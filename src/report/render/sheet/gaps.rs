@@ -1,4 +1,4 @@
-//! The columns of a result: best and final values, their differences from the first arm, and what can be said of those.
+//! Result columns: best and final values, their differences from the first arm, and the tests of these differences.
 
 use super::cells::{bootstrapped, difference, effect, marked, p_cell, summary, verdict};
 use super::{Cell, Detail, Sheet, each};
@@ -7,7 +7,7 @@ use crate::report::analyse::results::ArmResults;
 use crate::report::analyse::statistics::contrast::Contrast;
 use crate::report::render::terminal::count;
 
-/// The best values.
+/// Adds the best values and their steps.
 pub(super) fn bests(sheet: &mut Sheet, c: &Comparison) {
     let best = each(c, |r| summary(r.best.as_ref()));
     let of_part = c.outcomes.iter().any(|o| o.best_of_part);
@@ -25,7 +25,7 @@ pub(super) fn bests(sheet: &mut Sheet, c: &Comparison) {
     );
 }
 
-/// The final values.
+/// Adds the final values.
 pub(super) fn finals(sheet: &mut Sheet, c: &Comparison) {
     let last = each(c, |r| marked(summary(r.last.as_ref()), &r.last_marks));
     let hint =
@@ -35,13 +35,13 @@ pub(super) fn finals(sheet: &mut Sheet, c: &Comparison) {
 
 pub(super) type Pick = fn(&ArmResults) -> Option<&Contrast>;
 
-/// The two differences of an arm: their names, and where they are.
+/// Names of an arm's two differences, with the functions that select them.
 pub(super) const GAPS: [(&str, Pick); 2] = [
     ("best", |r| r.best_gap.as_ref()),
     ("final", |r| r.last_gap.as_ref()),
 ];
 
-/// A difference from the first arm with its p.
+/// Adds a difference from the first arm and its p value.
 pub(super) fn gap(sheet: &mut Sheet, c: &Comparison, (which, pick): (&str, Pick)) {
     let base = &c.arms[0].id;
     let gap = format!(
@@ -55,7 +55,7 @@ pub(super) fn gap(sheet: &mut Sheet, c: &Comparison, (which, pick): (&str, Pick)
     sheet.add("p", p, each(c, |r| p_cell(pick(r))));
 }
 
-/// What is said of the difference of the final values.
+/// Adds the verdict on the difference of the final values and its effect size; with full detail also its bootstrap interval.
 pub(super) fn tested_gap(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
     let last = |r: &ArmResults| r.last_gap.clone();
     let says = |r: &ArmResults| last(r).map_or_else(Cell::default, |g| verdict(&g));

@@ -1,4 +1,4 @@
-//! The columns that say how fast arms learn.
+//! Columns that show how fast arms learn.
 
 use super::cells::{rate, share, share_with_interval, summary};
 use super::{Cell, Sheet, each};
@@ -6,7 +6,7 @@ use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::results::ArmResults;
 use crate::report::render::terminal::number;
 
-/// The median of the final values, how fast the arms learn, and how often they diverge.
+/// Adds the median of the final values, how fast the arms learn, and how often they diverge.
 pub(super) fn learning(sheet: &mut Sheet, c: &Comparison) {
     if c.results.iter().any(|r| r.last.is_some_and(|s| s.n > 1)) {
         let median = |r: &ArmResults| {
@@ -37,7 +37,7 @@ pub(super) fn learning(sheet: &mut Sheet, c: &Comparison) {
     }
 }
 
-/// The steps until the value of the yardstick is first reached, and how many runs reach it.
+/// Adds the steps until the target value is first reached, and how many runs reach it.
 pub(super) fn reach(sheet: &mut Sheet, c: &Comparison) {
     if let Some(target) = c.yardstick.target {
         let title = format!("steps to {}", number(target));

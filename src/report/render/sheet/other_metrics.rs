@@ -1,13 +1,13 @@
-//! Which metrics beside the compared one have a column of the table.
+//! Selects the metrics beside the compared one that have a column in the table.
 
 use super::Detail;
 use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::metrics::{decides, is_shown};
 
-/// Columns of other metrics in the table of a terminal; more of them are not read column by column.
+/// Maximum number of columns of other metrics in a terminal's table; more would not be read column by column.
 const MOST: usize = 10;
 
-/// The metrics with columns, in their order. The one that decides which checkpoint is the best is always among them.
+/// Returns the metrics with columns, in order. The one that decides which checkpoint is the best is always among them.
 pub(super) fn shown(c: &Comparison, detail: Detail) -> Vec<&str> {
     let known = c.metrics.iter().map(String::as_str);
     let known: Vec<&str> = known.filter(|metric| is_shown(metric, &c.runs)).collect();
@@ -29,7 +29,7 @@ pub(super) fn shown(c: &Comparison, detail: Detail) -> Vec<&str> {
         .collect()
 }
 
-/// The metrics that the table of a terminal has no column for, and a page has.
+/// Returns the metrics that have a column on the page but not in a terminal's table.
 pub fn without_columns(c: &Comparison) -> Vec<&str> {
     let brief = shown(c, Detail::Brief);
     let mut all = shown(c, Detail::Full);

@@ -1,17 +1,17 @@
-//! Which of the settings that differ have a column of the table, and which only a page and JSON tell.
+//! Selects the differing settings that have a column in the table, and those that only the page and JSON show.
 
 use super::SETTINGS;
 use crate::report::analyse::arms::Difference;
 use crate::report::analyse::causes::causes;
 use crate::report::analyse::comparison::Comparison;
 
-/// The setting that has its own column in every table.
+/// Setting that is shown by the column of steps.
 const STEPS: &str = "train.steps";
 
-/// Where the value of a setting that differs can be read.
+/// Where the table shows the value of a differing setting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Told {
-    /// In a column of its own.
+    /// In a column for the setting.
     Column,
     /// In the names of the arms, or in the column of steps.
     Elsewhere,
@@ -19,14 +19,14 @@ enum Told {
     Nowhere,
 }
 
-/// The settings with columns, [`SETTINGS`] at most.
+/// Returns the settings with columns, at most [`SETTINGS`].
 pub(super) fn shown(c: &Comparison) -> Vec<&Difference> {
     let causes = causes(&c.differing).into_iter();
     let telling = causes.filter(|d| told(c, &d.key) == Told::Column);
     telling.take(SETTINGS).collect()
 }
 
-/// The settings that differ and can be read nowhere in the table of a terminal.
+/// Returns the differing settings that a terminal's table does not show.
 pub fn left_out(c: &Comparison) -> Vec<&str> {
     let mut columns = 0;
     let mut keys = Vec::new();
@@ -40,8 +40,9 @@ pub fn left_out(c: &Comparison) -> Vec<&str> {
     keys
 }
 
-/// Runs that are named one by one have columns of all that differs. The arms of a sweep have columns of what its axes set
-/// (an axis may be a table, and sets every key below it) unless their names say it; what follows from that is for the page.
+/// Returns where the table shows a setting. Runs given one by one have columns for everything that differs. The arms of a sweep
+/// have columns for the keys that its axes set (an axis may be a table and set every key below it), unless the arms' names
+/// contain them. Keys that merely follow from an axis are left to the page.
 fn told(c: &Comparison, key: &str) -> Told {
     if key == STEPS {
         return Told::Elsewhere;

@@ -1,15 +1,15 @@
-//! The rows of a table with the best value, which are bold: none where values are of different measures, several where they are
-//! equal.
+//! Finds the rows of a table with the best value, which are shown in bold: none if values are of different measures, several if
+//! they are equal.
 
 use super::Sheet;
 use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::metrics::more_is_better;
 use crate::report::analyse::statistics::contrast::{Reason, Verdict};
 
-/// Error of a mean over seeds that rounding may make, in parts of it.
+/// Relative rounding error of a mean over seeds.
 const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
-/// The rows whose values of a column are the best of several arms.
+/// Returns the rows with the best value of a column; empty for a single row, or if values are not comparable.
 pub fn tops(sheet: &Sheet, column: usize, c: &Comparison) -> Vec<usize> {
     if sheet.rows.len() < 2 || are_apart(c) {
         return Vec::new();
@@ -27,7 +27,7 @@ pub fn tops(sheet: &Sheet, column: usize, c: &Comparison) -> Vec<usize> {
     rows.map(|(row, _)| row).collect()
 }
 
-/// Whether values of some arm are not comparable with those of the first: of another measure, or of other contents.
+/// Whether some arm's values are not comparable with the first arm's, because of a different measure or different contents.
 fn are_apart(c: &Comparison) -> bool {
     let reasons = [Reason::OtherMeasure, Reason::OtherContents];
     let gaps = c.results.iter().flat_map(|r| [&r.best_gap, &r.last_gap]);

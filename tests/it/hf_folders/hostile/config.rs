@@ -1,4 +1,4 @@
-//! Configurations that are no JSON, that ask for other models than the weights, or for any amount of memory.
+//! Configurations that are not JSON, that describe other models than the weights, or that would take any amount of memory.
 
 use super::super::{fixture, shown};
 use super::{changed, ended, refused, refused_with};
@@ -111,7 +111,7 @@ fn damaged_configurations() {
     refused("a key twice", twice.path(), &["hidden_size"]);
 }
 
-/// A key that may change the forward pass is accepted when a person says that it does not.
+/// A key that might change the forward pass is accepted if the user says that it does not.
 #[test]
 fn keys_are_ignored_on_demand() {
     let folder = changed("llama_1", |dir| {

@@ -1,4 +1,4 @@
-//! Values of the wrong type or size, and names that a terminal would obey: one fault each, in plain characters.
+//! Values of the wrong type or size, and names with control characters for a terminal: one fault each, in plain characters.
 
 use super::super::files::{copy, parts, write_parts};
 use super::super::{fixture, shown};
@@ -101,7 +101,7 @@ fn names_are_shown_without_control_characters() {
     refused("a key with an escape", key.path(), &["`c\\u{1b}]0;\\n`"]);
 }
 
-/// Keys of ModernBERT with values that its network has not.
+/// Keys of ModernBERT with values that its network does not support.
 #[test]
 fn other_layers_and_heads_of_modernbert() {
     let kinds = ["full_attention", "chunked_attention", "full_attention"];
@@ -143,7 +143,8 @@ fn other_layers_and_heads_of_modernbert() {
     }
 }
 
-/// Keys of OPT, Phi, Phi-3 and OLMoE with values that their networks have not, or that their classes take otherwise.
+/// Keys of OPT, Phi, Phi-3 and OLMoE with values that their networks do not support, or that their classes interpret
+/// differently.
 #[test]
 fn other_widths_stretchings_and_ranges() {
     let (right, longer) = (json!([1.0, 1.5]), json!([1.0, 1.5, 2.0]));
@@ -227,7 +228,7 @@ fn other_widths_stretchings_and_ranges() {
     }
 }
 
-/// Keys of StableLM, StarCoder2, DeiT, PEGASUS and mBART with values that their networks have not.
+/// Keys of StableLM, StarCoder2, DeiT, PEGASUS and mBART with values that their networks do not support.
 #[test]
 fn other_norms_numbers_and_classes() {
     for (name, key, value, words) in [
@@ -273,7 +274,7 @@ fn other_norms_numbers_and_classes() {
             json!(false),
             "`normalize_embedding` = false is not supported; it must be true",
         ),
-        // A second name of the encoder's number, which would count in the class.
+        // A second name for the number of encoder layers, which the class would use.
         (
             "mbart_1",
             "num_hidden_layers",
@@ -292,7 +293,7 @@ fn other_norms_numbers_and_classes() {
     }
 }
 
-/// Keys of SigLIP's towers with values that its networks have not.
+/// Keys of SigLIP's towers with values that its networks do not support.
 #[test]
 fn other_towers_of_siglip() {
     for (tower, key, value, words) in [

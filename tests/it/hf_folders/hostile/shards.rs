@@ -1,4 +1,4 @@
-//! Lists of shards that lead elsewhere, files that are none, and PyTorch's files.
+//! Lists of shards that point elsewhere, entries that are no files, and PyTorch's files.
 
 use super::super::{fixture, shown};
 use super::{WEIGHTS, changed, refused};
@@ -17,7 +17,7 @@ fn hostile_shards() {
         let text = std::fs::read_to_string(fixture("gpt_neox_shards").join(INDEX)).unwrap();
         index(text.replace("model-00002-of-00005.safetensors", shard))
     };
-    // A name that leads out of the folder to a file that is there.
+    // A name that leads out of the folder to an existing file.
     let outside = tempfile::tempdir().unwrap();
     let good = fixture("gpt_neox_shards").join("model-00002-of-00005.safetensors");
     let target = outside.path().join("x.safetensors");
@@ -100,7 +100,7 @@ fn hostile_shards() {
     );
 }
 
-/// What is no regular file is not read: a pipe would be waited for, a device has no end.
+/// Only regular files are read: a pipe would block, and a device has no end.
 #[cfg(unix)]
 #[test]
 fn files_that_are_none() {
@@ -139,7 +139,7 @@ fn files_that_are_none() {
     );
 }
 
-/// What the index says of each tensor is so.
+/// Entries of the index must agree with the shards.
 #[test]
 fn an_index_of_other_tensors() {
     let index = |change: fn(&mut serde_json::Value)| {
@@ -175,7 +175,7 @@ fn an_index_of_other_tensors() {
     );
 }
 
-/// PyTorch's files are programs of their reader: no other than those that make tensors is run.
+/// PyTorch's files contain pickle programs: only those that build tensors are run.
 #[test]
 fn hostile_pytorch_files() {
     const BIN: &str = "pytorch_model.bin";
@@ -202,7 +202,7 @@ fn hostile_pytorch_files() {
         bin(b"<html>not found</html>".to_vec()).path(),
         &[BIN],
     );
-    // Every tenth byte of the directory and the program is another.
+    // Every tenth byte of the directory and of the program is changed.
     let mut spoiled = good.clone();
     spoiled
         .iter_mut()
@@ -210,7 +210,7 @@ fn hostile_pytorch_files() {
         .step_by(10)
         .for_each(|byte| *byte ^= 0x5a);
     refused("spoiled bytes", bin(spoiled).path(), &[BIN]);
-    // One bit in the middle of the numbers, which the archive's sums tell.
+    // A flipped bit in the middle of the values, which the archive's checksums detect.
     let mut bit = good.clone();
     bit[good.len() / 2] ^= 1;
     refused("a bit", bin(bit).path(), &[BIN]);

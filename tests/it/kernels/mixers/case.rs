@@ -1,4 +1,4 @@
-//! The operations of mixers as cases: leaves by name, results with the state after them, and all gradients.
+//! The operations of mixers as cases: leaves by name, outputs with the state after them, and all gradients.
 
 use burn::tensor::Tensor;
 use burn::tensor::activation::sigmoid;
@@ -15,10 +15,10 @@ use super::super::{random, values};
 /// Batch, positions and channels.
 pub type Sizes = [usize; 3];
 
-/// An operation of the graph: its leaves by name, and its result with the state after it.
+/// An operation with autodiff: its leaves by name, its output and the state after it.
 pub struct Case {
-    /// `ssd` and `ssd limited` are the state space by heads, of [`groups`] groups, `delta` and `delta kept` the delta rule, of as
-    /// many key heads, with and without decay; `general` is the generalised delta rule of heads of [`head`].
+    /// `ssd` and `ssd limited` are the state space by heads, in [`groups`] groups; `delta` and `delta kept` are the delta rule
+    /// with as many key heads, with and without decay; `general` is the generalised delta rule with heads of width [`head`].
     pub name: &'static str,
     pub leaves: Vec<(&'static str, Leaf)>,
 }
@@ -56,7 +56,7 @@ impl Leaf {
         x.clone()
     }
 
-    /// Its gradient; zeros where the result does not depend on it.
+    /// Returns the leaf's gradient; zeros if the output does not depend on it.
     fn gradient(&self, all: &burn::tensor::Gradients) -> Vec<f32> {
         fn of<const D: usize>(x: &Tensor<D>, all: &burn::tensor::Gradients) -> Vec<f32> {
             let none = || vec![0.0; x.shape().num_elements()];
@@ -193,7 +193,7 @@ impl Case {
         }
     }
 
-    /// The result, the state after it, and all gradients of an uneven loss.
+    /// Returns the output, the state after it, and all gradients of a non-uniform loss.
     pub fn all(
         &self,
         fused: bool,
@@ -212,18 +212,18 @@ impl Case {
     }
 }
 
-/// Groups of so many heads.
+/// Returns the number of groups for this number of heads.
 pub fn groups(heads: usize) -> usize {
     if heads.is_multiple_of(2) { 2 } else { 1 }
 }
 
-/// Numbers of a head of so many channels: some registers, of which the last is not full.
+/// Returns the width of a head for this number of channels: several SIMD registers, the last of them not full.
 pub fn head(channels: usize) -> usize {
     let divides = |d: &usize| channels.is_multiple_of(*d);
     (1..=70).rev().find(divides).unwrap_or(1)
 }
 
-/// The generalised delta rule as RWKV-7 asks for it.
+/// The generalised delta rule as used by RWKV-7.
 fn general([batch, seq, channels]: Sizes) -> Case {
     let n = head(channels);
     let wide = |seed| random([batch, seq, channels], seed);
@@ -249,7 +249,7 @@ fn directions(batch: usize, seq: usize, width: usize, seed: u64) -> Leaf {
     Leaf::Three(random([batch, seq, width], seed)).own()
 }
 
-/// The delta rule of so many heads with keys of `n` numbers: with decay, and without one but with β up to 2.
+/// The delta rule with this number of heads and keys of width `n`: with decay, and without it but with β up to 2.
 fn rules([batch, seq, channels]: Sizes, heads: usize, n: usize) -> [Case; 2] {
     let gate = |seed| sigmoid(random([batch, seq, heads], seed));
     let keys = |seed| directions(batch, seq, groups(heads) * n, seed);
@@ -271,7 +271,7 @@ fn rules([batch, seq, channels]: Sizes, heads: usize, n: usize) -> [Case; 2] {
     ]
 }
 
-/// Cases of a size with the width of the state of a row.
+/// Returns the cases of a size, each with the width of a row's state.
 pub fn cases([batch, seq, channels]: Sizes) -> Vec<(Case, usize)> {
     let wide = |seed| Leaf::Three(random([batch, seq, channels], seed)).own();
     let n = 5;
@@ -290,7 +290,7 @@ pub fn cases([batch, seq, channels]: Sizes) -> Vec<(Case, usize)> {
             ("skip", Leaf::One(random([channels], 7)).own()),
         ],
     };
-    // As many channels a head as divide them.
+    // The largest head width below 8 that divides the channels.
     let d_head = (1..8).rev().find(|d| channels.is_multiple_of(*d));
     let heads = channels / d_head.unwrap_or(1);
     let by_heads = |name| Case {

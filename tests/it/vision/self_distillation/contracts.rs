@@ -1,5 +1,5 @@
-//! What self-distillation keeps by itself: gradients of all parameters, micro-batches that make one batch, a map that rests, a teacher that
-//! is handed in, and networks that are refused.
+//! Contracts of self-distillation: gradients of all parameters, micro-batches that make one batch, a last layer that is frozen
+//! at first, a teacher that is passed in, and networks that are refused.
 
 use super::task;
 use crate::batches;
@@ -50,7 +50,7 @@ fn numbers(count: usize, from: usize) -> Vec<f32> {
     (from..from + count).map(number).collect()
 }
 
-/// Some rows of a step of three.
+/// Returns some rows of a step of three.
 fn part(rows: std::ops::Range<usize>) -> Batch {
     let size: usize = IMAGE.iter().product();
     let (global, local) = (2 * size, LOCAL * IMAGE[0] * 16);
@@ -94,7 +94,7 @@ fn every_parameter_learns_and_micro_batches_make_one_batch() {
         let same = (one.norm / two.norm - 1.0).abs() < 1e-4;
         assert!(same, "{changes}: {} and {}", one.norm, two.norm);
         let [one, two] = [one, two].map(|gradient| {
-            // Each parameter has a gradient.
+            // Each parameter must have a gradient.
             gradients_of(&task, &gradient.gradients);
             gradient.output.kept.unwrap()
         });

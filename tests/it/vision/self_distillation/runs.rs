@@ -1,4 +1,4 @@
-//! Runs of self-distillation: killed and resumed, begun from by a classifier, exported, and what is refused.
+//! Runs of self-distillation: killed and resumed, used as the start of a classifier, exported, and what is refused.
 
 use crate::binary::{failure, formwork, output, shown};
 use crate::recompute::killed_and_resumed;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const FILE: &str = "experiments/smoke/self_distillation.toml";
 
-/// The files of the last checkpoint without those that keep the time, and the journal without its times.
+/// Returns the files of the last checkpoint except those with times, and the journal without its times.
 fn outcome(run: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(run.join("steps/00000040")).unwrap();
     let paths = files.map(|entry| entry.unwrap().path());

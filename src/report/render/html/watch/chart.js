@@ -1,4 +1,4 @@
-// ---- a drawing of curves: crosshair and values under the pointer or by arrow keys --------------------------------------
+// ---- chart of curves: crosshair and values under the pointer or by arrow keys -------------------------------------------
 let charts = 0;
 /** Makes a chart in an element; `draw(lines, options)` shows `{label, color, dash, kind, points}`, kind `raw`, `train` or `valid`. */
 const makeChart = (parent, { short = false } = {}) => {
@@ -20,7 +20,7 @@ const makeChart = (parent, { short = false } = {}) => {
     const log = options.log && lines.some((l) => l.points.some((p) => p.y > 0));
     const seen = lines.map((l) => ({ ...l, points: log ? l.points.filter((p) => p.y > 0) : l.points })).filter((l) => l.points.length > 0);
     const xs = span(seen.flatMap((l) => [l.points[0].x, l.points.at(-1).x]), false);
-    // Of each line by itself: beside a long run the whole of a short one would count as its start.
+    // The start is taken per line: beside a long run, all of a short run would count as start.
     const start = ({ points }) => (options.settled ? points[0].x + 0.1 * (points.at(-1).x - points[0].x) : -Infinity);
     const fitted = seen.filter((l) => l.kind !== "raw").flatMap((l) => l.points.filter((p) => p.x >= start(l)).map((p) => p.y));
     let ys = span(fitted, log);
@@ -112,9 +112,9 @@ const makeChart = (parent, { short = false } = {}) => {
   return { draw: (made, how) => { [lines, options] = [made, how]; draw(); } };
 };
 
-/** Points from which on a curve is smoothed: fewer are read one by one. */
+/** Minimum number of points for smoothing; shorter curves are shown as they are. */
 const SMOOTHED = 20;
-/** The lines of a curve: what was measured, faint behind its mean where it is smoothed. */
+/** Returns the lines of a curve: the measured values, drawn faintly behind their mean if the curve is smoothed. */
 const linesOf = (label, color, dash, split, points, weight) => {
   if (points.length === 0) return [];
   if (split !== "train") return [{ label, color, dash, kind: "valid", points }];

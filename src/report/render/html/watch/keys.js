@@ -1,11 +1,11 @@
-// ---- keys: the same in the list and on a run's page -----------------------------------------------------------------------
+// ---- keyboard shortcuts, the same in the list and on a run's page ---------------------------------------------------------
 (() => {
   const help = $("help");
   const openHelp = () => { if (!help.open) help.showModal(); };
   $("help-button").addEventListener("click", openHelp);
   help.addEventListener("click", (event) => { if (event.target === help) help.close(); });
 
-  /** The run under the focus, or the one whose page is open. */
+  /** Returns the focused run, or the one whose page is open. */
   const here = () => document.activeElement?.closest("tr[data-run]")?.dataset.run ?? run.shown();
   const move = (by) => {
     const order = list.order();
@@ -27,7 +27,7 @@
       return;
     }
     if (isField(focused)) return;
-    // Arrows scroll, unless a row has the focus.
+    // Arrow keys scroll unless a row has the focus.
     const inRow = focused?.closest("tr[data-run]");
     const actions = {
       "?": openHelp,

@@ -1,9 +1,9 @@
-// ---- the list of runs: sorted, filtered, sweeps together; a row is changed where its run did ------------------------------
+// ---- the list of runs: sorted, filtered, grouped by sweep; only rows of changed runs are updated --------------------------
 const STATES = ["training", "done", "stopped early", "imported", "stopped", "stopped at a rung", "diverged", "failed", "unreadable"];
-/** A state as a mark and a word: its shape tells it without its colour. */
+/** Marks of the states, recognisable by shape without colour. */
 const MARKS = { training: "▶", done: "✓", "stopped early": "✓", stopped: "❚❚", "stopped at a rung": "▽", diverged: "≈", failed: "✕", unreadable: "?", missing: "○" };
 const stateSign = (state) => el("span", { className: "state", "data-state": state }, el("span", { ariaHidden: "true" }, MARKS[state] ?? "?"), ` ${state}`);
-/** A metric's value and which of its values are better. */
+/** Returns an arrow in the direction in which a metric improves. */
 const direction = (higher) => (higher ? "↑" : "↓");
 const directed = (name, higher) => el("span", { className: "quiet", title: `${name}: ${higher ? "higher" : "lower"} is better` }, ` ${name}\u00a0${direction(higher)}`);
 const counted = (n) => n.toLocaleString("en-US");
@@ -14,7 +14,7 @@ const bar = (run) => {
   return el("span", { className: "progress", ariaHidden: "true" }, part);
 };
 
-/** Columns: title, the value that sorts, what is shown, and which order comes first. */
+/** Columns: title, value to sort by, shown content, and whether the first click sorts in rising order. */
 const COLUMNS = [
   { key: "run", title: "run", hint: "folder below the one that is watched", value: (r) => r.id, rising: true },
   { key: "state", title: "state", value: (r) => STATES.indexOf(r.state), rising: true, cell: (r) => [stateSign(r.state)] },
@@ -30,15 +30,15 @@ const COLUMNS = [
 
 const list = (() => {
   const table = $("runs");
-  const rows = new Map(); // run: its row, once it was shown
-  const MORE = 200; // rows that are shown at first, and more at each wish: sorting and filtering know all
+  const rows = new Map(); // rows by run, once shown
+  const MORE = 200; // number of rows shown at first and added per click; sorting and filtering cover all runs
   let most = MORE;
-  const unfolded = new Set(); // sweeps whose cells are rows; their table above has them all
-  const off = new Set(); // states that are not shown
+  const unfolded = new Set(); // sweeps whose cells are listed as rows; the table above always has them all
+  const off = new Set(); // hidden states
   let sort = { column: COLUMNS.at(-1), rising: false };
-  let order = []; // names of the rows that are seen, from the top
+  let order = []; // ids of the visible rows, from the top
 
-  /** The sweep that a run is a cell of. */
+  /** Returns the sweep that a run belongs to, or null. */
   const sweepOf = (id) => { const at = id.indexOf("/cells/"); const name = at < 0 ? (id.startsWith("cells/") ? "" : null) : id.slice(0, at); return name === null ? null : [...known.sweeps.keys()].find((sweep) => sweep === name || name === "") ?? null; };
 
   const fill = (row, run) => {
@@ -73,12 +73,12 @@ const list = (() => {
   const compare = (a, b) => {
     const [x, y] = [sort.column.value(a), sort.column.value(b)];
     const [m, n] = [x === null || x === undefined || Number.isNaN(x), y === null || y === undefined || Number.isNaN(y)];
-    if (m || n) return m - n || a.id.localeCompare(b.id, "en", { numeric: true }); // what is missing stays last
+    if (m || n) return m - n || a.id.localeCompare(b.id, "en", { numeric: true }); // missing values stay last
     const by = typeof x === "string" ? x.localeCompare(y, "en", { numeric: true }) : x - y;
     return (sort.rising ? by : -by) || a.id.localeCompare(b.id, "en", { numeric: true });
   };
 
-  /** Puts the rows that are wanted into their order; a row that is where it belongs is not touched. */
+  /** Sorts the rows that pass the filter; rows already in place are not touched. */
   const arrange = () => {
     const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
     const seen = [...known.runs.values()].filter((run) => wanted(run, words)).sort(compare);
@@ -98,7 +98,7 @@ const list = (() => {
       const some = folded ? [] : runs.slice(0, left);
       left -= some.length;
       const shown = some.map((run) => rowOf(run));
-      // Below its sweep's line a cell needs no more than its arm and seed.
+      // Below its sweep's heading, a cell is named only by arm and seed.
       for (const run of some) say(rows.get(run.id).querySelector("a"), sweep ? run.id.slice(sweep.length + "/cells/".length) : run.id);
       const all = sweep === null ? shown : [heading(body, sweep, runs.length, folded), ...shown];
       if (all.length !== body.rows.length || all.some((row, i) => row !== body.rows[i])) body.replaceChildren(...all);
@@ -124,7 +124,7 @@ const list = (() => {
     return row;
   };
 
-  // ---- titles, states, the phone's choice of an order --------------------------------------------------------------------
+  // ---- column titles, state filters, the sort menu on phones -------------------------------------------------------------
   const sortBy = (column, rising) => {
     sort = { column, rising };
     for (const [i, header] of [...table.tHead.rows[0].cells].entries())
@@ -169,14 +169,14 @@ const list = (() => {
     $("grouped-label").hidden = known.sweeps.size === 0;
     if (all || runs.length > 0 || changed.length > 0) { countStates(); arrange(); }
   });
-  // Ages and times left move without news.
+  // Ages and remaining times change even without updates.
   const aging = COLUMNS.map((column, i) => [column, i]).filter(([column]) => column.ages);
   setInterval(() => {
     if (document.hidden || $("overview").hidden) return;
     for (const id of order) for (const [column, i] of aging) say(rows.get(id).cells[i], column.cell(known.runs.get(id))[0]);
   }, 1000);
   sortBy(sort.column, sort.rising);
-  /** Marks the rows whose curves are shown, with the colour of each. */
+  /** Marks the rows whose curves are shown with the curve's colour. */
   const mark = (colors) => { for (const id of rows.keys()) paint(id, colors.get(id)); };
   const paint = (id, color) => {
     const box = rows.get(id).querySelector("input");

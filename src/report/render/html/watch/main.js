@@ -1,4 +1,4 @@
-// ---- which page is shown, and what its head says ----------------------------------------------------------------------------
+// ---- navigation between the list and a run's page, and the page head --------------------------------------------------------
 (() => {
   const runInAddress = () => {
     const found = location.hash.match(/^#\/run\/(.+)$/);
@@ -19,7 +19,7 @@
     say($("summary"), `${counted(runs)} run${runs === 1 ? "" : "s"}${states.length ? `: ${states.join(", ")}` : ""}.${reading}`);
     say($("folder"), known.folder ? `Folder ${known.folder}.` : "");
   };
-  let place = 0; // where the list was left
+  let place = 0; // scroll position at which the list was left
   const turn = () => {
     const id = runInAddress();
     const before = run.shown();

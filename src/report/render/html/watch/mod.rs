@@ -1,13 +1,13 @@
-//! The page of `formwork watch`: one document, one style and one script, which take everything else from `/api`.
+//! The page of `formwork watch`: one document, one style sheet and one script, which load everything else from `/api`.
 //!
-//! Colours, tables and controls are the report's (`page.css`), numbers, scales and the heat map, too. Texts of run folders
-//! reach the document as text nodes alone.
+//! Colours, tables and controls are shared with the report (`page.css`), and so are number formats, scales and the heat map.
+//! Texts from run folders reach the document only as text nodes.
 
-/// The document.
+/// HTML document.
 pub const PAGE: &str = include_str!("page.html");
-/// The report's style, and what is this page's.
+/// Style sheet: the report's, followed by this page's own.
 pub const STYLE: &str = concat!(include_str!("../page.css"), include_str!("watch.css"));
-/// The script: the report's helpers first.
+/// Script: the report's helpers, followed by this page's own code.
 pub const SCRIPT: &str = concat!(
     include_str!("../base.js"),
     include_str!("../theme.js"),
@@ -22,5 +22,5 @@ pub const SCRIPT: &str = concat!(
     include_str!("keys.js"),
     include_str!("main.js"),
 );
-/// The sign of the page in a browser's tab.
+/// Icon of the page in a browser's tab (SVG).
 pub const ICON: &str = include_str!("icon.svg");

@@ -1,15 +1,15 @@
 // ---- curves of several runs laid over each other --------------------------------------------------------------------------
 const overlay = (() => {
   const chart = makeChart($("overlay-chart"));
-  const places = new Map(); // run: the number of its colour, which stays while it is shown
+  const places = new Map(); // colour number by run, fixed while the run is shown
   const MOST = 32;
   let begun = false;
-  const keep = () => { try { sessionStorage.setItem(`formwork-runs ${known.folder}`, JSON.stringify([...places.keys()])); } catch { /* a browser may keep nothing */ } };
+  const keep = () => { try { sessionStorage.setItem(`formwork-runs ${known.folder}`, JSON.stringify([...places.keys()])); } catch { /* the browser may have no storage */ } };
   const kept = () => { try { return JSON.parse(sessionStorage.getItem(`formwork-runs ${known.folder}`)); } catch { return null; } };
   const free = () => { const taken = new Set(places.values()); let n = 0; while (taken.has(n)) n++; return n; };
   const colors = () => new Map([...places].map(([id, place]) => [id, colorOf(place)]));
 
-  /** Metrics of the runs that are shown: the loss first, then what evaluations have, then the rest. */
+  /** Returns the metrics of the shown runs: the loss first, then those of evaluations, then the rest. */
   const metrics = () => {
     const names = new Set();
     for (const split of ["valid", "train"]) for (const id of places.keys())
@@ -56,7 +56,7 @@ const overlay = (() => {
     if (!on) places.delete(id);
     chosen();
   };
-  /** What is shown when the page opens: what was shown before, else runs that train, else the newest. */
+  /** Chooses the runs shown at the start: those shown before, else runs in training, else the newest. */
   const begin = () => {
     begun = true;
     const before = (kept() ?? []).filter((id) => known.runs.has(id));

@@ -29,7 +29,7 @@ const run = (() => {
     heat = null;
   };
 
-  // ---- the head: where it stands -------------------------------------------------------------------------------------------
+  // ---- the head: the run's state -------------------------------------------------------------------------------------------
   const tile = (title, value, more = "") => el("div", { className: "tile" }, el("div", { className: "quiet" }, title), el("b", {}, value), el("div", { className: "quiet" }, more));
   const head = () => {
     const row = known.runs.get(id);
@@ -55,7 +55,7 @@ const run = (() => {
     parts.tiles.replaceChildren(...tiles);
   };
 
-  // ---- curves: one for the loss, a small one for each other number of the journal ----------------------------------------------
+  // ---- curves: a large chart for the loss, a small one for each other number in the journal ------------------------------------
   const TITLES = { lr: "learning rate", grad_norm: "gradient norm", items_per_s: "items a second", memory_mb: "memory, MB" };
   const BESIDE = ["elapsed_s", "items"];
   const LAST = ["lr", "grad_norm", "items_per_s", "memory_mb"];
@@ -98,7 +98,7 @@ const run = (() => {
     });
   };
 
-  // ---- what its folder holds ---------------------------------------------------------------------------------------------------
+  // ---- contents of the run folder ----------------------------------------------------------------------------------------------
   const pairs = (object) => {
     const flat = [];
     const walk = (prefix, value) => (value !== null && typeof value === "object" && !Array.isArray(value)
@@ -166,7 +166,7 @@ const run = (() => {
     heat();
   };
 
-  // Files are looked at again when the journal grew, at most every few seconds.
+  // Files are read again when the journal has grown, at most every few seconds.
   let timer = null;
   const later = () => { timer ??= setTimeout(() => { timer = null; if (id !== null) detail(); }, 3000); };
   let state = null;

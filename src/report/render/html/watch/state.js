@@ -1,9 +1,9 @@
-// ---- what the server said so far: rows of runs and sweeps, curves of those that are looked at -----------------------
+// ---- data from the server: rows of runs and sweeps, and curves of the viewed runs -----------------------------------
 const known = { runs: new Map(), sweeps: new Map(), curves: new Map(), folder: "", read: 0, found: 0, version: null, skew: 0 };
 const listeners = [];
-/** Calls `listener({runs, sweeps})` with the names that changed. */
+/** Registers `listener({runs, sweeps, all})`, which is called with the ids that changed. */
 const onChange = (listener) => listeners.push(listener);
-/** The part of an address that names a run. */
+/** Returns a run's id encoded for an address. */
 const inAddress = (id) => id.split("/").map(encodeURIComponent).join("/");
 const api = async (what, id, query = "") => {
   const answer = await fetch(`/api/${what}/${inAddress(id)}${query}`);
@@ -11,7 +11,7 @@ const api = async (what, id, query = "") => {
   return answer.json();
 };
 
-/** An element with properties and children; texts become text nodes alone. */
+/** Creates an element with properties and children; strings become text nodes only. */
 const el = (name, properties = {}, ...children) => {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
@@ -22,11 +22,11 @@ const el = (name, properties = {}, ...children) => {
   made.append(...children.filter((child) => child !== null && child !== undefined));
   return made;
 };
-/** Sets a text only where it differs: what is selected stays selected. */
+/** Sets a text only if it differs, so that a selection is kept. */
 const say = (element, text) => { if (element.textContent !== text) element.textContent = text; };
 
 // ---- times ---------------------------------------------------------------------------------------------------------
-/** A span in its two largest units. */
+/** Formats a duration in its two largest units. */
 const spanOf = (s) => {
   if (!Number.isFinite(s) || s < 0) return "–";
   if (s < 60) return `${Math.round(s)} s`;
@@ -35,12 +35,12 @@ const spanOf = (s) => {
   if (s < 86400) return `${Math.floor(s / 3600)} h ${two((s % 3600) / 60)} min`;
   return `${Math.floor(s / 86400)} d ${two((s % 86400) / 3600)} h`;
 };
-/** A span in its largest unit. */
+/** Formats a duration in its largest unit. */
 const roughly = (s) => (s < 60 ? `${Math.max(0, Math.round(s))} s` : s < 3600 ? `${Math.floor(s / 60)} min` : s < 86400 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} d`);
-/** Seconds since 1970 by the server's clock: the browser's may be another machine's. */
+/** Returns the seconds since 1970 by the server's clock, which may differ from the browser's. */
 const now = () => Date.now() / 1000 + known.skew;
 const ageOf = (run) => (run.written === null || run.written === undefined ? Infinity : Math.max(0, now() - run.written));
-/** Seconds left: as the last line has it, less the time since. */
+/** Returns the seconds left: the estimate at the last journal line minus the time since (at most a minute). */
 const leftOf = (run) => (run.left_s === null || run.left_s === undefined ? null : Math.max(0, run.left_s - Math.min(ageOf(run), 60)));
 const sizeOf = (bytes) => {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -51,7 +51,7 @@ const sizeOf = (bytes) => {
 const isNumber = (x) => typeof x === "number" && Number.isFinite(x);
 const show = (x) => (isNumber(x) ? number(x) : "–");
 
-// ---- the stream of changes: after a pause the browser, or the timer, goes on from the last version ----------------------
+// ---- the stream of changes: after an interruption the browser, or the timer, continues from the last version ------------
 const take = (body) => {
   if (body.reset) {
     const there = new Set(body.runs.map((run) => run.id));
@@ -88,7 +88,7 @@ const stream = (() => {
       if (source.readyState === EventSource.CLOSED) timer = setTimeout(open, 5000);
     });
   };
-  // A browser has few connections for one server: a page that is not seen gives its own back.
+  // Browsers limit connections per server, so a hidden page closes its own.
   document.addEventListener("visibilitychange", () => {
     clearTimeout(timer);
     if (document.visibilityState === "visible") open();
@@ -97,10 +97,10 @@ const stream = (() => {
   return { open };
 })();
 
-// ---- curves: whole at first, then what they grew by ----------------------------------------------------------------------
-/** The curves of a run as far as they are known: `{key, last, splits: {split: {metric: points}}}`. */
+// ---- curves: complete at first, then only their new points ---------------------------------------------------------------
+/** Returns the curves of a run received so far: `{key, last, splits: {split: {metric: points}}}`. */
 const curvesOf = (id) => known.curves.get(id) ?? { key: null, last: 0, splits: {} };
-const asked = new Map(); // run: a promise; a further wish during one is granted once, after it
+const asked = new Map(); // pending requests by run; requests made meanwhile are merged into one that follows
 const refresh = (id) => {
   const open = asked.get(id);
   if (open) { open.again = true; return open.done; }
@@ -122,7 +122,7 @@ const refresh = (id) => {
           }
         }
         if (known.runs.has(id)) known.curves.set(id, { key: answer.key, last: answer.last_step, splits });
-      } catch { /* gone meanwhile, or the server is: the stream tells which */ }
+      } catch { /* the run or the server has gone; the stream reports which */ }
     } while (wish.again);
     asked.delete(id);
   })();
@@ -130,14 +130,14 @@ const refresh = (id) => {
   return wish.done;
 };
 
-/** Points `{step, x, y, low, high}` of a curve over steps or seconds; what is no number is left out. */
+/** Returns the points `{step, x, y, low, high}` of a curve over steps or seconds, without values that are not numbers. */
 const pointsOf = (id, split, metric, overTime) => {
   const { splits } = curvesOf(id);
   const clock = overTime ? clockOf(splits) : null;
   const points = (splits[split]?.[metric] ?? []).map(([step, y, low, high]) => ({ step, x: overTime ? clock(step) : step, y, low, high }));
   return points.filter((p) => isNumber(p.y) && isNumber(p.x));
 };
-/** Seconds at a step, between the readings of the journal's clock. */
+/** Returns a function from step to wall time in seconds, interpolated between the journal's clock readings. */
 const clockOf = (splits) => {
   const read = [...(splits.train?.elapsed_s ?? []), ...(splits.valid?.elapsed_s ?? [])].filter(([, t]) => isNumber(t));
   read.sort((a, b) => a[0] - b[0]);

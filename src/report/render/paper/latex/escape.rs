@@ -1,8 +1,8 @@
-//! Text and numbers as LaTeX writes them with its oldest encoding of fonts, OT1, which a document has that asks for no other.
+//! Escaping of text and numbers for LaTeX with OT1, the default font encoding of a document that selects no other.
 
 use crate::report::render::terminal::plain;
 
-/// Letters and signs that are formulas: they are in no font of texts that every document has.
+/// Characters that are written as formulas, because the default text fonts lack them.
 const FORMULAS: [(char, &str); 63] = [
     ('α', "\\alpha"),
     ('β', "\\beta"),
@@ -69,10 +69,10 @@ const FORMULAS: [(char, &str); 63] = [
     ('¬', "\\neg"),
 ];
 
-/// Greek capitals that look like letters of Latin.
+/// Greek capitals that look like Latin letters, each followed by that letter.
 const CAPITALS: &str = "ΑAΒBΕEΖZΗHΙIΚKΜMΝNΟOΡPΤTΧX";
 
-/// Text whose every character stands for itself.
+/// Escapes text so that every character stands for itself.
 pub fn escape(text: &str) -> String {
     let mut safe = String::new();
     for c in plain(text).chars() {
@@ -84,7 +84,7 @@ pub fn escape(text: &str) -> String {
             '<' => safe.push_str("\\textless{}"),
             '>' => safe.push_str("\\textgreater{}"),
             '|' => safe.push_str("\\textbar{}"),
-            // \textquotedbl is in T1 alone; fonts of typewriters have a straight quote in every encoding.
+            // \textquotedbl exists only in T1; typewriter fonts have a straight quote in every encoding.
             '"' => safe.push_str("\\texttt{\\char34}"),
             '–' => safe.push_str("--"),
             '…' => safe.push_str("\\dots{}"),
@@ -115,7 +115,7 @@ fn formula(c: char) -> Option<String> {
     of_known.or_else(capital).or_else(index)
 }
 
-/// A number, or several with their signs, in the type of formulas, where a minus is one.
+/// Writes a number, or several with their signs, in math mode, where a hyphen is a minus sign. Other texts are escaped.
 pub fn number(text: &str) -> String {
     let sound = |c: char| c.is_ascii_digit() || " +-.,[]()±<e".contains(c);
     if !text.chars().all(sound) {
@@ -126,13 +126,13 @@ pub fn number(text: &str) -> String {
     for (i, &c) in characters.iter().enumerate() {
         match c {
             '±' => formula.push_str("\\pm"),
-            // A comma between digits groups them, any other one separates.
+            // A comma before a digit groups digits; any other comma separates numbers.
             ',' if characters.get(i + 1).is_some_and(char::is_ascii_digit) => {
                 formula.push_str("{,}")
             }
             '[' => formula.push_str("\\;["),
             'e' => formula.push_str("\\mathrm{e}"),
-            // The sign of a power, not an operation.
+            // The sign of an exponent, not an operator.
             '+' | '-' if i > 0 && characters[i - 1] == 'e' => formula.extend(['{', c, '}']),
             c => formula.push(c),
         }
